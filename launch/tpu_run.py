@@ -1,0 +1,88 @@
+"""Train: python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from spicejax import config as configuration
+from spicejax import configs
+from spicejax.run import plan, report, train
+from spicejax.run.config import RunConfig
+
+USAGE = """usage: python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]
+
+  --config=NAME    one of: {names}
+  --workdir=DIR    folder of checkpoints, metrics and report (default runs/NAME); the same command resumes there
+  --corpus=SPEC    short for corpus.source=SPEC: jsonl, parquet, folder of .txt/.md, ArrayRecord, tfds:NAME,
+                   docstrings:PACKAGE,...
+  --dry_run        build everything, print the plan and the memory it takes, train nothing
+  a.b=c            change any field of the configuration; --config=NAME --help lists them all
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run training; return the exit code (2 = bad arguments)."""
+    options, rest = _split(sys.argv[1:] if argv is None else argv)
+    if "config" not in options:
+        print(USAGE.format(names=", ".join(configs.names())))
+        return 0 if "help" in options else 2
+    try:
+        cfg = configs.load(options["config"])
+        if "corpus" in options:
+            rest.append(f"corpus.source={options['corpus']}")
+        if "help" in options:
+            print(USAGE.format(names=", ".join(configs.names())))
+            rest.append("--help")
+        cfg = configuration.parse(cfg, rest, prog="launch/tpu_run.py")
+        logging.basicConfig(level=logging.WARNING, format="%(message)s")
+        logging.getLogger("spicejax").setLevel(logging.INFO)
+        return _run(cfg, Path(options.get("workdir", f"runs/{cfg.name}")), dry_run="dry_run" in options)
+    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(cfg: RunConfig, workdir: Path, *, dry_run: bool) -> int:
+    if dry_run:
+        print(plan.describe(cfg, workdir))
+        return 0
+    _require_sources(cfg)
+    summary = train.train(cfg, workdir)
+    for name, value in summary.items():
+        print(f"{name:>24}  {value}")
+    for path in report.write(workdir):
+        print(f"{'report':>24}  {path}")
+    return 0
+
+
+def _require_sources(cfg: RunConfig) -> None:
+    """A configuration made for weights or documents the user brings says so before anything is loaded."""
+    if cfg.nano is None and not cfg.model.path:
+        raise ValueError(f"{cfg.name} brings no weights; add model.path=FOLDER (config.json, safetensors, tokenizer)")
+    if cfg.nano is None and not cfg.corpus.source:
+        raise ValueError(f"{cfg.name} brings no documents; add --corpus=SPEC (see --help for what it takes)")
+
+
+def _split(argv: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Our own options, and the rest: fields of the configuration."""
+    options: dict[str, str] = {}
+    rest: list[str] = []
+    for word in argv:
+        name, _, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and name in ("config", "workdir", "corpus"):
+            if not value:
+                raise SystemExit(f"error: --{name} needs a value: --{name}=...")
+            options[name] = value
+        elif word in ("--dry_run", "--dry-run"):
+            options["dry_run"] = ""
+        elif word in ("--help", "-h"):
+            options["help"] = ""
+        else:
+            rest.append(word)
+    return options, rest
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,334 @@
+"""Which models there are: literal presets, and Hugging Face config.json read and written by allow-list."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, get_args
+
+from spicejax.models.transformer import FAMILY_FLAGS, DType, RopeScaling, TransformerConfig
+
+# Qwen3 dense, the -Base checkpoints (the chat ones say max_position 40960; nothing else differs).
+QWEN3_0_6B = TransformerConfig(
+    family="qwen3",
+    vocab_size=151_936,
+    d_model=1024,
+    num_layers=28,
+    num_heads=16,
+    num_kv_heads=8,
+    head_dim=128,
+    d_ff=3072,
+    rope_theta=1e6,
+    tie_embeddings=True,
+    max_position=32_768,
+    qk_norm=True,
+)
+QWEN3_1_7B = dataclasses.replace(QWEN3_0_6B, d_model=2048, d_ff=6144)
+QWEN3_4B = dataclasses.replace(QWEN3_0_6B, d_model=2560, num_layers=36, num_heads=32, d_ff=9728)
+QWEN3_8B = dataclasses.replace(QWEN3_4B, d_model=4096, d_ff=12_288, tie_embeddings=False)
+QWEN3_14B = dataclasses.replace(QWEN3_8B, d_model=5120, num_layers=40, num_heads=40, d_ff=17_408)
+QWEN3_32B = dataclasses.replace(QWEN3_8B, d_model=5120, num_layers=64, num_heads=64, d_ff=25_600)
+
+# Qwen2.5 base. The 14B and 32B base checkpoints say rms_norm_eps 1e-5, the smaller ones 1e-6.
+QWEN25_1_5B = TransformerConfig(
+    family="qwen2",
+    vocab_size=151_936,
+    d_model=1536,
+    num_layers=28,
+    num_heads=12,
+    num_kv_heads=2,
+    head_dim=128,
+    d_ff=8960,
+    rope_theta=1e6,
+    tie_embeddings=True,
+    max_position=131_072,
+    qkv_bias=True,
+)
+QWEN25_7B = dataclasses.replace(
+    QWEN25_1_5B, vocab_size=152_064, d_model=3584, num_heads=28, num_kv_heads=4, d_ff=18_944, tie_embeddings=False
+)
+QWEN25_14B = dataclasses.replace(
+    QWEN25_7B, d_model=5120, num_layers=48, num_heads=40, num_kv_heads=8, d_ff=13_824, rms_norm_eps=1e-5
+)
+QWEN25_32B = dataclasses.replace(QWEN25_14B, num_layers=64, d_ff=27_648)
+
+LLAMA31_8B = TransformerConfig(
+    family="llama",
+    vocab_size=128_256,
+    d_model=4096,
+    num_layers=32,
+    num_heads=32,
+    num_kv_heads=8,
+    head_dim=128,
+    d_ff=14_336,
+    rope_theta=5e5,
+    tie_embeddings=False,
+    max_position=131_072,
+    rope_scaling=RopeScaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position=8192),
+    rms_norm_eps=1e-5,
+)
+LLAMA32_3B = dataclasses.replace(
+    LLAMA31_8B,
+    d_model=3072,
+    num_layers=28,
+    num_heads=24,
+    d_ff=8192,
+    tie_embeddings=True,
+    rope_scaling=RopeScaling(factor=32.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position=8192),
+)
+# OctoThinker continues the pre-training of Llama 3.2 3B and Llama 3.1 8B (arXiv:2506.20512): same shapes.
+OCTOTHINKER_3B = dataclasses.replace(LLAMA32_3B)
+OCTOTHINKER_8B = dataclasses.replace(LLAMA31_8B)
+
+SMOLLM2_135M = TransformerConfig(
+    family="llama",
+    vocab_size=49_152,
+    d_model=576,
+    num_layers=30,
+    num_heads=9,
+    num_kv_heads=3,
+    head_dim=64,
+    d_ff=1536,
+    rope_theta=1e5,
+    tie_embeddings=True,
+    max_position=8192,
+    rms_norm_eps=1e-5,
+)
+SMOLLM2_360M = dataclasses.replace(SMOLLM2_135M, d_model=960, num_layers=32, num_heads=15, num_kv_heads=5, d_ff=2560)
+SMOLLM2_1_7B = dataclasses.replace(
+    SMOLLM2_135M, d_model=2048, num_layers=24, num_heads=32, num_kv_heads=32, d_ff=8192, rope_theta=1.3e5
+)
+
+# Made to learn on two CPU cores; no published weights.
+NANO = TransformerConfig(
+    family="qwen3",
+    vocab_size=512,
+    d_model=128,
+    num_layers=4,
+    num_heads=4,
+    num_kv_heads=2,
+    head_dim=32,
+    d_ff=384,
+    rope_theta=10_000.0,
+    tie_embeddings=True,
+    max_position=2048,
+    qk_norm=True,
+)
+
+PRESETS: dict[str, TransformerConfig] = {
+    "qwen3-0.6b": QWEN3_0_6B,
+    "qwen3-1.7b": QWEN3_1_7B,
+    "qwen3-4b": QWEN3_4B,
+    "qwen3-8b": QWEN3_8B,
+    "qwen3-14b": QWEN3_14B,
+    "qwen3-32b": QWEN3_32B,
+    "qwen2.5-1.5b": QWEN25_1_5B,
+    "qwen2.5-7b": QWEN25_7B,
+    "qwen2.5-14b": QWEN25_14B,
+    "qwen2.5-32b": QWEN25_32B,
+    "llama3.1-8b": LLAMA31_8B,
+    "llama3.2-3b": LLAMA32_3B,
+    "octothinker-3b": OCTOTHINKER_3B,
+    "octothinker-8b": OCTOTHINKER_8B,
+    "smollm2-135m": SMOLLM2_135M,
+    "smollm2-360m": SMOLLM2_360M,
+    "smollm2-1.7b": SMOLLM2_1_7B,
+    "nano": NANO,
+}
+
+ARCHITECTURES = {"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM"}
+
+# Attributes that become a field of TransformerConfig, or that `_rope` reads.
+_READ = frozenset(
+    """architectures dtype head_dim hidden_size intermediate_size max_position_embeddings model_type
+    num_attention_heads num_hidden_layers num_key_value_heads rms_norm_eps rope_parameters rope_scaling rope_theta
+    tie_word_embeddings torch_dtype vocab_size""".split()
+)
+# Attributes that change the maths, with the values under which they do not. Anything else is refused. A dropout acts
+# only in HF's training mode, but a checkpoint that asks for it is one we cannot continue as its makers did.
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "add_cross_attention": (False,),
+    "attention_bias": (False, None),
+    "attention_dropout": (0.0, None),
+    "auto_map": (None,),
+    "chunk_size_feed_forward": (0,),
+    "cross_attention_hidden_size": (None,),
+    "hidden_act": ("silu", "swish"),
+    "is_encoder_decoder": (False,),
+    "mlp_bias": (False, None),
+    "partial_rotary_factor": (1.0, None),
+    "pretraining_tp": (1, None),
+    "pruned_heads": ({}, None),
+    "quantization_config": (None,),
+    "rope_interleaved": (False, None),
+    "tie_encoder_decoder": (False,),
+    "use_mrope": (False, None),
+    "use_sliding_window": (False, None),
+}
+# Attributes that do not touch the logits: token ids, bookkeeping, initialisation, generation defaults, output formats.
+_HARMLESS = frozenset(
+    """_attn_implementation_autoset _commit_hash _name_or_path attn_implementation bad_words_ids begin_suppress_tokens
+    bos_token_id decoder_start_token_id diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size
+    eos_token_id exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id id2label
+    initializer_range is_decoder is_llama_config label2id length_penalty max_length max_window_layers min_length
+    no_repeat_ngram_size num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states
+    output_scores pad_token_id prefix problem_type remove_invalid_values repetition_penalty return_dict
+    return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss
+    tokenizer_class top_k top_p torchscript transformers.js_config transformers_version typical_p unsloth_fixed
+    unsloth_version use_bfloat16 use_cache""".split()
+)
+
+
+def from_hf_config(config: dict[str, Any]) -> TransformerConfig:
+    """Read a parsed config.json of transformers 4 or 5.
+
+    Raises ValueError on an attribute that is unknown or asks for maths the decoder does not have, naming it and its
+    value. `dtype` and `param_dtype` become the stated dtype, float32 where it is none of ours (float16).
+    """
+    family = config.get("model_type")
+    if family not in FAMILY_FLAGS:
+        raise ValueError(f"config.json: model_type {family!r} is not supported; the decoder knows {list(FAMILY_FLAGS)}")
+    _check_attributes(config, family)
+    theta, scaling = _rope(config, family)
+    heads, width = _required(config, "num_attention_heads"), _required(config, "hidden_size")
+    # The three defaults are those of the HF classes of all three families, read in transformers 4.57 and 5.23;
+    # Qwen3's head_dim is the one exception, see below.
+    default_head = 128 if family == "qwen3" else width // heads
+    stated = config.get("dtype") or config.get("torch_dtype")
+    dtype: Any = stated if stated in get_args(DType) else "float32"
+    qk_norm, qkv_bias = FAMILY_FLAGS[family]
+    return TransformerConfig(
+        family=family,
+        vocab_size=_required(config, "vocab_size"),
+        d_model=width,
+        num_layers=_required(config, "num_hidden_layers"),
+        num_heads=heads,
+        num_kv_heads=_kv_heads(config, family, heads),
+        head_dim=config.get("head_dim") or default_head,
+        d_ff=_required(config, "intermediate_size"),
+        rope_theta=theta,
+        tie_embeddings=bool(config.get("tie_word_embeddings", False)),
+        max_position=_required(config, "max_position_embeddings"),
+        rope_scaling=scaling,
+        rms_norm_eps=float(config.get("rms_norm_eps", 1e-6)),
+        qk_norm=qk_norm,
+        qkv_bias=qkv_bias,
+        dtype=dtype,
+        param_dtype=dtype,
+    )
+
+
+def to_hf_config(cfg: TransformerConfig) -> dict[str, Any]:
+    """The config.json of `cfg`, in the transformers 4 dialect: transformers 5 and other engines read it too."""
+    scaling = None
+    if cfg.rope_scaling is not None:
+        scaling = {
+            "rope_type": "llama3",
+            "factor": cfg.rope_scaling.factor,
+            "low_freq_factor": cfg.rope_scaling.low_freq_factor,
+            "high_freq_factor": cfg.rope_scaling.high_freq_factor,
+            "original_max_position_embeddings": cfg.rope_scaling.original_max_position,
+        }
+    config: dict[str, Any] = {
+        "architectures": [ARCHITECTURES[cfg.family]],
+        "model_type": cfg.family,
+        "vocab_size": cfg.vocab_size,
+        "hidden_size": cfg.d_model,
+        "intermediate_size": cfg.d_ff,
+        "num_hidden_layers": cfg.num_layers,
+        "num_attention_heads": cfg.num_heads,
+        "num_key_value_heads": cfg.num_kv_heads,
+        "head_dim": cfg.head_dim,
+        "hidden_act": "silu",
+        "max_position_embeddings": cfg.max_position,
+        "rms_norm_eps": cfg.rms_norm_eps,
+        "rope_theta": cfg.rope_theta,
+        "rope_scaling": scaling,
+        "tie_word_embeddings": cfg.tie_embeddings,
+        "attention_dropout": 0.0,
+        "initializer_range": 0.02,
+        "use_cache": True,
+        "torch_dtype": cfg.param_dtype,
+    }
+    if cfg.family != "qwen2":  # HF's Qwen2 has no such attribute: its bias is not optional
+        config["attention_bias"] = False
+    if cfg.family == "llama":
+        config["mlp_bias"] = False
+    else:
+        config |= {"use_sliding_window": False, "sliding_window": None}
+    return config
+
+
+def _required(config: dict[str, Any], name: str) -> int:
+    value = config.get(name)
+    if not isinstance(value, int):
+        raise ValueError(f"config.json: {name}={value!r}, an integer is needed; copy it from the model's original repo")
+    return value
+
+
+def _kv_heads(config: dict[str, Any], family: str, heads: int) -> int:
+    if family == "llama":  # absent = one kv head per query head, HF's rule for Llama alone
+        return config.get("num_key_value_heads") or heads
+    return _required(config, "num_key_value_heads")
+
+
+def _check_attributes(config: dict[str, Any], family: str) -> None:
+    for name, value in config.items():
+        if name in _READ or name in _HARMLESS:
+            continue
+        if name in _NEUTRAL:
+            if value not in _NEUTRAL[name]:
+                allowed = " or ".join(repr(v) for v in _NEUTRAL[name])
+                raise ValueError(f"config.json: {name}={value!r} changes the maths; supported only as {allowed}")
+        elif name == "sliding_window":
+            # Qwen states a window beside use_sliding_window false, and only Qwen's HF class has that switch.
+            if value is not None and (family == "llama" or config.get("use_sliding_window") is not False):
+                raise ValueError(f"config.json: sliding_window={value!r} is in force; supported only as null or off")
+        elif name == "layer_types":
+            if value is not None and set(value) - {"full_attention"}:
+                raise ValueError(f"config.json: layer_types={sorted(set(value))}; only full_attention is supported")
+        else:
+            raise ValueError(
+                f"config.json: unknown attribute {name}={value!r}. If it cannot change the logits, add it to _HARMLESS "
+                "in models/families.py; if it can, this model needs code first"
+            )
+    expected = ARCHITECTURES[family]
+    if config.get("architectures") not in (None, [], [expected]):
+        raise ValueError(f"config.json: architectures={config['architectures']!r}; supported is {[expected]!r}")
+
+
+def _rope(config: dict[str, Any], family: str) -> tuple[float, RopeScaling | None]:
+    """Base and scaling of the rotation from either dialect; the two may both be there if they agree."""
+    new, old = config.get("rope_parameters"), config.get("rope_scaling")
+    if new and old and {k: v for k, v in new.items() if k != "rope_theta"} != old:
+        raise ValueError(f"config.json: rope_parameters={new!r} and rope_scaling={old!r} disagree; keep one")
+    block = dict(new or old or {})
+    thetas = {float(t) for t in (block.pop("rope_theta", None), config.get("rope_theta")) if t is not None}
+    if not thetas and family == "llama":
+        thetas = {10_000.0}  # the first Llamas were saved before the attribute existed; HF's class says 10000
+    if len(thetas) != 1:
+        problem = f"two values of rope_theta, {sorted(thetas)}" if thetas else "no rope_theta"
+        raise ValueError(f"config.json: {problem}; state the base the model was trained with, once")
+    return thetas.pop(), _scaling(block)
+
+
+def _scaling(block: dict[str, Any]) -> RopeScaling | None:
+    kinds = {block.pop(name) for name in ("rope_type", "type") if name in block}
+    kind = kinds.pop() if kinds else "default"
+    if kinds:
+        raise ValueError(f"config.json: rope scaling has two types, {kind!r} and {kinds.pop()!r}; keep one")
+    if block.pop("partial_rotary_factor", None) not in (None, 1.0):
+        raise ValueError("config.json: partial_rotary_factor other than 1.0 is not supported")
+    if kind == "default" and not block:
+        return None
+    names = {
+        "factor": "factor",
+        "low_freq_factor": "low_freq_factor",
+        "high_freq_factor": "high_freq_factor",
+        "original_max_position_embeddings": "original_max_position",
+    }
+    if kind != "llama3" or set(block) != set(names):
+        raise ValueError(
+            f"config.json: rope scaling {kind!r} with {block!r} is not supported; known are 'default' and 'llama3' "
+            f"with {sorted(names)}"
+        )
+    return RopeScaling(**{ours: block[theirs] for theirs, ours in names.items()})

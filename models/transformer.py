@@ -1,0 +1,317 @@
+"""The one decoder: its config, parameters, training pass, cached pass, logits and token log-probabilities."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any, Literal, get_args
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from spicejax.models.attention import ATTENTION_KERNELS, AttentionKernel
+from spicejax.models.layers import INIT_STD, Attention, KVCache, RMSNorm, RopeScaling, SwiGLU, constrain, rope_tables
+
+__all__ = [
+    "KVCache",
+    "RopeScaling",
+    "TransformerConfig",
+    "abstract_params",
+    "decode_hidden",
+    "hidden_states",
+    "init",
+    "init_cache",
+    "logits",
+    "num_params",
+    "param_axes",
+    "token_logprobs",
+]
+
+Params = dict[str, Any]  # nested dict of arrays; the leaves under "layers" have a leading axis L
+
+Family = Literal["qwen3", "qwen2", "llama"]
+Remat = Literal["none", "layer", "dots"]
+DType = Literal["float32", "bfloat16"]
+
+# family -> (qk_norm, qkv_bias). HF has no flag for these: a model that breaks the rule could never be exported.
+FAMILY_FLAGS: dict[str, tuple[bool, bool]] = {"qwen3": (True, False), "qwen2": (False, True), "llama": (False, False)}
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerConfig:
+    """Everything that fixes the maths of one decoder. Presets and HF conversion live in `families.py`."""
+
+    family: Family
+    vocab_size: int  # V, rows of the embedding (HF pads it beyond the tokenizer)
+    d_model: int  # D, width of the residual stream
+    num_layers: int  # L
+    num_heads: int  # H, query heads
+    num_kv_heads: int  # K, key/value heads; H must be a multiple
+    head_dim: int  # width of one head; H * head_dim need not be D
+    d_ff: int  # width of the SwiGLU hidden layer
+    rope_theta: float  # base of the rotary frequencies; no default, since a wrong one is silent
+    tie_embeddings: bool  # the output layer is the embedding
+    max_position: int  # context the model was made for, in tokens; not enforced by the maths
+    rope_scaling: RopeScaling | None = None  # llama3 rule, None = plain
+    rms_norm_eps: float = 1e-6
+    qk_norm: bool = False  # RMSNorm on the heads of q and k: qwen3
+    qkv_bias: bool = False  # bias on q, k, v: qwen2
+    dtype: DType = "float32"  # compute; norms, softmax, rotation, logits and log-probabilities stay float32
+    param_dtype: DType = "float32"  # storage
+    remat: Remat = "none"  # "layer" keeps only layer inputs, "dots" also keeps matmul outputs
+    attention: AttentionKernel = "xla"  # kernel of the training pass
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "d_model", "num_layers", "num_heads", "num_kv_heads", "d_ff", "max_position"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"TransformerConfig.{name}={getattr(self, name)}: give a positive number")
+        if self.family not in FAMILY_FLAGS:
+            raise ValueError(f"TransformerConfig.family={self.family!r}: use one of {tuple(FAMILY_FLAGS)}")
+        if self.num_heads % self.num_kv_heads:
+            raise ValueError(
+                f"TransformerConfig: num_heads={self.num_heads} is not a multiple of num_kv_heads="
+                f"{self.num_kv_heads}; query heads share kv heads in equal groups"
+            )
+        if self.head_dim < 2 or self.head_dim % 2:
+            raise ValueError(f"TransformerConfig.head_dim={self.head_dim}: rotary pairs need an even number")
+        if self.rope_theta <= 0 or self.rms_norm_eps <= 0:
+            raise ValueError(
+                f"TransformerConfig: rope_theta={self.rope_theta} and rms_norm_eps={self.rms_norm_eps} must be positive"
+            )
+        expected = FAMILY_FLAGS[self.family]
+        if (self.qk_norm, self.qkv_bias) != expected:
+            raise ValueError(
+                f"TransformerConfig: family {self.family!r} has qk_norm={expected[0]}, qkv_bias={expected[1]}, got "
+                f"qk_norm={self.qk_norm}, qkv_bias={self.qkv_bias}; change the flags or the family"
+            )
+        choices = {
+            "dtype": get_args(DType),
+            "param_dtype": get_args(DType),
+            "remat": get_args(Remat),
+            "attention": ATTENTION_KERNELS,
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"TransformerConfig.{name}={getattr(self, name)!r}: use one of {allowed}")
+
+
+class Block(nn.Module):
+    """One pre-norm layer, shaped as the body of a scan: carry in, carry out, the rest broadcast."""
+
+    cfg: TransformerConfig
+
+    @nn.compact
+    def __call__(
+        self,
+        carry: tuple[Array, KVCache | None, Array | None],
+        cos: Array,
+        sin: Array,
+        segment_ids: Array | None,
+        write_index: Array | None,
+        mask: Array | None,
+    ) -> tuple[tuple[Array, KVCache | None, Array | None], None]:
+        x, cache, layer = carry
+        cfg = self.cfg
+        norm = functools.partial(RMSNorm, cfg.rms_norm_eps, cfg.dtype, cfg.param_dtype)
+        out_std = INIT_STD / math.sqrt(2 * cfg.num_layers)  # keeps the residual stream's variance flat in depth
+        attention = Attention(
+            num_heads=cfg.num_heads,
+            num_kv_heads=cfg.num_kv_heads,
+            head_dim=cfg.head_dim,
+            qkv_bias=cfg.qkv_bias,
+            qk_norm=cfg.qk_norm,
+            eps=cfg.rms_norm_eps,
+            out_std=out_std,
+            kernel=cfg.attention,
+            dtype=cfg.dtype,
+            param_dtype=cfg.param_dtype,
+            name="attn",
+        )
+        update, cache = attention(norm(name="attn_norm")(x), cos, sin, segment_ids, cache, layer, write_index, mask)
+        x = x + update
+        mlp = SwiGLU(cfg.d_ff, out_std, cfg.dtype, cfg.param_dtype, name="mlp")
+        x = x + mlp(norm(name="mlp_norm")(x))
+        x = constrain(x, "batch", "length", "act_embed")
+        return (x, cache, None if layer is None else layer + 1), None
+
+
+def _scanned_block(cfg: TransformerConfig) -> type[nn.Module]:
+    policies = {"layer": None, "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable}
+    body: Any = Block
+    if cfg.remat != "none":
+        body = nn.remat(Block, prevent_cse=False, policy=policies[cfg.remat])
+    return nn.scan(
+        body, variable_axes={"params": 0}, split_rngs={"params": True}, in_axes=nn.broadcast, length=cfg.num_layers
+    )
+
+
+class Decoder(nn.Module):
+    """Embedding, scanned layers, final norm, output layer. Use the functions below, not the module."""
+
+    cfg: TransformerConfig
+
+    def setup(self) -> None:
+        cfg = self.cfg
+        table = (cfg.vocab_size, cfg.d_model)
+        self.embed = self.param("embed", nn.initializers.normal(INIT_STD), table, cfg.param_dtype)
+        if not cfg.tie_embeddings:
+            self.unembed = self.param("unembed", nn.initializers.normal(INIT_STD), table, cfg.param_dtype)
+        self.layers = _scanned_block(cfg)(cfg)
+        self.norm = RMSNorm(cfg.rms_norm_eps, cfg.dtype, cfg.param_dtype)
+
+    def __call__(
+        self,
+        tokens: Int[Array, "B T"],
+        positions: Int[Array, "B T"],
+        segment_ids: Int[Array, "B T"] | None = None,
+        cache: KVCache | None = None,
+        write_index: Int[Array, ""] | None = None,
+        mask: Bool[Array, "B T S"] | None = None,
+    ) -> tuple[Float[Array, "B T D"], KVCache | None]:
+        cfg = self.cfg
+        x = jnp.take(self.embed, tokens, axis=0).astype(cfg.dtype)
+        x = constrain(x, "batch", "length", "act_embed")
+        cos, sin = rope_tables(positions, cfg.head_dim, cfg.rope_theta, cfg.rope_scaling)
+        layer = None if cache is None else jnp.zeros((), jnp.int32)
+        (x, cache, _), _ = self.layers((x, cache, layer), cos, sin, segment_ids, write_index, mask)
+        return self.norm(x), cache
+
+
+def init(cfg: TransformerConfig, key: PRNGKeyArray) -> Params:
+    """Draw fresh parameters: normal(0.02), the two projections into the residual stream over sqrt(2L), zero biases."""
+    dummy = jnp.zeros((1, 1), jnp.int32)
+    return Decoder(cfg).init(key, dummy, dummy)["params"]
+
+
+def abstract_params(cfg: TransformerConfig) -> Params:
+    """The shapes and dtypes of `init`, without making an array."""
+    return jax.eval_shape(functools.partial(init, cfg), jax.random.key(0))
+
+
+def num_params(cfg: TransformerConfig) -> int:
+    """Count the parameters; a tied embedding counts once."""
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(abstract_params(cfg)))
+
+
+_LAYER_AXES: dict[str, dict[str, tuple[str | None, ...]]] = {
+    "attn_norm": {"scale": (None,)},
+    "attn": {
+        "q": ("embed", "heads", "head_dim"),
+        "k": ("embed", "kv_heads", "head_dim"),
+        "v": ("embed", "kv_heads", "head_dim"),
+        "o": ("heads", "head_dim", "embed"),
+    },
+    "mlp_norm": {"scale": (None,)},
+    "mlp": {"gate": ("embed", "mlp"), "up": ("embed", "mlp"), "down": ("mlp", "embed")},
+}
+
+
+def param_axes(cfg: TransformerConfig) -> Params:
+    """Name the axes of every parameter for a sharding table: layers, vocab, embed, heads, kv_heads, head_dim, mlp.
+
+    None = never split (norm scales). Activations inside the model carry batch, length, act_embed, act_heads,
+    act_kv_heads, act_mlp, act_vocab, in force only under `flax.linen.logical_axis_rules`.
+    """
+    layers: Params = {
+        module: {name: ("layers", *axes) for name, axes in leaves.items()} for module, leaves in _LAYER_AXES.items()
+    }
+    if cfg.qkv_bias:
+        for name in ("q", "k", "v"):
+            layers["attn"][f"{name}_bias"] = ("layers", *_LAYER_AXES["attn"][name][1:])
+    if cfg.qk_norm:
+        layers["attn"] |= {name: {"scale": ("layers", None)} for name in ("q_norm", "k_norm")}
+    axes: Params = {"embed": ("vocab", "embed"), "layers": layers, "norm": {"scale": (None,)}}
+    if not cfg.tie_embeddings:
+        axes["unembed"] = ("vocab", "embed")
+    return axes
+
+
+def hidden_states(
+    cfg: TransformerConfig,
+    params: Params,
+    tokens: Int[Array, "B T"],
+    positions: Int[Array, "B T"],
+    *,
+    segment_ids: Int[Array, "B T"] | None = None,
+) -> Float[Array, "B T D"]:
+    """Run the training pass, final norm applied: token t sees s <= t of the same segment.
+
+    `positions` feed the rotation only; `segment_ids` separate packed sequences, 0 = padding. What padding rows return
+    is finite and means nothing.
+    """
+    hidden, _ = Decoder(cfg).apply({"params": params}, tokens, positions, segment_ids)
+    return hidden  # pyright: ignore[reportReturnType]  # flax types apply() loosely
+
+
+def init_cache(cfg: TransformerConfig, batch: int, slots: int, dtype: DType | None = None) -> KVCache:
+    """An empty cache [L, B, K, S, h] for keys and values, in the compute dtype unless told otherwise."""
+    shape = (cfg.num_layers, batch, cfg.num_kv_heads, slots, cfg.head_dim)
+    return KVCache(k=jnp.zeros(shape, dtype or cfg.dtype), v=jnp.zeros(shape, dtype or cfg.dtype))
+
+
+def decode_hidden(
+    cfg: TransformerConfig,
+    params: Params,
+    tokens: Int[Array, "B T"],
+    positions: Int[Array, "B T"],
+    cache: KVCache,
+    write_index: Int[Array, ""] | int,
+    mask: Bool[Array, "B T S"],
+) -> tuple[Float[Array, "B T D"], KVCache]:
+    """Run T tokens against a cache, final norm applied: prefill (T = prompt length) and decode (T = 1).
+
+    The new keys go to slots write_index .. write_index + T - 1 of every row before attention, so `mask` (true = may
+    attend) says which of them a token sees, itself included. The caller keeps write_index + T <= S: under jit a write
+    past the end is moved back by XLA and overwrites older slots.
+    """
+    index = jnp.asarray(write_index, jnp.int32)
+    hidden, cache = Decoder(cfg).apply(  # pyright: ignore[reportAssignmentType]
+        {"params": params}, tokens, positions, None, cache, index, mask
+    )
+    return hidden, cache  # pyright: ignore[reportReturnType]
+
+
+def logits(cfg: TransformerConfig, params: Params, hidden: Float[Array, "... D"]) -> Float[Array, "... V"]:
+    """Scores of the next token, accumulated and returned in float32."""
+    table = params["embed" if cfg.tie_embeddings else "unembed"].astype(cfg.dtype)
+    return jnp.einsum("...d,vd->...v", hidden.astype(cfg.dtype), table, preferred_element_type=jnp.float32)
+
+
+def token_logprobs(
+    cfg: TransformerConfig,
+    params: Params,
+    hidden: Float[Array, "B T D"],
+    targets: Int[Array, "B T"],
+    *,
+    temperature: float = 1.0,
+    chunk: int | None = None,
+) -> Float[Array, "B T"]:
+    """log softmax(logits / temperature)[target] in float32: hidden[:, t] scores targets[:, t] (shift them yourself).
+
+    `chunk` works through that many positions at a time and recomputes their logits in the backward pass: memory
+    B * chunk * V instead of B * T * V.
+    """
+
+    def score(part: Array, wanted: Array) -> Array:
+        scaled = constrain(logits(cfg, params, part), "batch", "length", "act_vocab") / temperature
+        # A comparison instead of a gather: its gradient fuses, where a gather's is a scatter into [B, T, V].
+        hit = wanted[..., None] == jnp.arange(cfg.vocab_size, dtype=wanted.dtype)
+        return jnp.sum(jnp.where(hit, scaled, 0.0), axis=-1) - jax.nn.logsumexp(scaled, axis=-1)
+
+    if isinstance(temperature, float | int) and temperature <= 0:
+        raise ValueError(f"token_logprobs: temperature={temperature} must be positive; greedy sampling has no density")
+    batch, length = targets.shape
+    if chunk is None or chunk >= length:
+        return score(hidden, targets)
+    if chunk < 1:
+        raise ValueError(f"token_logprobs: chunk={chunk} must be positive, or None for all positions at once")
+    count = -(-length // chunk)
+    pad = count * chunk - length
+    parts = jnp.pad(hidden, ((0, 0), (0, pad), (0, 0))).reshape(batch, count, chunk, hidden.shape[-1])
+    wanted = jnp.pad(targets, ((0, 0), (0, pad))).reshape(batch, count, chunk)
+    body = jax.checkpoint(score, prevent_cse=False)
+    _, out = jax.lax.scan(lambda _, xs: (None, body(*xs)), None, (parts.swapaxes(0, 1), wanted.swapaxes(0, 1)))
+    return out.swapaxes(0, 1).reshape(batch, count * chunk)[:, :length]

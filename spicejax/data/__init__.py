@@ -1,0 +1,1 @@
+"""Text in and out: tokenizers and chat templates, documents, benchmarks, prompt formats, buffers."""

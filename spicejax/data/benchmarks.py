@@ -1,0 +1,83 @@
+"""Question sets with known answers, read from jsonl: what the Reasoner is evaluated on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from spicejax.types import ANSWER_TYPES, Task
+
+LETTERS = "ABCDEFGHIJ"
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """One question of a benchmark and the category it is reported under."""
+
+    task: Task
+    category: str = "all"
+
+
+def load_items(path: str | Path) -> list[Item]:
+    """Read a jsonl of {"question", "answer"} with optional "choices", "answer_type", "category" and "id".
+
+    A row with "choices" is multiple choice, its answer a letter. Without "answer_type" the type is read off the
+    answer: a whole number, a decimal number, true/false, else text.
+    Raises: ValueError naming file, line and what is missing; FileNotFoundError.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"benchmark {path} does not exist; give a jsonl of question/answer rows")
+    items = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}:{number}: not JSON: {error}") from None
+        missing = [k for k in ("question", "answer") if not str(row.get(k, "")).strip()]
+        if missing:
+            raise ValueError(f"{path}:{number}: field {missing[0]!r} is missing or empty")
+        items.append(_item(row, f"{path}:{number}"))
+    if not items:
+        raise ValueError(f"benchmark {path} holds no question")
+    return items
+
+
+def save_items(path: str | Path, items: list[Item]) -> None:
+    """Write `items` as `load_items` reads them."""
+    rows = []
+    for k, item in enumerate(items):
+        task = item.task
+        row = {"id": task.document_id or str(k), "question": task.question, "answer": task.answer}
+        rows.append(json.dumps(row | {"answer_type": task.answer_type, "category": item.category}))
+    Path(path).write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+def _item(row: dict[str, Any], where: str) -> Item:
+    question, answer = str(row["question"]), str(row["answer"]).strip()
+    choices = tuple(str(c) for c in row.get("choices") or ())
+    kind = row.get("answer_type") or ("MCQ" if choices else infer_type(answer))
+    if kind not in ANSWER_TYPES:
+        raise ValueError(f"{where}: answer_type {kind!r} is unknown; choose from {ANSWER_TYPES}")
+    if choices:
+        if answer not in LETTERS[: len(choices)] or len(choices) > len(LETTERS):
+            raise ValueError(f"{where}: answer {answer!r} is not a letter of its {len(choices)} choices")
+        question += "".join(f"\n{letter}) {text}" for letter, text in zip(LETTERS, choices, strict=False))
+    task = Task(question, answer, kind, str(row.get("id", "")), choices)
+    return Item(task, str(row.get("category", "all")))
+
+
+def infer_type(answer: str) -> str:
+    """Answer type read off the text of a gold answer."""
+    plain = answer.replace(",", "")
+    if plain.lstrip("+-").isdecimal():
+        return "Integer"
+    try:
+        float(plain)
+    except ValueError:
+        return "Boolean" if answer.lower() in ("true", "false") else "String"
+    return "Float"

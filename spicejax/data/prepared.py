@@ -1,0 +1,134 @@
+"""Prepared corpora: a folder with segments as ArrayRecord and the manifest that says how they were made."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import grain
+
+from spicejax.data.vocabulary import PROBE
+from spicejax.types import Document
+
+MANIFEST = "manifest.json"
+RECORDS = "documents.array_record"
+FORMAT = "spicejax-corpus-1"
+
+
+def digest(documents: Iterable[Document]) -> str:
+    """Return the sha256 over ids, titles and texts in order; the same documents give the same digest in any format."""
+    total = hashlib.sha256()
+    for document in documents:
+        for field in (document.id, document.title, document.text):
+            data = field.encode("utf-8")
+            total.update(len(data).to_bytes(8, "little") + data)
+    return total.hexdigest()
+
+
+def probe(encode: Callable[[str], list[int]]) -> str:
+    """Return a hash of a fixed text's ids: tells tokenizers apart without their files."""
+    return hashlib.sha256(json.dumps([int(i) for i in encode(PROBE)]).encode()).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """Random access to the segments of a prepared folder; nothing is read before it is asked for."""
+
+    folder: str
+    manifest: Mapping[str, Any]
+    records: Any  # grain.sources.ArrayRecordDataSource
+
+    def __len__(self) -> int:
+        return int(self.manifest["segments"])
+
+    def __getitem__(self, index: int) -> Document:
+        record = json.loads(self.records[index])
+        return Document(id=record["id"], text=record["text"], title=record["title"])
+
+    def verify(self) -> None:
+        """Read everything once and compare with the manifest.
+
+        Raises:
+          ValueError: the records are not those the manifest was written for.
+        """
+        found = digest(self[i] for i in range(len(self)))
+        if found != self.manifest["digest"]:
+            raise ValueError(f"{self.folder}: digest {found} is not the manifest's; run launch/prepare_corpus.py again")
+
+
+def is_prepared(path: str | os.PathLike[str]) -> bool:
+    return (Path(path).expanduser() / MANIFEST).is_file()
+
+
+def open_prepared(path: str | os.PathLike[str], encode: Callable[[str], list[int]], max_tokens: int) -> Prepared:
+    """Open a prepared folder; the number of records is checked now, the digest by `verify`.
+
+    Raises:
+      ValueError: another format, another tokenizer, longer segments than `max_tokens`, or records missing.
+    """
+    folder = Path(path).expanduser()
+    again = "run launch/prepare_corpus.py again"
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        kept, version = int(manifest["segments"]), manifest["format"]
+        longest, tokenizer, probed = int(manifest["max_tokens"]), manifest["tokenizer"], manifest["probe"]
+        str(manifest["digest"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{folder / MANIFEST} is broken ({error!r}); {again}") from error
+    if version != FORMAT:
+        raise ValueError(f"{folder}: format {version!r}, expected {FORMAT!r}; {again}")
+    if probed != probe(encode):
+        raise ValueError(
+            f"{folder} was prepared with tokenizer {tokenizer!r}, not the one in use; {again} with this one"
+        )
+    if longest > max_tokens:
+        raise ValueError(
+            f"{folder} has segments of up to {longest} tokens, but max_tokens={max_tokens}; {again} with "
+            f"--max_tokens={max_tokens}, or raise max_tokens"
+        )
+    records = folder / RECORDS
+    if not records.is_file():
+        raise ValueError(f"{records} is missing; {again}")
+    source = grain.sources.ArrayRecordDataSource([str(records)])
+    if len(source) != kept:
+        raise ValueError(f"{records} has {len(source)} records, the manifest says {kept}; {again}")
+    return Prepared(str(folder), manifest, source)
+
+
+def write_prepared(out: str | os.PathLike[str], documents: Sequence[Document], manifest: Mapping[str, Any]) -> None:
+    """Write a prepared folder as a whole: it appears complete under its name, or not at all.
+
+    Args:
+      manifest: what `open_corpus` counted, the tokenizer's name and probe, max_tokens.
+    Raises:
+      FileExistsError: `out` exists and is no empty folder.
+    """
+    from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
+
+    target = Path(out).expanduser()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise FileExistsError(f"{target} already exists; give a new folder or remove it first")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        # One record a group: training reads single records in random order.
+        writer = array_record_module.ArrayRecordWriter(str(work / RECORDS), "group_size:1")
+        for document in documents:
+            writer.write(json.dumps(dataclasses.asdict(document), ensure_ascii=False).encode("utf-8"))
+        writer.close()
+        full = {"format": FORMAT, **manifest, "segments": len(documents), "digest": digest(documents)}
+        (work / MANIFEST).write_text(json.dumps(full, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        work.chmod(0o755)
+        if target.exists():
+            target.rmdir()
+        work.rename(target)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise

@@ -1,0 +1,78 @@
+"""Cutting a document into segments of at most so many tokens, at paragraphs and sentences where that is possible."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+# From the best place to cut to the last resort; each match is the end of a unit.
+BOUNDARIES = (
+    re.compile(r"\n[ \t]*\n\s*"),  # paragraphs
+    re.compile(r"\n+|(?<=[.!?。！？])[\"'”’)\]]*\s+"),  # lines and sentences
+    re.compile(r"\s+"),  # words
+)
+
+Span = tuple[int, int]
+
+
+def cut(text: str, encode: Callable[[str], list[int]], max_tokens: int) -> list[str]:
+    """Cut `text` into consecutive segments of at most `max_tokens` tokens, of similar length.
+
+    Nothing but whitespace at the cuts is lost.
+
+    Raises:
+      ValueError: one character alone has more than `max_tokens` tokens.
+    """
+
+    def count(a: int, b: int) -> int:
+        return len(encode(text[a:b].strip()))
+
+    total = len(encode(text.strip()))
+    if total <= max_tokens:
+        return [text.strip()]
+    parts = -(-total // max_tokens)
+    target = min(max_tokens, -(-total // parts) + max_tokens // 20)  # even parts, with room for uneven paragraphs
+    spans = _pack(_units(text, count, target, (0, len(text)), 0), count, target, max_tokens)
+    return [segment for a, b in spans if (segment := text[a:b].strip())]
+
+
+def _units(text: str, count: Callable[[int, int], int], target: int, span: Span, level: int) -> list[tuple[Span, int]]:
+    """Split `span` into units of at most `target` tokens, with their token counts."""
+    size = count(*span)
+    if size <= target:
+        return [(span, size)]
+    if level < len(BOUNDARIES):
+        ends = [m.end() for m in BOUNDARIES[level].finditer(text, *span) if span[0] < m.end() < span[1]]
+        level += 1
+    elif span[1] - span[0] > 1:
+        ends = [(span[0] + span[1]) // 2]
+    else:
+        raise ValueError(f"the character {text[span[0]]!r} has {size} tokens, more than {target}; raise max_tokens")
+    bounds = [span[0], *ends, span[1]]
+    pieces = zip(bounds, bounds[1:], strict=False)
+    return [unit for piece in pieces for unit in _units(text, count, target, piece, level)]
+
+
+def _pack(units: list[tuple[Span, int]], count: Callable[[int, int], int], target: int, max_tokens: int) -> list[Span]:
+    """Join neighbouring units while they fit `target`; each join is counted as the text it is, not as a sum."""
+    segments: list[Span] = []
+    i = 0
+    while i < len(units):
+        (start, end), size = units[i]
+        j = i + 1
+        # The sum plus one token a join (the whitespace between) is nearly the truth; the check below makes it exact.
+        while j < len(units) and size + units[j][1] + 1 <= target:
+            size += units[j][1] + 1
+            end = units[j][0][1]
+            j += 1
+        while j > i + 1 and count(start, end) > max_tokens:
+            j -= 1
+            end = units[j - 1][0][1]
+        segments.append((start, end))
+        i = j
+    if len(segments) > 1:
+        # A short tail joins its neighbour where both fit.
+        (a, b), (c, d) = segments[-2:]
+        if count(c, d) * 4 < target and count(a, d) <= max_tokens:
+            segments[-2:] = [(a, d)]
+    return segments

@@ -1,0 +1,245 @@
+"""The vocabulary of a byte-pair tokenizer: plain text to ids, ids to exact bytes, and the table of added tokens.
+
+Plain text never becomes an added token: the encoder is rebuilt from `tokenizer.json` without the added tokens, and
+pieces that spell one are taken out of its vocabulary and its merges. Added tokens of whitespace only (runs of
+newlines in some families) are text like any other and stay.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+GGUF_PRE_TOKENIZERS: dict[str, dict[str, Any]] = {
+    # llama.cpp's rule "smollm": every digit alone, then the GPT-2 pattern.
+    "smollm": {
+        "type": "Sequence",
+        "pretokenizers": [
+            {"type": "Digits", "individual_digits": True},
+            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        ],
+    },
+}
+GGUF_CONTROL, GGUF_USER_DEFINED = 3, 4  # values of tokenizer.ggml.token_type
+
+
+@dataclasses.dataclass(frozen=True)
+class AddedToken:
+    """One id that stands outside the trained pieces."""
+
+    text: str
+    id: int
+    special: bool  # dropped when decoding
+    lstrip: bool = False  # swallows the whitespace before it
+    rstrip: bool = False  # swallows the whitespace after it
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Ids, bytes and the plain encoder of one tokenizer."""
+
+    encode: Callable[[str], list[int]]  # plain text; never gives the id of an entry of `added`
+    token_bytes: tuple[bytes, ...]  # by id; b"" for special tokens and holes
+    added: tuple[AddedToken, ...]
+    dummy_prefix: bool = False  # the encoder puts a space in front of every text (SentencePiece option)
+
+    @property
+    def size(self) -> int:
+        return len(self.token_bytes)
+
+    def ids_by_text(self) -> dict[str, int]:
+        return {token.text: token.id for token in self.added}
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of `ids`. Ids outside the vocabulary (padded embedding rows) give nothing."""
+        data = b"".join(self.token_bytes[i] for i in ids if 0 <= i < len(self.token_bytes))
+        text = data.decode("utf-8", errors="replace")
+        return text[1:] if self.dummy_prefix and text.startswith(" ") else text
+
+    def fingerprint(self) -> str:
+        """Hash what the ids mean, whatever file they came from: sha256 over bytes, added tokens and a probe's ids."""
+        digest = hashlib.sha256()
+        for piece in self.token_bytes:
+            digest.update(len(piece).to_bytes(4, "little") + piece)
+        digest.update(json.dumps([[t.text, t.id, t.special] for t in self.added]).encode())
+        digest.update(json.dumps(self.encode(PROBE)).encode())
+        return digest.hexdigest()
+
+
+PROBE = "Probe 0123, naïve “quotes”: x^{2} + 日本 🙂\n\n  tab\tend."
+
+
+def well_formed(text: str) -> str:
+    """Replace lone surrogates, which no encoding can carry, by U+FFFD."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def byte_of_char() -> dict[str, int]:
+    """Invert the GPT-2 table that shows each byte as one printable character."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    table = {chr(b): b for b in printable}
+    others = [b for b in range(256) if b not in set(printable)]
+    return table | {chr(256 + i): b for i, b in enumerate(others)}
+
+
+def read_tokenizer_json(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not valid JSON ({error}); download the tokenizer again") from error
+
+
+def from_tokenizer_json(spec: Mapping[str, Any], name: str, more_added: Sequence[AddedToken] = ()) -> Vocabulary:
+    """Build the vocabulary from the content of a `tokenizer.json`.
+
+    Args:
+      spec: the parsed file. `model.type` must be BPE.
+      name: shown in errors.
+      more_added: added tokens that only `tokenizer_config.json` knows.
+    Raises:
+      ValueError: another model type, or a feature whose exact effect on pieces is not reproduced here.
+    """
+    model = spec["model"]
+    if model.get("type", "BPE") != "BPE":
+        raise ValueError(f"{name}: tokenizer model {model['type']!r} is not supported; use a BPE tokenizer.json")
+    _refuse_unsupported(spec, name)
+    added = [
+        AddedToken(t["content"], t["id"], t["special"], t["lstrip"], t["rstrip"]) for t in spec.get("added_tokens", [])
+    ]
+    known = {t.text for t in added}
+    added += [t for t in more_added if t.text not in known]
+    guarded = tuple(t for t in added if not _is_blank(t.text))
+    plain = _plain_tokenizer(spec, {t.text for t in guarded})
+
+    def encode(text: str) -> list[int]:
+        return plain.encode(well_formed(text), add_special_tokens=False).ids
+
+    return Vocabulary(encode, _token_table(spec, added), guarded)
+
+
+def _is_blank(text: str) -> bool:
+    return not text.replace("▁", " ").strip()
+
+
+def _refuse_unsupported(spec: Mapping[str, Any], name: str) -> None:
+    for token in spec.get("added_tokens", []):
+        if token.get("single_word"):
+            raise ValueError(f"{name}: added token {token['content']!r} has single_word=true, which is not supported")
+        if len(token["content"]) < 2 and not _is_blank(token["content"]):
+            raise ValueError(f"{name}: added token {token['content']!r} is one character long, which is not supported")
+    pre = spec.get("pre_tokenizer") or {}
+    for step in pre.get("pretokenizers", [pre]):
+        if step.get("type") == "Metaspace" and step.get("prepend_scheme", "always") == "first":
+            raise ValueError(
+                f"{name}: pre-tokenizer Metaspace with prepend_scheme 'first' is not supported; "
+                "use the family's tokenizer.model"
+            )
+
+
+def _plain_tokenizer(spec: Mapping[str, Any], guarded: set[str]) -> tokenizers.Tokenizer:
+    plain = {k: v for k, v in spec.items() if k not in ("model", "added_tokens")}
+    plain |= {"truncation": None, "padding": None, "post_processor": None}
+    plain["added_tokens"] = [t for t in spec.get("added_tokens", []) if t["content"] not in guarded]
+    model = copy.copy(spec["model"])
+    if any(text in model["vocab"] for text in guarded):
+        model["vocab"] = {k: v for k, v in model["vocab"].items() if k not in guarded}
+    pairs = [merge if isinstance(merge, list) else merge.split(" ", 1) for merge in model["merges"]]
+    if any(a + b in guarded or a in guarded or b in guarded for a, b in pairs):
+        model["merges"] = [[a, b] for a, b in pairs if not {a + b, a, b} & guarded]
+    if model.get("unk_token") in guarded:
+        model["unk_token"] = None  # characters without a piece or byte disappear instead of giving a control id
+    plain["model"] = model
+    return tokenizers.Tokenizer.from_str(json.dumps(plain))
+
+
+def _token_table(spec: Mapping[str, Any], added: Sequence[AddedToken]) -> tuple[bytes, ...]:
+    """Bytes by id, as the decoder named in the file would write them."""
+    pieces = {i: text for text, i in spec["model"]["vocab"].items()} | {t.id: t.text for t in added}
+    special = {t.id for t in added if t.special}
+    to_bytes = _byte_level_piece if _uses_byte_level(spec) else sentencepiece_piece
+    table = [b""] * (max(pieces) + 1)
+    chars = byte_of_char()
+    for i, text in pieces.items():
+        if i not in special:
+            table[i] = to_bytes(text, chars)
+    return tuple(table)
+
+
+def _uses_byte_level(spec: Mapping[str, Any]) -> bool:
+    decoder = spec.get("decoder") or {}
+    return any(d.get("type") == "ByteLevel" for d in decoder.get("decoders", [decoder]))
+
+
+def _byte_level_piece(text: str, chars: Mapping[str, int]) -> bytes:
+    try:
+        return bytes(chars[c] for c in text)
+    except KeyError:  # an added token outside the alphabet stands for itself
+        return text.encode("utf-8")
+
+
+def sentencepiece_piece(text: str, chars: Mapping[str, int] | None = None) -> bytes:
+    """Bytes of a SentencePiece piece: `▁` is a space, `<0xAB>` the byte AB."""
+    del chars
+    if len(text) == 6 and text.startswith("<0x") and text.endswith(">"):
+        return bytes([int(text[3:5], 16)])
+    return text.replace("▁", " ").encode("utf-8")
+
+
+def tokenizer_json_from_gguf(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Rebuild the contents of `tokenizer.json` and `tokenizer_config.json` from GGUF metadata.
+
+    Raises:
+      ValueError: tokenizer model other than gpt2, or a pre-tokenizer rule not listed in GGUF_PRE_TOKENIZERS.
+    """
+    import gguf  # only GGUF files need it
+
+    fields = gguf.GGUFReader(path).fields
+
+    def get(key: str) -> Any:
+        field = fields.get(f"tokenizer.{key}")
+        return None if field is None else field.contents()
+
+    model, pre = get("ggml.model"), get("ggml.pre")
+    if model != "gpt2" or pre not in GGUF_PRE_TOKENIZERS:
+        raise ValueError(
+            f"{path}: GGUF tokenizer model {model!r} with pre-tokenizer {pre!r} is not supported (model 'gpt2' with "
+            f"one of {sorted(GGUF_PRE_TOKENIZERS)}); give a folder with the model's tokenizer.json instead"
+        )
+    tokens, types = get("ggml.tokens"), get("ggml.token_type")
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    added = [
+        {"id": i, "content": tokens[i], "special": kind == GGUF_CONTROL, **flags}
+        for i, kind in enumerate(types)
+        if kind in (GGUF_CONTROL, GGUF_USER_DEFINED)
+    ]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    bpe = {
+        "type": "BPE",
+        **dict.fromkeys(("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix")),
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": False,
+        "vocab": {token: i for i, token in enumerate(tokens)},
+        "merges": [merge.split(" ", 1) for merge in get("ggml.merges")],
+    }
+    spec = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None}
+    spec |= {"pre_tokenizer": GGUF_PRE_TOKENIZERS[pre], "post_processor": None, "decoder": byte_level, "model": bpe}
+    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    names = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
+    config |= {k: tokens[i] for k, n in names.items() if (i := get(f"ggml.{n}_token_id")) is not None}
+    config |= {"chat_template": get("chat_template"), "add_bos_token": bool(get("ggml.add_bos_token"))}
+    extra = [get(f"ggml.{name}_token_id") for name in ("eot", "eom")]
+    config["extra_eos_ids"] = [i for i in extra if i is not None]
+    return spec, config

@@ -1,0 +1,311 @@
+"""The nano world: a generated corpus of short true documents, the warm start for it, and a held-out set.
+
+It exists so that self-play can be seen to learn on two CPU cores. Half of the documents are worked calculations,
+half are facts; each holds statements of different grades, so that *which* statement the Challenger asks about is its
+lever on the Reasoner's pass rate:
+
+    7+5=12. 58+67=125. 93-47=46. 73 is odd. 12*7=84.
+    symbol of iron is Fe. group of iron is 8. number of tin is 50. period of iron is 4.
+
+The Challenger reads a document and "ask Integer" (or String, Boolean, MCQ), and writes "question: 58+67=?" and
+"answer: 125" on two lines. The Reasoner reads the question alone and writes "521\\boxed{125}": a short working (a
+computed number last digit first, otherwise the fact itself) and the boxed answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from spicejax.data import world_truth as truth
+from spicejax.data.world_truth import FACTS, GRADES, SUBJECTS, Item, draw_calculation, draw_parity, solve
+from spicejax.types import AnswerType, Document, Task
+
+Kind = Literal["Integer", "String", "Boolean", "MCQ"]
+KINDS: tuple[Kind, ...] = ("Integer", "String", "Boolean", "MCQ")  # every document can be asked for each of them
+LETTERS = "ABCD"
+
+# Strings worth one piece each in the tokenizer (SentencePiece user_defined_symbols): the format's fixed parts and the
+# joints of a statement, so that the same word has the same piece in a document, a question and an answer.
+SYMBOLS: tuple[str, ...] = (
+    *(
+        "user\n",
+        "assistant\n",
+        "\nask ",
+        "question: ",
+        "\nanswer: ",
+        "\nA) ",
+        "\nB) ",
+        "\nC) ",
+        "\nD) ",
+        "\n",
+        "\\boxed{",
+        "}",
+    ),
+    *("=?", " is?", " is ", " of ", " in ", " after ", ". ", ".", "?", "=", "+", "-", "*", "%"),
+)
+
+# Share of each grade 0 to 5 in the Reasoner's warm start.
+MATH_WEIGHTS = (6, 8, 8, 4, 1, 0)
+GENERAL_WEIGHTS = (3, 6, 8, 6, 1, 0)
+CHALLENGER_SHARE = 0.5  # of the warm start's examples
+FAMILY_WEIGHTS = {"element": 6, "country": 5, "planet": 2, "month": 2, "unit": 3, "constant": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """One supervised pair for the warm start."""
+
+    role: Literal["challenger", "reasoner"]
+    prompt: str  # the user's turn
+    reply: str  # the assistant's turn; only this is trained
+    grade: int
+    kind: Kind
+
+
+# ----------------------------------------------------------------------------------------------------- documents
+
+
+def documents(seed: int, n: int) -> list[Document]:
+    """Return n documents, calculations and facts in turn; the i-th depends on seed and i alone."""
+    return [(_math_document if i % 2 == 0 else _fact_document)(seed, i // 2) for i in range(n)]
+
+
+def items_of(document: Document) -> list[Item]:
+    """Return the statements of a document of this world; ValueError for any other text."""
+    items = []
+    for statement in document.text.removesuffix(".").split(". "):
+        stem, link, _ = statement.partition("=" if "=" in statement else " is ")
+        item = solve(stem) if link else None
+        if item is None or item.statement != statement:
+            raise ValueError(f"{statement!r} of document {document.id!r} is no statement of the nano world")
+        items.append(item)
+    return items
+
+
+def _render(id_: str, items: list[Item], title: str) -> Document:
+    return Document(id=id_, text=". ".join(item.statement for item in items) + ".", title=title)
+
+
+def _math_document(seed: int, index: int) -> Document:
+    rng = random.Random(f"nano world {seed} math {index}")
+    items = [draw_calculation(grade, rng) for grade in rng.sample(GRADES, 4)] + [draw_parity(rng)]
+    rng.shuffle(items)
+    return _render(f"math/{index}", items, "calculations")
+
+
+def _fact_document(seed: int, index: int) -> Document:
+    """Three or four facts of one subject and the rest, five in all, of another of the same family."""
+    rng = random.Random(f"nano world {seed} facts {index}")
+    family = rng.choices(list(FAMILY_WEIGHTS), list(FAMILY_WEIGHTS.values()))[0]
+    subject, other = rng.sample([name for name in SUBJECTS if name.startswith(family)], 2)
+    items = _pick_facts(subject, 3 if family != "element" else 4, rng)
+    items += _pick_facts(other, 5 - len(items), rng)
+    rng.shuffle(items)
+    return _render(f"{subject}/{index}", items, subject.partition("/")[2])
+
+
+def _pick_facts(subject: str, n: int, rng: random.Random) -> list[Item]:
+    """Draw n facts, at least one of them an Integer and (for n > 2) one a String."""
+    items = [item for item in SUBJECTS[subject] if not truth.is_reserved(item.stem)]
+    while True:
+        drawn = rng.sample(items, n)
+        if n < 3 or len({item.type for item in drawn}) == 2:
+            return drawn
+
+
+# ----------------------------------------------------------------------------------------------------- questions
+
+
+def ask(item: Item, kind: Kind, rng: random.Random) -> Task:
+    """Turn a statement into a question of this kind; ValueError where the statement has the other free type."""
+    if kind == "Boolean":
+        true = rng.random() < 0.5
+        value = item.answer if true else _distractors(item, 1, rng)[0]
+        return Task(f"{item.stem}{item.link}{value}?", "true" if true else "false", "Boolean")
+    if kind == "MCQ":
+        options = [item.answer, *_distractors(item, 3, rng)]
+        rng.shuffle(options)
+        lines = [f"{letter}) {option}" for letter, option in zip(LETTERS, options, strict=True)]
+        answer = LETTERS[options.index(item.answer)]
+        return Task("\n".join([item.question, *lines]), answer, "MCQ", options=tuple(options))
+    if kind != item.type:
+        raise ValueError(f"{item.stem!r} has an answer of type {item.type}, not {kind}; choose an item of that type")
+    return Task(item.question, item.answer, item.type)
+
+
+def _distractors(item: Item, n: int, rng: random.Random) -> list[str]:
+    """Draw n wrong answers: slips for calculations, values of the same attribute for facts."""
+    if item.family == "math" and item.type == "String":
+        pool = ["odd", "even", "ten", "prime"]
+    elif item.family in ("math", "unit") and item.type == "Integer":
+        pool = _slips(int(item.answer))
+    else:
+        attribute = item.stem.split()[0]
+        pool = sorted({f.answer for f in FACTS.values() if f.family == item.family and f.stem.split()[0] == attribute})
+        if len(pool) < 4:  # days of a month, kind of a planet
+            pool += _slips(int(item.answer)) if item.type == "Integer" else ["dwarf", "star"]
+    return rng.sample(sorted({*pool} - {item.answer}), n)
+
+
+def _slips(value: int) -> list[str]:
+    return [str(v) for slip in (1, 2, 10) for v in (value - slip, value + slip) if v >= 0]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reading:
+    """What a question says: its statement and, for Boolean and MCQ, the values on offer."""
+
+    item: Item
+    claim: str | None
+    options: tuple[str, ...]
+
+
+_QUESTION = re.compile(r"(?P<stem>.+?)(?:=\?|(?:=(?P<number>\d+)| is (?P<word>[^?]+)| is)?\?)")
+
+
+def _read(question: str) -> _Reading | None:
+    head, *lines = question.split("\n")
+    found = _QUESTION.fullmatch(head)
+    item = solve(found["stem"]) if found else None
+    if found is None or item is None:
+        return None
+    if lines and [line[:3] for line in lines] != [f"{letter}) " for letter in LETTERS]:
+        return None
+    return _Reading(item, found["number"] or found["word"], tuple(line[3:] for line in lines))
+
+
+def grade_of(question: str) -> int | None:
+    """Return the grade 0 to 5 of a question's text, or None where it is no question of this world."""
+    reading = _read(question)
+    return None if reading is None else reading.item.grade
+
+
+def is_held_out(question: str) -> bool:
+    """Whether a question asks for a calculation or unit multiple kept for the held-out set (a Challenger may stray)."""
+    reading = _read(question)
+    return reading is not None and truth.is_reserved(reading.item.stem)
+
+
+def check_answer(task: Task) -> bool:
+    """Whether the task's answer is the true one in this world; False for what is no question of it."""
+    reading = _read(task.question)
+    if reading is None:
+        return False
+    item = reading.item
+    if task.answer_type == "Boolean":
+        return reading.claim is not None and task.answer == ("true" if reading.claim == item.answer else "false")
+    if task.answer_type == "MCQ":
+        right = [letter for letter, option in zip(LETTERS, reading.options, strict=False) if option == item.answer]
+        return reading.claim is None and right == [task.answer]
+    return reading.claim is None and not reading.options and (task.answer, task.answer_type) == (item.answer, item.type)
+
+
+# ----------------------------------------------------------------------------------------------------- examples
+
+
+def challenger_example(document: Document, rng: random.Random, kind: Kind | None = None) -> Example:
+    """Ask about one statement of the document, drawn uniformly among those that can be asked that way."""
+    kind = kind or rng.choice(KINDS)
+    item = rng.choice([item for item in items_of(document) if kind in ("Boolean", "MCQ", item.type)])
+    task = ask(item, kind, rng)
+    prompt = f"{document.text}\nask {kind}"
+    return Example("challenger", prompt, f"question: {task.question}\nanswer: {task.answer}", item.grade, kind)
+
+
+def reasoner_example(rng: random.Random, kind: Kind | None = None, grade: int | None = None) -> Example:
+    """Answer one question without a document: half calculations, half facts, grades by the warm-start weights."""
+    math = rng.random() < 0.5
+    if grade is None:
+        grade = rng.choices(GRADES, MATH_WEIGHTS if math else GENERAL_WEIGHTS)[0]
+    if math:
+        item = draw_parity(rng) if grade == 0 and rng.random() < 0.2 else draw_calculation(grade, rng)
+    else:
+        item = rng.choice(_FACTS_BY_GRADE[grade])
+    if kind is None:
+        kind = rng.choices((item.type, "Boolean", "MCQ"), (2, 1, 1))[0]
+    task = ask(item, kind, rng)
+    return Example("reasoner", task.question, answer_text(item, task), item.grade, kind)
+
+
+_FACTS_BY_GRADE = [[f for f in FACTS.values() if f.grade == g and not truth.is_reserved(f.stem)] for g in GRADES]
+
+
+def answer_text(item: Item, task: Task) -> str:
+    """Write the Reasoner's reply: working, then the boxed answer."""
+    computed = item.family in ("math", "unit") and item.type == "Integer"
+    working = item.working if computed or task.answer_type in ("Boolean", "MCQ") else ""
+    return f"{working}\\boxed{{{task.answer}}}"
+
+
+def warm_start_examples(seed: int, n: int) -> list[Example]:
+    """Return n supervised examples for both roles; the i-th depends on seed and i alone.
+
+    The documents are not those of `documents(seed, ...)`, but the facts are the same ones.
+    """
+    examples = []
+    for i in range(n):
+        rng = random.Random(f"nano world {seed} warm start {i}")
+        if rng.random() < CHALLENGER_SHARE:
+            document = (_math_document if rng.random() < 0.5 else _fact_document)(seed + 1_000_003, i)
+            examples.append(challenger_example(document, rng))
+        else:
+            examples.append(reasoner_example(rng))
+    return examples
+
+
+def texts_for_tokenizer(seed: int, n: int = 4000) -> list[str]:
+    """Return prompts and replies of both roles, plus every literal fact once."""
+    examples = warm_start_examples(seed, n)
+    return [e.prompt for e in examples] + [e.reply for e in examples] + [item.statement for item in FACTS.values()]
+
+
+# ----------------------------------------------------------------------------------------------------- held out
+
+
+def held_out(seed: int, n_math: int, n_general: int) -> tuple[list[Task], list[int]]:
+    """Return a fixed Reasoner evaluation set and the grade of each task.
+
+    Calculations (grades 1 to 5) use operand pairs that no document and no warm-start example ever holds: they measure
+    generalisation. General tasks (grades 2 to 4) mix two sorts, in the order of their grade: unit multiples kept out
+    of documents and warm start in the same way, and literal facts that the documents do hold and the warm start
+    teaches a little. For those the exact question may be met again in self-play: they measure how much of the corpus
+    the Reasoner has come to know, not generalisation.
+    """
+    rng = random.Random(f"nano world {seed} held out")
+    pairs: list[tuple[Item, Task]] = []
+    seen: set[str] = set()
+    for wanted, general in ((n_math, False), (n_general, True)):
+        count = 0
+        while count < wanted:
+            item = _held_out_fact(rng) if general else draw_calculation(1 + count % 5, rng, reserved=True)
+            task = ask(item, rng.choices((item.type, "Boolean", "MCQ"), (2, 1, 1))[0], rng)
+            if task.question not in seen:
+                seen.add(task.question)
+                pairs.append((item, dataclasses.replace(task, document_id=f"held_out/{item.family}")))
+                count += 1
+    return [task for _, task in pairs], [item.grade for item, _ in pairs]
+
+
+def _held_out_fact(rng: random.Random) -> Item:
+    multiples = [f for f in FACTS.values() if truth.is_reserved(f.stem)]
+    rare = [f for g in (2, 3, 4) for f in _FACTS_BY_GRADE[g]]
+    return rng.choice(multiples if rng.random() < 0.2 else rare)
+
+
+def kind_of(text: str) -> AnswerType | None:
+    """Return the answer type a question of this world calls for, or None."""
+    reading = _read(text)
+    if reading is None:
+        return None
+    return "MCQ" if reading.options else "Boolean" if reading.claim else reading.item.type
+
+
+def pass_rates(grades: Sequence[int], correct: Sequence[float]) -> dict[int, float]:
+    """Average `correct` over the tasks of each grade."""
+    return {
+        g: sum(c for h, c in zip(grades, correct, strict=True) if h == g) / grades.count(g) for g in sorted({*grades})
+    }

@@ -1,0 +1,1 @@
+"""Games: each turns documents into scored episodes."""

@@ -1,0 +1,1 @@
+"""Sampling: the in-graph sampler and the policy that speaks messages."""

@@ -1,0 +1,1 @@
+"""Learning: advantages, losses and the training step."""

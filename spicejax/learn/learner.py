@@ -1,0 +1,200 @@
+"""The learner: TrainState and the jitted step that turns packed, scored rollouts into a better policy."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from spicejax.learn.losses import LossTerms, drgrpo_loss, supervised_loss
+from spicejax.learn.packing import Aggregation
+from spicejax.models import transformer
+from spicejax.types import Batch, Params
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnerConfig:
+    """The update of the policy."""
+
+    # AdamW step size, constant over the run (paper, appendix 8)
+    learning_rate: float = 1e-6
+    # AdamW decay rates of the first and second moment; Oat's math script, which the paper builds on
+    beta1: float = 0.9
+    beta2: float = 0.95
+    # AdamW denominator offset
+    eps: float = 1e-8
+    # decoupled weight decay per step, as a fraction of the learning rate
+    weight_decay: float = 0.0
+    # gradients are scaled down to this global norm
+    max_grad_norm: float = 1.0
+    # constant L that divides every token's loss in `constant` aggregation. The paper never gives its generation
+    # maximum; we use the Reasoner's. It is explicit and never taken from a padded shape, so buckets cannot change it
+    loss_norm_length: int = 1024
+    # how tokens are averaged: constant = Dr. GRPO
+    aggregation: Aggregation = "constant"
+    # PPO clip range of the ratio; the paper is silent, Oat's default is 0.2 / 0.2
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    # cap of the truncated importance weight between learner and sampler (Oat: 2.0); 0 = off
+    tis_cap: float = 2.0
+    # coefficient of the k3 KL term against the initial policy (paper: 0)
+    kl_coef: float = 0.0
+    # trajectories per optimizer step; 0 = one step on all of an iteration (strictly on-policy). The paper says 128
+    # per gradient update while an iteration yields up to 2,048 of them: up to 16 steps if read literally
+    trajectories_per_update: int = 0
+    # passes over an iteration's trajectories, each in a new order
+    epochs: int = 1
+    # tokens of a packed row; must hold the longest prompt plus response
+    row_length: int = 8192
+    # packed rows of a micro-batch, over all devices; gradients are accumulated over micro-batches inside the step
+    rows: int = 8
+    # micro-batches a step is laid out for at least; a fuller iteration compiles for twice as many, and so on
+    min_micro_batches: int = 1
+    # the run stops after this many updates in all that were not finite (each is skipped); 0 = never
+    max_skipped: int = 5
+    # positions whose logits exist at a time when scoring tokens; 0 = all of a micro-batch at once
+    logprob_chunk: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "max_grad_norm", "loss_norm_length", "epochs", "row_length", "rows", "min_micro_batches"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"learner.{name}={getattr(self, name)}: must be positive")
+        for name in ("clip_low", "clip_high", "tis_cap", "kl_coef", "weight_decay", "trajectories_per_update"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"learner.{name}={getattr(self, name)}: must not be negative")
+
+
+class TrainState(NamedTuple):
+    """Everything an update changes. Donated to the step: the old state is gone after it."""
+
+    step: Int[Array, ""]  # optimizer steps tried
+    params: Params
+    opt_state: Any
+    skipped: Int[Array, ""]  # steps not applied because a loss or gradient was not finite
+
+
+def make_optimizer(cfg: LearnerConfig) -> optax.GradientTransformation:
+    """Global-norm clip, then AdamW with a constant learning rate."""
+    return optax.chain(
+        optax.clip_by_global_norm(cfg.max_grad_norm),
+        optax.adamw(cfg.learning_rate, b1=cfg.beta1, b2=cfg.beta2, eps=cfg.eps, weight_decay=cfg.weight_decay),
+    )
+
+
+def init_state(params: Params, optimizer: optax.GradientTransformation) -> TrainState:
+    """A fresh state around `params` (moments follow their sharding)."""
+    return TrainState(jnp.int32(0), params, optimizer.init(params), jnp.int32(0))
+
+
+def batch_logprobs(
+    model: transformer.TransformerConfig,
+    params: Params,
+    tokens: Int[Array, "B T"],
+    positions: Int[Array, "B T"],
+    segment_ids: Int[Array, "B T"],
+    *,
+    temperature: float,
+    chunk: int,
+) -> Float[Array, "B T"]:
+    """Logprob of the token at t given those before it in its segment; index 0 is 0, segment starts are meaningless."""
+    hidden = transformer.hidden_states(model, params, tokens, positions, segment_ids=segment_ids)
+    scored = transformer.token_logprobs(
+        model, params, hidden[:, :-1], tokens[:, 1:], temperature=temperature, chunk=chunk or None
+    )
+    return jnp.pad(scored, ((0, 0), (1, 0)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Learner:
+    """The jitted doors of the learner. Build once per run with `make_learner`."""
+
+    step: Any  # (TrainState, Batch, num_micro) -> (TrainState, dict of scalars)
+    score: Any  # (Params, Batch, num_micro) -> logprobs [A, B, T]
+
+
+def make_learner(
+    model: transformer.TransformerConfig,
+    cfg: LearnerConfig,
+    optimizer: optax.GradientTransformation,
+    *,
+    temperature: float = 1.0,
+    loss: Literal["drgrpo", "supervised"] = "drgrpo",
+    on_policy: bool = True,
+) -> Learner:
+    """Compile-ready step and score functions.
+
+    Args:
+      temperature: the sampler's; logits are divided by it, so that ratios compare like with like. 0 counts as 1.
+      on_policy: one update per rollout: the old logprobs are the step's own, without gradient, and
+        `Batch.old_logprobs` is not read. Otherwise fill it with `score` before the first update.
+    """
+    temperature = temperature or 1.0
+
+    def micro_loss(params: Params, micro: Batch) -> tuple[Float[Array, ""], LossTerms]:
+        logprobs = batch_logprobs(
+            model, params, micro.tokens, micro.positions, micro.segment_ids,
+            temperature=temperature, chunk=cfg.logprob_chunk,
+        )
+        if loss == "supervised":
+            terms = supervised_loss(logprobs, micro.loss_weight)
+        else:
+            terms = drgrpo_loss(
+                logprobs,
+                jax.lax.stop_gradient(logprobs) if on_policy else micro.old_logprobs,
+                micro.behaviour_logprobs,
+                micro.reference_logprobs,
+                micro.advantages,
+                micro.loss_weight,
+                clip_low=cfg.clip_low,
+                clip_high=cfg.clip_high,
+                tis_cap=cfg.tis_cap,
+                kl_coef=cfg.kl_coef,
+            )
+        return terms.loss, terms
+
+    def step(state: TrainState, batch: Batch, num_micro: Int[Array, ""]) -> tuple[TrainState, dict[str, Array]]:
+        """One optimizer step on micro-batches 0 .. num_micro - 1; the rest of `batch` is filler."""
+        gradient = jax.grad(micro_loss, has_aux=True)
+
+        def accumulate(i: Array, carry: tuple[Params, LossTerms]) -> tuple[Params, LossTerms]:
+            grads, terms = gradient(state.params, jax.tree.map(lambda x: x[i], batch))
+            return jax.tree.map(jnp.add, carry[0], grads), jax.tree.map(jnp.add, carry[1], terms)
+
+        zeros = jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), state.params)
+        grads, terms = jax.lax.fori_loop(0, num_micro, accumulate, (zeros, LossTerms(*(jnp.float32(0),) * 6)))
+        grads = jax.tree.map(lambda g, p: g.astype(p.dtype), grads, state.params)
+        norm = optax.global_norm(grads)
+        # One NaN element would poison the clip and both moments for ever, so a bad step changes nothing but a counter.
+        good = jnp.isfinite(norm) & jnp.isfinite(terms.loss)
+        updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+        new = TrainState(state.step, optax.apply_updates(state.params, updates), opt_state, state.skipped)
+        new = jax.tree.map(lambda a, b: jnp.where(good, a, b), new, state)
+        new = new._replace(step=state.step + 1, skipped=state.skipped + ~good)
+        count = jnp.maximum(terms.tokens, 1)
+        return new, {
+            "loss": terms.loss,
+            "grad_norm": norm,
+            "tokens": terms.tokens,
+            "clip_fraction": terms.clipped / count,
+            "kl": terms.kl / count,
+            "sampler_gap": terms.sampler_gap / count,
+            "tis_fraction": terms.truncated / count,
+            "skipped": (~good).astype(jnp.float32),
+        }
+
+    def score(params: Params, batch: Batch, num_micro: Int[Array, ""]) -> Float[Array, "A B T"]:
+        def one(i: Array, out: Float[Array, "A B T"]) -> Float[Array, "A B T"]:
+            micro = jax.tree.map(lambda x: x[i], batch)
+            logprobs = batch_logprobs(
+                model, params, micro.tokens, micro.positions, micro.segment_ids,
+                temperature=temperature, chunk=cfg.logprob_chunk,
+            )
+            return out.at[i].set(jnp.where(micro.loss_weight > 0, logprobs, 0.0))
+
+        return jax.lax.fori_loop(0, num_micro, one, jnp.zeros(batch.tokens.shape, jnp.float32))
+
+    return Learner(step=jax.jit(step, donate_argnums=0), score=jax.jit(score))

@@ -1,0 +1,118 @@
+"""The configuration of a run: one frozen tree, each part defined beside the code that reads it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from spicejax.games.spice import SpiceConfig
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.learn.learner import LearnerConfig
+from spicejax.models.transformer import TransformerConfig
+from spicejax.run.nano import NanoConfig
+from spicejax.sharding import MeshConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """The policy that is trained."""
+
+    # where its weights and tokenizer come from: a local Hugging Face folder, a .gguf file, or package:NAME for an
+    # installed package that carries one .gguf
+    path: str
+    # shape of the model, for plans made without its weights (--dry_run); the weights' own config wins
+    architecture: TransformerConfig | None = None
+    # precision of the forward and backward pass
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    # precision of the stored parameters and of the optimizer's moments
+    param_dtype: Literal["float32", "bfloat16"] = "float32"
+    # what the backward pass computes again instead of keeping
+    remat: Literal["none", "layer", "dots"] = "none"
+    # how messages become a prompt: the chat template of the model's folder, or a plain conversation for base models
+    template: Literal["chat", "conversation"] = "chat"
+
+
+@dataclasses.dataclass(frozen=True)
+class CorpusConfig:
+    """The documents the Challenger reads."""
+
+    # jsonl, parquet, folder of .txt/.md, ArrayRecord, tfds:NAME, docstrings:PACKAGE,..; several with commas
+    source: str
+    # longest document segment, in tokens (paper: 5,992)
+    max_tokens: int = 5992
+    # documents shorter than this many characters are skipped
+    min_chars: int = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalConfig:
+    """What is measured while training."""
+
+    # iterations between evaluations; the start and the end are always evaluated; 0 = only these
+    every: int = 20
+    # jsonl of held-out questions with answers; empty = none
+    tasks: str = ""
+    # most held-out questions used, the first of the file; 0 = all
+    max_tasks: int = 0
+    # longest answer, in tokens; 0 = the Reasoner's
+    max_new: int = 0
+    # documents of the two probes of the paper's figure 3 (later Challenger against the first Reasoner, and the other
+    # way round); 0 = no probes. They keep a copy of the initial parameters
+    probe_documents: int = 0
+    # attempts per document and answers per question in a probe
+    probe_group: int = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointConfig:
+    """When the run is saved."""
+
+    # iterations between checkpoints; the end and an interruption always save
+    every: int = 20
+    # newest checkpoints kept
+    keep: int = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """One training run. `launch/tpu_run.py --config=NAME a.b=c` changes any field."""
+
+    name: str
+    model: ModelConfig
+    corpus: CorpusConfig
+    spice: SpiceConfig
+    # prompt lengths the sampler is compiled for, in tokens, ascending; the last must hold the longest prompt
+    prompt_buckets: tuple[int, ...]
+    # responses sampled in one call; a multiple of spice.group_size
+    rows_per_call: int
+    sampler: SamplerConfig = SamplerConfig()
+    learner: LearnerConfig = LearnerConfig()
+    mesh: MeshConfig = MeshConfig()
+    eval: EvalConfig = EvalConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    # makes the embedded nano model and its world first; only spice_nano has it
+    nano: NanoConfig | None = None
+    # training iterations in all [T]
+    iterations: int = 640
+    # seed of everything random in the run
+    seed: int = 0
+    # iterations between printed sample tasks; 0 = never
+    show_every: int = 10
+
+    def __post_init__(self) -> None:
+        if self.rows_per_call % self.spice.group_size:
+            raise ValueError(
+                f"rows_per_call={self.rows_per_call} must be a multiple of spice.group_size={self.spice.group_size}"
+            )
+        if self.rows_per_call % self.eval.probe_group:
+            raise ValueError(
+                f"rows_per_call={self.rows_per_call} must be a multiple of eval.probe_group={self.eval.probe_group}"
+            )
+        longest = self.prompt_buckets[-1] + max(self.spice.challenger_max_new, self.spice.reasoner_max_new)
+        if self.learner.row_length < longest:
+            raise ValueError(
+                f"learner.row_length={self.learner.row_length} cannot hold the longest prompt and response, "
+                f"{longest} tokens; raise it or lower prompt_buckets or spice.*_max_new"
+            )
+        if self.iterations < 1:
+            raise ValueError(f"iterations={self.iterations}: must be at least 1")

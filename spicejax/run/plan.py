@@ -1,0 +1,81 @@
+"""The plan of a run: what it will do and the memory it takes, by arithmetic, before anything is trained."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from spicejax import sharding
+from spicejax.models import hf, transformer
+from spicejax.run import nano
+from spicejax.run.config import RunConfig
+
+GIB = 2**30
+
+
+def memory(cfg: RunConfig, shape: transformer.TransformerConfig, devices: int) -> dict[str, float]:
+    """Bytes per device of the large parts: arithmetic, not a compiler's word.
+
+    weights and optimizer: parameters and both AdamW moments, split over fsdp and tensor; gradients: float32;
+    kv_cache: one sampling call at its longest; logits: the float32 logits of one scored chunk; activations: layer
+    inputs kept by the backward pass of one micro-batch (other intermediates are not counted).
+    """
+    mesh = dict(zip(sharding.AXES, _axes(cfg, devices), strict=True))
+    split, ways = mesh["fsdp"] * mesh["tensor"], mesh["data"] * mesh["fsdp"]
+    count = transformer.num_params(shape)
+    stored, computed = np.dtype(_numpy(cfg.model.param_dtype)).itemsize, 2 if cfg.model.dtype == "bfloat16" else 4
+    slots = cfg.prompt_buckets[-1] + max(cfg.spice.challenger_max_new, cfg.spice.reasoner_max_new)
+    rows, micro = math.ceil(cfg.rows_per_call / ways), math.ceil(cfg.learner.rows / ways)
+    kv_split = mesh["tensor"] if shape.num_kv_heads % mesh["tensor"] == 0 else 1
+    scored = micro * (cfg.learner.logprob_chunk or cfg.learner.row_length)
+    return {
+        "weights": count * stored / split,
+        "optimizer": 2 * count * stored / split,
+        "gradients": 4 * count / split,
+        "kv_cache": 2 * shape.num_layers * rows * slots * shape.num_kv_heads * shape.head_dim * computed / kv_split,
+        "logits": 4 * scored * shape.vocab_size / mesh["tensor"],
+        "activations": shape.num_layers * micro * cfg.learner.row_length * shape.d_model * computed,
+    }
+
+
+def describe(cfg: RunConfig, workdir: Path) -> str:
+    """The plan as text. Loads no weights; the nano model is described, not made."""
+    if cfg.nano is not None:
+        shape = cfg.nano.architecture
+    elif cfg.model.path:
+        shape = hf.read_config(cfg.model.path)
+    elif cfg.model.architecture is not None:
+        shape = cfg.model.architecture
+    else:
+        raise ValueError("the plan needs model.path or model.architecture")
+    devices = len(jax.devices())
+    parts = memory(cfg, shape, devices)
+    spice = cfg.spice
+    trajectories = spice.documents * spice.group_size * (1 if spice.fixed_challenger else 2)
+    lines = [
+        f"plan of {cfg.name}: {cfg.iterations} iterations into {workdir}",
+        f"  model      {shape.family}, {transformer.num_params(shape) / 1e6:,.1f} M parameters, from "
+        + (f"the warm start ({nano.__name__})" if cfg.nano else cfg.model.path or "(model.path not set)"),
+        f"  corpus     {cfg.corpus.source or ('the nano world' if cfg.nano else '(corpus.source not set)')}",
+        f"  iteration  {spice.documents} documents x {spice.group_size} kept attempts (up to {spice.max_attempts} made), "
+        f"{spice.group_size} answers a question",
+        f"  update     up to {trajectories} trajectories, "
+        + (f"{cfg.learner.trajectories_per_update} per step" if cfg.learner.trajectories_per_update else "one step"),
+        f"  devices    {devices} ({jax.devices()[0].device_kind}), mesh {_axes(cfg, devices)} over {sharding.AXES}",
+        "  memory per device, estimated by arithmetic:",
+        *(f"    {name:<12} {size / GIB:10.3f} GiB" for name, size in parts.items()),
+        f"    {'total':<12} {sum(parts.values()) / GIB:10.3f} GiB",
+    ]
+    return "\n".join(lines)
+
+
+def _axes(cfg: RunConfig, devices: int) -> tuple[int, ...]:
+    mesh = sharding.make_mesh(cfg.mesh, jax.devices()[:devices])
+    return tuple(mesh.shape[a] for a in sharding.AXES)
+
+
+def _numpy(name: str) -> str:
+    return {"bfloat16": "uint16"}.get(name, name)

@@ -1,0 +1,353 @@
+"""The only loop: documents, game, advantages, update, metrics, checkpoints, evaluation, in a straight line."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from spicejax import config as configuration
+from spicejax import sharding
+from spicejax.data import benchmarks, corpus, formats, tokens
+from spicejax.games import spice
+from spicejax.games.world import Messages, World
+from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.stops import stop_machine
+from spicejax.learn import learner, packing
+from spicejax.learn.advantages import equal_fraction, group_advantages
+from spicejax.models import hf, transformer
+from spicejax.run import evaluate, nano
+from spicejax.run.checkpoint import Checkpoints
+from spicejax.run.config import RunConfig
+from spicejax.run.interrupt import Interrupt
+from spicejax.run.metrics import MetricsWriter
+from spicejax.score.verifiers import Verifier
+from spicejax.types import Batch, Document, Episode, Metrics, Params
+
+log = logging.getLogger("spicejax")
+
+
+@dataclasses.dataclass
+class Run:
+    """A run that is built and ready to step. `state` is donated to every update and replaced."""
+
+    cfg: RunConfig
+    workdir: Path
+    mesh: jax.sharding.Mesh
+    tokenizer: tokens.Tokenizer
+    player: Player  # the policy; its parameters are those of `state`
+    initial: Params | None  # copy of the first parameters, where something needs them
+    state: learner.TrainState
+    learner: learner.Learner
+    documents: corpus.DocumentIterator
+    corpus: corpus.Corpus
+    held_out: list[benchmarks.Item]
+    verifier: Verifier
+
+    def world(self, iteration: int) -> World:
+        """Seat the players of one iteration."""
+        challenger = self.player.with_params(self.initial) if self.cfg.spice.fixed_challenger else self.player
+        return World(
+            players={"challenger": challenger, "reasoner": self.player},
+            render=self.render,
+            check=self.verifier.check,
+            sampler=self.cfg.sampler,
+            seed=self.cfg.seed,
+            iteration=iteration,
+        )
+
+    def render(self, messages: Messages) -> list[int]:
+        """Messages -> prompt ids by the model's template."""
+        return render_messages(self.tokenizer, messages, self.cfg.model.template)
+
+
+# A base model ends its turn by opening the other side's.
+CONVERSATION_STOPS = ("\nUser:", "\nAssistant:")
+
+
+def render_messages(tokenizer: tokens.Tokenizer, messages: Messages, template: str) -> list[int]:
+    """Prompt ids of `messages`: by the chat template, or (`conversation`) the user's turn in a plain conversation."""
+    if template == "chat":
+        return tokenizer.render_chat(messages, add_generation_prompt=True)
+    ids = tokenizer.encode(formats.conversation_text(messages[-1]["content"]))
+    return [tokenizer.bos_id, *ids] if tokenizer.add_bos and tokenizer.bos_id is not None else ids
+
+
+def build(cfg: RunConfig, workdir: Path) -> Run:
+    """Load model, tokenizer and corpus and set up everything a step needs."""
+    if cfg.nano is not None:
+        cfg = nano.prepare(cfg)
+    mesh = sharding.make_mesh(cfg.mesh)
+    tokenizer = tokens.load(cfg.model.path)
+    model, params = load_model(cfg, mesh)
+    stop_strings = CONVERSATION_STOPS if cfg.model.template == "conversation" else ()
+    player = Player(
+        cfg=model,
+        params=params,
+        decoder=tokenizer,
+        stop=stop_machine(
+            model.vocab_size, tokenizer.eos_ids, stop_strings, tokenizer.token_bytes() if stop_strings else None
+        ),
+        buckets=Buckets(cfg.prompt_buckets, cfg.rows_per_call),
+        mesh=mesh,
+    )
+    keep_initial = cfg.spice.fixed_challenger or cfg.eval.probe_documents > 0 or cfg.learner.kl_coef > 0
+    initial = jax.tree.map(jnp.copy, params) if keep_initial else None
+    optimizer = learner.make_optimizer(cfg.learner)
+    source = corpus.open_corpus(
+        cfg.corpus.source, encode=tokenizer.encode, max_tokens=cfg.corpus.max_tokens, seed=cfg.seed,
+        batch_size=cfg.spice.documents, min_chars=cfg.corpus.min_chars,
+    )
+    held_out = benchmarks.load_items(cfg.eval.tasks) if cfg.eval.tasks else []
+    return Run(
+        cfg=cfg,
+        workdir=workdir,
+        mesh=mesh,
+        tokenizer=tokenizer,
+        player=player,
+        initial=initial,
+        state=learner.init_state(params, optimizer),
+        learner=learner.make_learner(
+            model, cfg.learner, optimizer, temperature=cfg.sampler.temperature, on_policy=_on_policy(cfg.learner)
+        ),
+        documents=source.iterator(),
+        corpus=source,
+        held_out=held_out[: cfg.eval.max_tasks or None],
+        verifier=Verifier(),
+    )
+
+
+def load_model(cfg: RunConfig, mesh: jax.sharding.Mesh) -> tuple[transformer.TransformerConfig, Params]:
+    """Read the weights into sharded device arrays of the configured precision."""
+    shape = dataclasses.replace(
+        hf.read_config(cfg.model.path), dtype=cfg.model.dtype, param_dtype=cfg.model.param_dtype, remat=cfg.model.remat
+    )
+    shardings = sharding.param_shardings(mesh, transformer.param_axes(shape), transformer.abstract_params(shape))
+    _, params = hf.load(cfg.model.path, dtype=cfg.model.param_dtype, shardings=shardings)
+    return shape, params
+
+
+def _on_policy(cfg: learner.LearnerConfig) -> bool:
+    return cfg.trajectories_per_update == 0 and cfg.epochs == 1
+
+
+def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) -> dict[str, Any]:
+    """Train to `cfg.iterations`, resuming from the newest good checkpoint of `workdir`; return the summary.
+
+    Raises: ValueError where the checkpoint was made by another configuration, naming the fields.
+    """
+    with contextlib.ExitStack() as stack:
+        interrupt = stack.enter_context(Interrupt()) if interrupt is None else interrupt
+        workdir.mkdir(parents=True, exist_ok=True)
+        checkpoints = stack.enter_context(
+            contextlib.closing(
+                Checkpoints(workdir / "checkpoints", keep=cfg.checkpoint.keep, config=configuration.to_json(cfg))
+            )
+        )
+        run = build(cfg, workdir)
+        stack.enter_context(run.verifier)
+        start, counters = _resume(run, checkpoints, cfg)
+        writer = stack.enter_context(contextlib.closing(MetricsWriter(workdir, resume_step=start)))
+        if start == 0 and "accuracy_start" not in counters:
+            _evaluate(run, 0, writer, counters)
+        counters = _loop(run, start, counters, checkpoints, writer, interrupt)
+        return _summarise(run, counters, checkpoints, writer)
+
+
+def _loop(
+    run: Run, start: int, counters: dict[str, Any], checkpoints: Checkpoints, writer: MetricsWriter, interrupt: Interrupt
+) -> dict[str, Any]:
+    cfg = run.cfg
+    for iteration in range(start, cfg.iterations):
+        began = time.perf_counter()
+        played = spice.play(run.world(iteration), run.documents.next(), cfg.spice)
+        sampled = time.perf_counter()
+        metrics = played.metrics | update(run, played.episodes, iteration)
+        counters["tasks"] += int(played.metrics["challenger/attempts"])
+        counters["valid"] += int(played.metrics["challenger/tasks_valid"])
+        ended = time.perf_counter()
+        counters["seconds"] += ended - began
+        made = sum(len(e.rollout.token_ids) for e in played.episodes)
+        metrics |= {
+            "time/play": sampled - began,
+            "time/update": ended - sampled,
+            "time/tokens_per_second": made / (ended - began),
+        }
+        done = iteration + 1
+        writer.tasks(iteration, played.records)
+        writer.metrics(iteration, metrics)
+        writer.progress(_progress(cfg, done, metrics, counters))
+        if cfg.show_every and done % cfg.show_every == 0:
+            writer.show(show_task(played.records))
+        last = done == cfg.iterations
+        if last or (cfg.eval.every and done % cfg.eval.every == 0):
+            _evaluate(run, done, writer, counters)
+        if last or interrupt.requested or (cfg.checkpoint.every and done % cfg.checkpoint.every == 0):
+            checkpoints.save(done, run.state, {"documents": run.documents.get_state(), "counters": counters})
+        if interrupt.requested and not last:
+            writer.show(f"stopped after iteration {done}; the same command goes on from here")
+            break
+    return counters
+
+
+def update(run: Run, episodes: list[Episode], iteration: int) -> Metrics:
+    """One iteration's optimizer steps on `episodes`."""
+    if not episodes:
+        return {"learner/steps": 0.0}
+    cfg = run.cfg.learner
+    rewards = np.array([e.reward for e in episodes])
+    groups = np.array([e.group for e in episodes])
+    advantages = group_advantages(rewards, groups)
+    metrics: Metrics = {}
+    for role in sorted({e.role for e in episodes}):
+        mine = np.array([e.role == role for e in episodes])
+        metrics[f"{role}/equal_groups"] = equal_fraction(rewards[mine], groups[mine])
+        metrics[f"{role}/mean_reward"] = float(rewards[mine].mean())
+    sums: dict[str, float] = {}
+    steps = 0
+    for batch, micro in minibatches(run, episodes, advantages, iteration):
+        run.state, out = run.learner.step(run.state, batch, jnp.int32(micro))
+        for name, value in jax.device_get(out).items():
+            sums[name] = sums.get(name, 0.0) + float(value)
+        steps += 1
+    run.player = run.player.with_params(run.state.params)
+    if cfg.max_skipped and int(run.state.skipped) >= cfg.max_skipped:
+        raise FloatingPointError(f"{int(run.state.skipped)} updates were not finite; lower learner.learning_rate")
+    metrics["learner/steps"] = float(steps)
+    return metrics | {f"learner/{name}": value / max(steps, 1) for name, value in sums.items()}
+
+
+def minibatches(
+    run: Run, episodes: list[Episode], advantages: np.ndarray, iteration: int
+) -> Iterator[tuple[Batch, int]]:
+    """Packed batches of the iteration's optimizer steps, each with its number of micro-batches.
+
+    Trajectories whose advantage is exactly 0 add nothing to the gradient while the KL term is off: they count in the
+    mean but are not laid out.
+    """
+    cfg = run.cfg.learner
+    size = cfg.trajectories_per_update or len(episodes)
+    rng = np.random.default_rng([run.cfg.seed, iteration, 99])
+    order = np.arange(len(episodes))
+    parts = []
+    for _ in range(cfg.epochs):
+        if size < len(episodes):
+            order = rng.permutation(len(episodes))
+        parts += [order[k : k + size] for k in range(0, len(order), size)]
+    packed = []
+    for part in parts:
+        rollouts = [episodes[i].rollout for i in part]
+        weights = packing.token_weights(rollouts, aggregation=cfg.aggregation, norm_length=cfg.loss_norm_length)
+        live = [k for k, i in enumerate(part) if advantages[i] != 0 or cfg.kl_coef > 0]
+        if live:
+            batch, micro = packing.pack(
+                [rollouts[k] for k in live], advantages[part[live]], [weights[k] for k in live],
+                packing.Shape(cfg.row_length, cfg.rows), min_micro=cfg.min_micro_batches,
+            )
+            place = sharding.rows(run.mesh, cfg.rows, axis=1)
+            packed.append((Batch(*(jax.device_put(x, place) for x in batch)), micro))
+    # Old logprobs of every step are taken before the first one, with the parameters that sampled.
+    for k, (batch, micro) in enumerate(packed):
+        if not _on_policy(cfg):
+            batch = batch._replace(old_logprobs=run.learner.score(run.state.params, batch, jnp.int32(micro)))
+        if cfg.kl_coef > 0:
+            batch = batch._replace(reference_logprobs=run.learner.score(run.initial, batch, jnp.int32(micro)))
+        packed[k] = (batch, micro)
+    yield from packed
+
+
+def _resume(run: Run, checkpoints: Checkpoints, cfg: RunConfig) -> tuple[int, dict[str, Any]]:
+    """Put the newest good checkpoint into `run`; return its iteration and counters."""
+    abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), run.state)
+    restored = checkpoints.restore(abstract)
+    if restored is None:
+        return 0, {"tasks": 0, "valid": 0, "seconds": 0.0}
+    run.state = restored.state
+    run.player = run.player.with_params(run.state.params)
+    run.documents.set_state(restored.extra["documents"])
+    log.info("resuming after iteration %d", restored.step)
+    return restored.step, restored.extra["counters"]
+
+
+def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, Any]) -> None:
+    """Evaluate after `done` iterations and note the first and the latest accuracy."""
+    cfg = run.cfg
+    began = time.perf_counter()
+    metrics: Metrics = {}
+    world = run.world(done)
+    if run.held_out:
+        metrics |= evaluate.held_out(
+            world, run.held_out, style=cfg.spice.style, max_new=cfg.eval.max_new or cfg.spice.reasoner_max_new
+        )
+    if cfg.eval.probe_documents and run.initial is not None:
+        metrics |= evaluate.probes(
+            world, probe_documents(run), run.player, run.player.with_params(run.initial), cfg.spice,
+            group=cfg.eval.probe_group,
+        )
+    if not metrics:
+        return
+    if "eval/accuracy" in metrics:
+        counters.setdefault("accuracy_start", metrics["eval/accuracy"])
+        counters["accuracy_end"] = metrics["eval/accuracy"]
+    writer.evaluation(done, metrics | {"time/evaluate": time.perf_counter() - began})
+    if "eval/accuracy" in metrics:
+        writer.show(f"held-out accuracy after {done} iterations: {metrics['eval/accuracy']:.3f}")
+
+
+def probe_documents(run: Run) -> list[Document]:
+    """The same documents at every evaluation: the first of a fixed order of the corpus."""
+    n = min(run.cfg.eval.probe_documents, run.corpus.num_documents)
+    picked = np.random.default_rng([run.cfg.seed, 77]).permutation(run.corpus.num_documents)[:n]
+    return [run.corpus.document(int(i)) for i in picked]
+
+
+def show_task(records: list[dict[str, Any]]) -> str:
+    """One valid and judged task of the iteration, or the commonest rejection, for the eye."""
+    judged = [r for r in records if r.get("pass_rate") is not None]
+    if judged:
+        r = min(judged, key=lambda r: abs(r["pass_rate"] - 0.5))
+        return (
+            f"  task from {r['document_id']} [{r['format']}], solved {r['pass_rate']:.0%}\n"
+            f"    Q: {r['question']!r}\n    A: {r['answer']!r}\n    Reasoner: {r['sample_answer']!r}"
+        )
+    reasons = [r["rejected"] for r in records if "rejected" in r]
+    common = max(set(reasons), key=reasons.count) if reasons else "nothing generated"
+    return f"  no valid task in this iteration; commonest reason: {common}"
+
+
+def _progress(cfg: RunConfig, done: int, metrics: Metrics, counters: dict[str, Any]) -> dict[str, Any]:
+    """Values of the progress line."""
+    left = counters["seconds"] / max(done, 1) * (cfg.iterations - done)
+    return {
+        "iteration": f"{done}/{cfg.iterations}",
+        "valid": metrics["challenger/valid_fraction"],
+        "pass_rate": metrics.get("reasoner/pass_rate"),
+        "challenger_reward": metrics["challenger/reward"],
+        "accuracy": counters.get("accuracy_end"),
+        "tokens/s": metrics["time/tokens_per_second"],
+        "eta_seconds": left,
+    }
+
+
+def _summarise(run: Run, counters: dict[str, Any], checkpoints: Checkpoints, writer: MetricsWriter) -> dict[str, Any]:
+    latest = checkpoints.latest_good()
+    summary = {
+        "name": run.cfg.name,
+        "iterations": latest or 0,
+        "seconds": round(counters["seconds"], 3),
+        "tasks_generated": counters["tasks"],
+        "valid_fraction": counters["valid"] / max(counters["tasks"], 1),
+        "reasoner_accuracy_start": counters.get("accuracy_start"),
+        "reasoner_accuracy_end": counters.get("accuracy_end"),
+        "checkpoint": str(checkpoints.path(latest)) if latest is not None else None,
+    }
+    writer.summary(summary)
+    return summary

@@ -1,0 +1,1 @@
+"""Scoring: verifiers, judge, sandbox and rewards turn tasks and rollouts into numbers."""

@@ -1,0 +1,95 @@
+"""Mesh, logical-axis rules and array placement: the only place that names a PartitionSpec."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+AXES = ("data", "fsdp", "tensor")
+
+# Logical axis of a parameter -> mesh axis. One table for every model: families differ by flags, not by layout.
+RULES: dict[str, str | None] = {
+    "layers": None,
+    "vocab": "tensor",
+    "embed": "fsdp",
+    "heads": "tensor",
+    "kv_heads": "tensor",
+    "head_dim": None,
+    "mlp": "tensor",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class MeshConfig:
+    """How the devices are laid out. The product of the axes is the number of devices; one axis may be -1 = the rest."""
+
+    # copies of the parameters, each with its own rows
+    data: int = -1
+    # ways the parameters and the optimizer are split along the embedding axis; rows are split too
+    fsdp: int = 1
+    # ways heads, MLP and vocabulary are split
+    tensor: int = 1
+
+    def __post_init__(self) -> None:
+        sizes = {name: getattr(self, name) for name in AXES}
+        for name, size in sizes.items():
+            if size < 1 and size != -1:
+                raise ValueError(f"mesh.{name}={size}: must be at least 1, or -1 for all devices the others leave")
+        if list(sizes.values()).count(-1) > 1:
+            raise ValueError(f"mesh {sizes}: only one axis can be -1")
+
+
+def make_mesh(cfg: MeshConfig, devices: list[Any] | None = None) -> Mesh:
+    """Build the (data, fsdp, tensor) mesh over `devices` (default: all of them).
+
+    Raises ValueError where the axes do not multiply to the number of devices.
+    """
+    devices = list(jax.devices()) if devices is None else list(devices)
+    sizes = [getattr(cfg, name) for name in AXES]
+    fixed = math.prod(size for size in sizes if size != -1)
+    sizes = [max(1, len(devices) // fixed) if size == -1 else size for size in sizes]
+    if math.prod(sizes) != len(devices):
+        choices = [f"fsdp={f} tensor={len(devices) // f}" for f in _divisors(len(devices))]
+        raise ValueError(
+            f"mesh data={cfg.data} fsdp={cfg.fsdp} tensor={cfg.tensor} does not divide {len(devices)} devices; "
+            f"with data=1 these do: {', '.join(choices)}"
+        )
+    return Mesh(np.asarray(devices).reshape(sizes), AXES, axis_types=(AxisType.Auto,) * len(AXES))
+
+
+def param_shardings(mesh: Mesh, axes: Any, abstract: Any) -> Any:
+    """Tree of NamedSharding for a tree of logical axis names; an axis that does not divide stays whole."""
+
+    def place(names: tuple[str | None, ...], leaf: Any) -> NamedSharding:
+        spec = []
+        for name, size in zip(names, leaf.shape, strict=True):
+            mesh_axis = RULES[name] if name is not None else None
+            fits = mesh_axis is not None and size % mesh.shape[mesh_axis] == 0
+            spec.append(mesh_axis if fits and mesh_axis not in spec else None)
+        return NamedSharding(mesh, PartitionSpec(*spec))
+
+    return jax.tree.map(place, axes, abstract, is_leaf=lambda x: isinstance(x, tuple))
+
+
+def replicated(mesh: Mesh) -> NamedSharding:
+    """Sharding of a value that every device holds whole."""
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def rows(mesh: Mesh, size: int, *, axis: int = 0) -> NamedSharding:
+    """Sharding of `size` rows along `axis` over data and fsdp; whole where the rows do not divide."""
+    ways = mesh.shape["data"] * mesh.shape["fsdp"]
+    if size % ways:
+        return replicated(mesh)
+    return NamedSharding(mesh, PartitionSpec(*(None,) * axis, ("data", "fsdp")))
+
+
+def _divisors(n: int) -> list[int]:
+    return [d for d in range(1, math.isqrt(n) + 1) if n % d == 0] + [
+        n // d for d in range(math.isqrt(n), 0, -1) if n % d == 0 and d * d != n
+    ]

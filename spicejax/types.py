@@ -1,0 +1,86 @@
+"""The nouns that cross rooms: Document, Task, Rejection, Rollout, Episode, Batch. Every shape is written here once."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, NamedTuple, get_args
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+AnswerType = Literal["MCQ", "Integer", "Float", "Expression", "String", "Boolean", "List"]
+ANSWER_TYPES: tuple[str, ...] = get_args(AnswerType)
+
+FinishReason = Literal["stop", "length"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """One segment of the corpus, at most the corpus's `max_tokens` long."""
+
+    id: str  # stable: source id, or the content hash where the source has none; segments carry "#k"
+    text: str
+    title: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One valid question of a Challenger, or one item of a benchmark."""
+
+    question: str  # the full text the Reasoner sees; an MCQ carries its options A) to D)
+    answer: str  # gold answer as text; the letter for an MCQ
+    answer_type: AnswerType
+    document_id: str = ""
+    options: tuple[str, ...] = ()  # the four option texts of an MCQ, in the order A to D
+
+
+@dataclasses.dataclass(frozen=True)
+class Rejection:
+    """Why a Challenger's text is no valid task."""
+
+    reason: str  # one of formats.REASONS, counted per iteration
+    detail: str = ""  # for the log, at most 200 characters
+
+
+@dataclasses.dataclass(frozen=True)
+class Rollout:
+    """One sampled response, kept as token ids: text is for people and parsers, never re-tokenised for training."""
+
+    prompt_ids: np.ndarray  # int32 [P]
+    token_ids: np.ndarray  # int32 [R], the stop token included when there was one
+    logprobs: np.ndarray  # float32 [R], under the plain model (temperature 1, nothing cut)
+    sample_logprobs: np.ndarray  # float32 [R], under the distribution sampled from
+    loss_mask: np.ndarray  # float32 [R], 1 = the policy wrote this token
+    text: str  # decoded response without stop token and stop string
+    finish_reason: FinishReason
+
+
+@dataclasses.dataclass(frozen=True)
+class Episode:
+    """One scored rollout. `group` shares one baseline; ids are unique over roles within an iteration."""
+
+    role: str
+    group: int
+    rollout: Rollout
+    reward: float
+
+
+class Batch(NamedTuple):
+    """Packed rows for the learner, A micro-batches of B rows. Index t scores the token at t (predicted from t - 1).
+
+    Several episodes share a row: `segment_ids` keeps them apart, `positions` restart at 0 with each of them.
+    """
+
+    tokens: Int[Array, "A B T"] | np.ndarray
+    positions: Int[Array, "A B T"] | np.ndarray
+    segment_ids: Int[Array, "A B T"] | np.ndarray  # 0 = padding
+    loss_weight: Float[Array, "A B T"] | np.ndarray  # loss_mask x the token's share of the loss; 0 = not trained
+    advantages: Float[Array, "A B T"] | np.ndarray
+    behaviour_logprobs: Float[Array, "A B T"] | np.ndarray  # under the distribution sampled from; 0 where not trained
+    old_logprobs: Float[Array, "A B T"] | np.ndarray  # learner's own before the first update; 0 where not trained
+    reference_logprobs: Float[Array, "A B T"] | np.ndarray  # frozen reference's, for the KL term; 0 without one
+
+
+Metrics = dict[str, float]
+Params = dict[str, "jax.Array | Params"]

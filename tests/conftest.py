@@ -1,0 +1,32 @@
+"""What every test runs under: CPU, synchronous dispatch, shapes checked at run time, one compilation cache."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Before jax is imported, and through the environment, so that subprocesses of tests run under the same rules.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Several simulated devices on few cores wait for each other for ever under asynchronous dispatch.
+os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "false")
+# Compiling is most of the suite's time. The cache key holds program, compiler version and flags.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import jaxtyping  # noqa: E402  (the environment above comes first)
+
+# Every annotated array argument of these packages is checked against its written shape, in tests only.
+jaxtyping.install_import_hook(["spicejax.models", "spicejax.learn", "spicejax.generate"], "beartype.beartype")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of tokenizers, golden numbers and small corpora beside the repository; skips where it is absent."""
+    path = ROOT.parent / "shared" / "data"
+    if not path.is_dir():
+        pytest.skip(f"no {path.parent.name}/{path.name} beside the repository: this test reads files from there")
+    return path

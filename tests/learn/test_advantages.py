@@ -1,0 +1,130 @@
+"""Advantages against numbers worked out on paper from the formulas of Dr. GRPO, GRPO and SPICE."""
+
+import math
+
+import numpy as np
+import pytest
+
+from spicejax.learn.advantages import equal_fraction, group_advantages
+
+ROOT3 = math.sqrt(3)
+
+
+def advantages(rewards: list[float], groups: list[int], **keywords) -> np.ndarray:
+    return group_advantages(np.array(rewards, np.float64), np.array(groups, np.int64), **keywords)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "expected"),
+    [
+        ([1, 0, 0, 1], [0.5, -0.5, -0.5, 0.5]),
+        ([1, 0, 0, 0], [0.75, -0.25, -0.25, -0.25]),
+        # Three of eight answers right: mean 0.375
+        ([1, 1, 1, 0, 0, 0, 0, 0], [0.625] * 3 + [-0.375] * 5),
+        # Challenger of SPICE: two valid questions (pass rates 1/2 and 0 of 8) and two invalid at -0.1
+        ([1.0, 0.0439, -0.1, -0.1], [0.789025, -0.167075, -0.310975, -0.310975]),
+    ],
+)
+def test_mean_by_hand(rewards, expected):
+    got = advantages(rewards, [7] * len(rewards))
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, np.array(expected), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "expected"),
+    [
+        # centred +-1/2; unbiased variance 4 x (1/4) / 3 = 1/3, so the advantage is +-sqrt(3) / 2 (population: +-1)
+        ([1, 0, 0, 1], [ROOT3 / 2, -ROOT3 / 2, -ROOT3 / 2, ROOT3 / 2]),
+        # mean 2, squares 4 + 1 + 1 + 4 + 0 = 10, variance 10 / 4
+        ([0, 1, 3, 4, 2], [-2 / math.sqrt(2.5), -1 / math.sqrt(2.5), 1 / math.sqrt(2.5), 2 / math.sqrt(2.5), 0]),
+        # two members: variance d^2 / 2, advantage +-1 / sqrt(2) whatever the distance d
+        ([5, 9], [-1 / math.sqrt(2), 1 / math.sqrt(2)]),
+    ],
+)
+def test_mean_std_uses_the_unbiased_deviation(rewards, expected):
+    np.testing.assert_allclose(advantages(rewards, [0] * len(rewards), estimator="mean_std"), expected, rtol=1e-6)
+
+
+def test_mean_std_adds_1e_8_to_the_deviation():
+    # centred +-1e-8, deviation sqrt(2) x 1e-8: 1 / (sqrt(2) + 1) with the offset, 1 / sqrt(2) without
+    got = advantages([0.0, 2e-8], [0, 0], estimator="mean_std")
+    np.testing.assert_allclose(got, [1 - math.sqrt(2), math.sqrt(2) - 1], rtol=1e-6)
+
+
+def test_ragged_groups_in_any_order():
+    # group 4: 1, 0, 0 (mean 1/3); group 0: 2, 4 (mean 3); group -9: a single one
+    rewards, groups = [1, 2, 0, 5, 4, 0], [4, 0, 4, -9, 0, 4]
+    np.testing.assert_allclose(advantages(rewards, groups), [2 / 3, -1, -1 / 3, 0, 1, -1 / 3], rtol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", ["mean", "mean_std", "none"])
+def test_order_of_episodes_does_not_matter(estimator):
+    rng = np.random.default_rng(0)
+    rewards, groups = rng.normal(size=40), rng.integers(0, 9, 40)
+    order = rng.permutation(40)
+    plain = group_advantages(rewards, groups, estimator=estimator)
+    mixed = group_advantages(rewards[order], groups[order], estimator=estimator)
+    np.testing.assert_allclose(mixed, plain[order], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("estimator", ["mean", "mean_std"])
+def test_groups_sum_to_zero_and_ignore_a_common_shift(estimator):
+    rng = np.random.default_rng(1)
+    groups = rng.integers(0, 7, 60)
+    rewards = rng.choice([0.0, 1.0, -0.1, 0.372], 60)
+    got = group_advantages(rewards, groups, estimator=estimator)
+    assert np.abs(got).max() > 0.1
+    for group in np.unique(groups):
+        assert abs(got[groups == group].sum()) < 1e-5
+    shifted = group_advantages(rewards + 3.0 * groups, groups, estimator=estimator)
+    np.testing.assert_allclose(shifted, got, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", ["mean", "mean_std"])
+@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 0.1, 1 / 3, 0.0439369336])
+@pytest.mark.parametrize("size", [1, 3, 7, 8])
+def test_an_all_equal_group_is_exactly_zero(estimator, value, size):
+    # The mean of three times 0.1 is not 0.1 in floating point; the advantage must still vanish exactly.
+    got = advantages([value] * size + [0.0, 1.0], [0] * size + [1, 1], estimator=estimator)
+    assert np.all(got[:size] == 0.0)
+    assert np.all(got[size:] != 0.0)
+
+
+def test_none_passes_rewards_through():
+    np.testing.assert_array_equal(advantages([0.25, 1.0, -0.5], [0, 0, 1], estimator="none"), np.float32([0.25, 1, -0.5]))
+
+
+@pytest.mark.parametrize("estimator", ["mean", "mean_std"])
+def test_roles_have_separate_baselines(estimator):
+    challenger, reasoner = [1.0, -0.1, 0.372], [1.0, 0.0, 0.0, 0.0]
+    joint = advantages(challenger + reasoner, [0] * 3 + [1] * 4, estimator=estimator)
+    np.testing.assert_array_equal(joint[:3], advantages(challenger, [0] * 3, estimator=estimator))
+    np.testing.assert_array_equal(joint[3:], advantages(reasoner, [0] * 4, estimator=estimator))
+    raised = advantages([9.0, *challenger[1:], *reasoner], [0] * 3 + [1] * 4, estimator=estimator)
+    np.testing.assert_array_equal(raised[3:], joint[3:])
+    assert raised[1] != joint[1]
+
+
+def test_no_episodes_give_no_advantages():
+    assert group_advantages(np.zeros(0), np.zeros(0, np.int64)).shape == (0,)
+    assert equal_fraction(np.zeros(0), np.zeros(0, np.int64)) == 0.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_reward_that_is_not_finite_raises_and_names_it(bad):
+    with pytest.raises(ValueError, match=f"reward {bad} is not finite"):
+        advantages([0.0, bad], [0, 0])
+
+
+@pytest.mark.parametrize(("rewards", "groups"), [((3,), (2,)), ((2, 2), (2, 2)), ((1,), ())])
+def test_wrong_shapes_raise_and_name_them(rewards, groups):
+    with pytest.raises(ValueError, match="equally long vectors") as caught:
+        group_advantages(np.zeros(rewards), np.zeros(groups, np.int64))
+    assert str(rewards) in str(caught.value)
+
+
+def test_equal_fraction_by_hand():
+    # groups: 0 = {1, 1}, 1 = {0, 1}, 2 = {0}, 3 = {0, 0, 1}: two of four carry no signal
+    rewards, groups = np.array([1, 0, 1, 0, 1, 0, 0, 1.0]), np.array([0, 1, 0, 2, 1, 3, 3, 3])
+    assert equal_fraction(rewards, groups) == 0.5

@@ -1,0 +1,348 @@
+"""The policy loss against hand numbers and against a second implementation: float64 torch, one unpadded episode at a time."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from spicejax.learn.losses import LossTerms, drgrpo_loss, supervised_loss
+from spicejax.learn.packing import token_weights
+from spicejax.types import Rollout
+
+torch = pytest.importorskip("torch", reason="the second implementation of the loss is written in torch")
+
+VOCAB = 11
+LENGTHS = (1, 3, 7, 4, 2)
+
+
+def loss_of(
+    logprobs, old=None, behaviour=None, reference=None, advantages=1.0, weight=1.0, **keywords
+) -> LossTerms:
+    """The loss on vectors; what is not given is on-policy and of weight 1."""
+    logprobs = jnp.asarray(logprobs, jnp.float32)
+    old = logprobs if old is None else old
+    behaviour = old if behaviour is None else behaviour
+    reference = logprobs if reference is None else reference
+    rest = [jnp.broadcast_to(jnp.float32(x), logprobs.shape) for x in (old, behaviour, reference, advantages, weight)]
+    return drgrpo_loss(logprobs, *rest, **keywords)
+
+
+def gradient_of(logprobs, **keywords) -> np.ndarray:
+    """d loss / d logprobs with everything else fixed."""
+    fixed = {"old": logprobs, "reference": logprobs} | keywords
+    return np.asarray(jax.grad(lambda x: loss_of(x, **fixed).loss)(jnp.asarray(logprobs, jnp.float32)))
+
+
+# --- hand numbers ---------------------------------------------------------------------------------------------------
+
+
+def test_two_trajectories_of_unequal_length_by_hand():
+    """L = 4, N = 2: loss = 1/2 [ (1.5 + 1.0) / 4 x -1 clipped + (0.5 + 1.0 + 2.0) / 4 x +1 clipped ]."""
+    ratio = np.array([[1.5, 1.0, 1.0], [0.5, 1.0, 2.0]])
+    mask = np.array([[1, 1, 0], [1, 1, 1]])
+    advantage = np.array([[1.0], [-1.0]])
+    got = loss_of(np.log(ratio), old=np.zeros((2, 3)), advantages=advantage, weight=mask / 8)
+    # A = +1: min(1.5, 1.2) + 1 = 2.2 gained; A = -1: max(0.5, 0.8) + 1 + max(2, 1.2) = 3.8 lost
+    assert float(got.loss) == pytest.approx((-2.2 + 3.8) / 8, rel=1e-6)
+    assert float(got.tokens) == 5
+    assert float(got.clipped) == 2  # 1.5 under A > 0 and 0.5 under A < 0; 2.0 under A < 0 is not bounded
+    assert float(got.kl) == float(got.truncated) == 0
+
+
+@pytest.mark.parametrize(
+    ("advantage", "ratio", "loss", "slope", "clipped"),
+    [
+        (+1.0, 1.5, -1.28, 0.0, 1),  # already more likely: the gain stops at 1 + clip_high
+        (+1.0, 1.1, -1.1, -1.1, 0),
+        (+1.0, 0.9, -0.9, -0.9, 0),
+        (+1.0, 0.5, -0.5, -0.5, 0),  # a good token that fell is pulled back however far
+        (-1.0, 1.5, 1.5, 1.5, 0),  # a bad token that rose is pushed down however far
+        (-1.0, 1.1, 1.1, 1.1, 0),
+        (-1.0, 0.9, 0.9, 0.9, 0),
+        (-1.0, 0.5, 0.8, 0.0, 1),  # already less likely: stops at 1 - clip_low
+        (-3.0, 0.5, 2.4, 0.0, 1),
+        (0.0, 1.5, 0.0, 0.0, 0),
+    ],
+)
+def test_ppo_clip_on_both_sides_of_both_signs(advantage, ratio, loss, slope, clipped):
+    limits = {"clip_low": 0.2, "clip_high": 0.28}
+    logprob = [math.log(ratio) - 1.0]
+    got = loss_of(logprob, old=[-1.0], advantages=advantage, **limits)
+    assert float(got.loss) == pytest.approx(loss, rel=1e-5, abs=1e-7)
+    assert float(got.clipped) == clipped
+    # d ratio / d logprob = ratio
+    np.testing.assert_allclose(gradient_of(logprob, old=[-1.0], advantages=advantage, **limits), [slope], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("factor", "cap", "weight", "truncated"),
+    [(3.0, 2.0, 2.0, 1), (1.5, 2.0, 1.5, 0), (0.5, 2.0, 0.5, 0), (3.0, 5.0, 3.0, 0), (3.0, 0.0, 1.0, 0), (0.5, 0.0, 1.0, 0)],
+)
+def test_importance_weight_is_capped_from_above_only(factor, cap, weight, truncated):
+    """w = min(pi_old / pi_behaviour, cap), multiplied onto value and slope; cap 0 is off."""
+    settings = {"old": [-1.0], "behaviour": [-1.0 - math.log(factor)], "advantages": 2.0, "tis_cap": cap}
+    got = loss_of([-1.0], **settings)
+    assert float(got.loss) == pytest.approx(-2.0 * weight, rel=1e-5)
+    assert float(got.truncated) == truncated
+    assert float(got.sampler_gap) == pytest.approx(abs(math.log(factor)), rel=1e-5)
+    np.testing.assert_allclose(gradient_of([-1.0], **settings), [-2.0 * weight], rtol=1e-5)
+
+
+def test_importance_weight_carries_no_gradient():
+    old, behaviour = jnp.array([-1.0]), jnp.array([-1.0 - math.log(1.5)])
+    by_behaviour = jax.grad(lambda b: loss_of([-1.0], old=old, behaviour=b, advantages=2.0).loss)(behaviour)
+    assert np.all(np.asarray(by_behaviour) == 0)
+    # Through the ratio alone d loss / d old = +A w = 3; a gradient through w as well would cancel it to 0.
+    by_old = jax.grad(lambda o: loss_of([-1.0], old=o, behaviour=behaviour, advantages=2.0).loss)(old)
+    np.testing.assert_allclose(by_old, [3.0], rtol=1e-5)
+
+
+def test_clip_and_cap_together():
+    """The weight multiplies the clipped surrogate: ratio 1.5, A = 1, pi_old / pi_behaviour = 4 -> -1.2 x 2."""
+    got = loss_of([math.log(1.5)], old=[0.0], behaviour=[-math.log(4)])
+    assert float(got.loss) == pytest.approx(-2.4, rel=1e-5)
+
+
+def test_k3_by_hand():
+    """d = ref - logprob = ln 2: k3 = 2 - ln 2 - 1, slope 1 - 2; d = -ln 2: 1/2 + ln 2 - 1, slope 1 - 1/2."""
+    logprobs, reference = [-2.0, -2.0, -2.0], [-2.0 + math.log(2), -2.0 - math.log(2), -2.0]
+    settings = {"reference": reference, "advantages": 0.0, "kl_coef": 0.5, "weight": 0.25}
+    k3 = [1 - math.log(2), math.log(2) - 0.5, 0.0]
+    got = loss_of(logprobs, **settings)
+    assert float(got.kl) == pytest.approx(sum(k3), rel=1e-5)
+    assert float(got.loss) == pytest.approx(0.5 * 0.25 * sum(k3), rel=1e-5)
+    np.testing.assert_allclose(gradient_of(logprobs, **settings), 0.125 * np.array([-1, 0.5, 0]), rtol=1e-5, atol=1e-7)
+
+
+def test_the_importance_weight_leaves_the_kl_term_alone():
+    settings = {"old": [-1.0], "reference": [-1.5], "advantages": 0.0, "kl_coef": 1.0}
+    assert float(loss_of([-1.0], behaviour=[-3.0], **settings).loss) == float(loss_of([-1.0], **settings).loss) > 0
+
+
+# --- edges ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cap", [0.0, 2.0])
+def test_all_masked_is_exactly_zero_whatever_the_masked_numbers_are(cap):
+    """Untrained positions hold meaningless numbers: neither overflow nor 0 x inf may leak out of them."""
+    wild = {"old": [-1e30, 0.0, 1e4], "behaviour": [0.0, -1e4, 1e30], "reference": [1e30, -1e30, 0.0]}
+    settings = wild | {"advantages": [1e3, -1.0, 0.0], "weight": 0.0, "kl_coef": 0.1, "tis_cap": cap}
+    assert all(float(term) == 0 for term in loss_of([0.0, -1e4, -3.0], **settings))
+    assert np.all(gradient_of([0.0, -1e4, -3.0], **settings) == 0)
+
+
+def test_masked_tokens_do_not_move_the_trained_ones():
+    alone = loss_of([-1.0], old=[-1.1], behaviour=[-1.3], reference=[-0.9], advantages=0.5, weight=0.125, kl_coef=0.1)
+    beside = loss_of(
+        [-1.0, 0.0], old=[-1.1, -1e9], behaviour=[-1.3, 1e9], reference=[-0.9, 1e9], advantages=[0.5, 1e9],
+        weight=[0.125, 0.0], kl_coef=0.1,
+    )
+    assert [float(x) for x in alone] == [float(x) for x in beside]
+
+
+@pytest.mark.parametrize("logprob", [100.0, -1000.0])
+@pytest.mark.parametrize("advantage", [1.0, -1.0])
+def test_a_trained_token_far_off_policy_stays_finite(logprob, advantage):
+    settings = {"old": [0.0], "behaviour": [-logprob], "reference": [0.0], "advantages": advantage, "kl_coef": 0.1}
+    assert all(math.isfinite(float(term)) for term in loss_of([logprob], **settings))
+    assert np.all(np.isfinite(gradient_of([logprob], **settings)))
+
+
+@pytest.mark.parametrize("name", ["logprobs", "old", "behaviour", "advantages"])
+def test_nan_on_a_trained_token_is_not_hidden(name):
+    values = {"logprobs": [-1.0, -1.0], "old": [-1.0, -1.0], "behaviour": [-1.0, -1.0], "advantages": [1.0, 1.0]}
+    values[name] = [-1.0, math.nan]
+    assert math.isnan(float(loss_of(**values).loss))
+
+
+# --- the second implementation --------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Trajectory:
+    """One unpadded response in float64: what the policy scored, sampled and earned."""
+
+    logits: np.ndarray  # [R, V]
+    tokens: np.ndarray  # [R]
+    mask: np.ndarray  # [R], 1 = trained
+    old: np.ndarray
+    behaviour: np.ndarray
+    reference: np.ndarray
+    advantage: float
+
+
+def trajectories(seed: int) -> list[Trajectory]:
+    """Ratios on both sides of the clip, importance weights on both sides of the cap, one observation inside."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for length, advantage in zip(LENGTHS, (1.25, -0.75, 0.5, 0.0, -1.0), strict=True):
+        logits = rng.normal(size=(length, VOCAB)) * 2
+        tokens = rng.integers(0, VOCAB, length)
+        own = (logits - np.log(np.exp(logits).sum(-1, keepdims=True)))[np.arange(length), tokens]
+        mask = np.ones(length)
+        mask[2:4] = 0.0 if length > 4 else 1.0
+        old = own + rng.normal(size=length) * 0.4
+        noise = rng.normal(size=(2, length)) * 0.6
+        made.append(Trajectory(logits, tokens, mask, old, old + noise[0], own + noise[1], advantage))
+    return made
+
+
+def torch_objective(batch, leaves, aggregation, length_norm, clip, cap, beta):
+    """The objective word by word: a loop over trajectories and over their tokens, nothing padded, no weights."""
+    per_trajectory, all_tokens = [], []
+    for one, leaf in zip(batch, leaves, strict=True):
+        terms = []
+        for t in np.flatnonzero(one.mask):
+            logp = leaf[t] if leaf.ndim == 1 else torch.log_softmax(leaf[t], dim=-1)[int(one.tokens[t])]
+            rho = (logp - one.old[t]).exp()
+            gain = torch.minimum(one.advantage * rho, one.advantage * rho.clamp(1 - clip[0], 1 + clip[1]))
+            w = min(math.exp(one.old[t] - one.behaviour[t]), cap) if cap else 1.0
+            d = one.reference[t] - logp
+            terms.append(-w * gain + beta * (d.exp() - 1 - d))
+        all_tokens += terms
+        per_trajectory.append(sum(terms) / (length_norm if aggregation == "constant" else len(terms)))
+    mean = lambda xs: sum(xs) / len(xs)  # noqa: E731
+    return mean(all_tokens) if aggregation == "token_mean" else mean(per_trajectory)
+
+
+def padded(batch: list[Trajectory], name: str, fill: float) -> jax.Array:
+    """[N, T] or [N, T, V], longer than any response; `fill` stands where nothing may be read."""
+    rows = [np.asarray(getattr(one, name)) for one in batch]
+    out = np.full((len(rows), max(LENGTHS) + 3, *rows[0].shape[1:]), fill, np.float32)
+    for row, values in zip(out, rows, strict=True):
+        row[: len(values)] = values
+    return jnp.asarray(out)
+
+
+def weights_of(batch: list[Trajectory], aggregation, norm_length: int) -> jax.Array:
+    """The library's own token weights, laid out in padded rows."""
+    empty = np.zeros(0, np.int32)
+    rollouts = [Rollout(empty, o.tokens, o.old, o.old, o.mask.astype(np.float32), "", "stop") for o in batch]
+    out = np.zeros((len(batch), max(LENGTHS) + 3), np.float32)
+    for row, share in zip(out, token_weights(rollouts, aggregation=aggregation, norm_length=norm_length), strict=True):
+        row[: len(share)] = share
+    return jnp.asarray(out)
+
+
+def jax_loss(batch: list[Trajectory], logprobs: jax.Array, weight: jax.Array, clip, cap, beta) -> jax.Array:
+    advantages = np.array([[one.advantage] for one in batch], np.float32) * np.ones(weight.shape, np.float32)
+    fixed = [padded(batch, name, fill) for name, fill in (("old", 3.0), ("behaviour", -7.0), ("reference", 5.0))]
+    return drgrpo_loss(
+        logprobs, *fixed, jnp.asarray(advantages), weight,
+        clip_low=clip[0], clip_high=clip[1], tis_cap=cap, kl_coef=beta,
+    ).loss
+
+
+def assert_close(got, wanted, scale: float, what: str) -> None:
+    error = np.abs(np.asarray(got, np.float64) - wanted).max() / scale
+    assert error < 1e-5, f"{what}: error {error:.1e} of the scale {scale:.2e}"
+
+
+SETTINGS = [((0.2, 0.2), 2.0, 0.0), ((0.2, 0.285), 2.0, 0.05), ((0.2, 0.2), 0.0, 0.0), ((10.0, 10.0), 1.2, 0.3)]
+
+
+@pytest.mark.parametrize("aggregation", ["constant", "sequence_mean", "token_mean"])
+@pytest.mark.parametrize(("clip", "cap", "beta"), SETTINGS)
+def test_agrees_with_torch_through_the_softmax(aggregation, clip, cap, beta):
+    batch, norm = trajectories(3), 9
+    leaves = [torch.tensor(one.logits, requires_grad=True) for one in batch]
+    wanted = torch_objective(batch, leaves, aggregation, norm, clip, cap, beta)
+    wanted.backward()
+    weight, tokens = weights_of(batch, aggregation, norm), padded(batch, "tokens", 0).astype(jnp.int32)
+
+    def loss(logits):
+        chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[..., None], -1)[..., 0]
+        return jax_loss(batch, chosen, weight, clip, cap, beta)
+
+    value, gradient = jax.value_and_grad(loss)(padded(batch, "logits", 0.5))
+    scale = max(float(leaf.grad.abs().max()) for leaf in leaves)
+    assert_close(value, wanted.item(), abs(wanted.item()), "loss")
+    for row, one, leaf in zip(np.asarray(gradient), batch, leaves, strict=True):
+        assert_close(row[: len(one.tokens)], leaf.grad.numpy(), scale, "gradient")
+        trained = np.pad(one.mask, (0, len(row) - len(one.mask))) > 0
+        assert np.all(row[~trained] == 0), "a token outside the loss mask has a gradient"
+
+
+@pytest.mark.parametrize("aggregation", ["constant", "sequence_mean", "token_mean"])
+@pytest.mark.parametrize(("clip", "cap", "beta"), SETTINGS)
+def test_agrees_with_torch_at_the_logprobs(aggregation, clip, cap, beta):
+    batch, norm = trajectories(4), 5
+    own = [np.log(np.exp(o.logits) / np.exp(o.logits).sum(-1, keepdims=True)) for o in batch]
+    own = [table[np.arange(len(o.tokens)), o.tokens] for table, o in zip(own, batch, strict=True)]
+    leaves = [torch.tensor(x, requires_grad=True) for x in own]
+    torch_objective(batch, leaves, aggregation, norm, clip, cap, beta).backward()
+    weight = weights_of(batch, aggregation, norm)
+    rows = np.full(weight.shape, -4.0, np.float32)
+    for row, x in zip(rows, own, strict=True):
+        row[: len(x)] = x
+    gradient = np.asarray(jax.grad(lambda x: jax_loss(batch, x, weight, clip, cap, beta))(jnp.asarray(rows)))
+    scale = max(float(leaf.grad.abs().max()) for leaf in leaves)
+    for row, leaf in zip(gradient, leaves, strict=True):
+        assert_close(row[: len(leaf)], leaf.grad.numpy(), scale, "gradient")
+        assert np.all(row[len(leaf) :] == 0)
+
+
+def test_jit_changes_nothing():
+    batch = trajectories(5)
+    weight, logprobs = weights_of(batch, "constant", 8), padded(batch, "old", -2.0) * 0.9
+    door = jax.value_and_grad(lambda x: jax_loss(batch, x, weight, (0.2, 0.2), 2.0, 0.1))
+    (plain, slope), (compiled, compiled_slope) = door(logprobs), jax.jit(door)(logprobs)
+    assert float(plain) == pytest.approx(float(compiled), rel=1e-6)
+    np.testing.assert_allclose(slope, compiled_slope, rtol=1e-5, atol=1e-8)
+    assert np.abs(np.asarray(slope)).max() > 1e-3
+
+
+# --- normalisation --------------------------------------------------------------------------------------------------
+
+
+def slope_for(batch: list[Trajectory], aggregation, norm_length: int) -> np.ndarray:
+    weight, logprobs = weights_of(batch, aggregation, norm_length), padded(batch, "old", -2.0)
+    return np.asarray(jax.grad(lambda x: jax_loss(batch, x, weight, (0.2, 0.2), 2.0, 0.0))(logprobs))
+
+
+def test_the_length_constant_scales_the_gradient_linearly():
+    batch = trajectories(6)
+    short, long = slope_for(batch, "constant", 7), slope_for(batch, "constant", 21)
+    np.testing.assert_allclose(short, 3 * long, rtol=1e-6)
+    assert np.abs(short).max() > 0
+    # The other averages do not know the constant.
+    for aggregation in ("sequence_mean", "token_mean"):
+        np.testing.assert_array_equal(slope_for(batch, aggregation, 7), slope_for(batch, aggregation, 21))
+
+
+def test_constant_has_no_length_bias_and_sequence_mean_has():
+    """On-policy slope per token is -A w / (L N): the same in a short and in a long response (Dr. GRPO, section 3)."""
+    batch = [dataclasses.replace(o, advantage=1.0, behaviour=o.old, mask=np.ones_like(o.mask)) for o in trajectories(7)]
+    rows = slope_for(batch, "constant", 10)
+    means = slope_for(batch, "sequence_mean", 10)
+    for row, mean, length in zip(rows, means, LENGTHS, strict=True):
+        np.testing.assert_allclose(row[:length], -1 / (10 * len(LENGTHS)), rtol=1e-6)
+        np.testing.assert_allclose(mean[:length], -1 / (length * len(LENGTHS)), rtol=1e-6)
+    np.testing.assert_allclose(slope_for(batch, "token_mean", 10)[0, 0], -1 / sum(LENGTHS), rtol=1e-6)
+
+
+# --- supervised -----------------------------------------------------------------------------------------------------
+
+
+def test_supervised_is_cross_entropy():
+    batch = trajectories(8)
+    kept = [np.flatnonzero(o.mask) for o in batch]
+    wanted = torch.nn.functional.cross_entropy(
+        torch.cat([torch.tensor(o.logits[k]) for o, k in zip(batch, kept, strict=True)]),
+        torch.cat([torch.tensor(o.tokens[k]) for o, k in zip(batch, kept, strict=True)]),
+    ).item()
+    logits, tokens = padded(batch, "logits", 0.5), padded(batch, "tokens", 0).astype(jnp.int32)
+    chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[..., None], -1)[..., 0]
+    got = supervised_loss(chosen, weights_of(batch, "token_mean", 1))
+    assert float(got.loss) == pytest.approx(wanted, rel=1e-5)
+    assert float(got.tokens) == sum(map(len, kept))
+
+
+def test_supervised_by_hand_and_all_masked():
+    logprobs = jnp.array([-1.0, -3.0, -5.0])
+    assert float(supervised_loss(logprobs, jnp.array([0.5, 0.25, 0.0])).loss) == 1.25
+    nothing = supervised_loss(logprobs, jnp.zeros(3))
+    assert float(nothing.loss) == float(nothing.tokens) == 0

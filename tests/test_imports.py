@@ -1,0 +1,184 @@
+"""The import law: imports point left, models stand alone, heavy optional libraries stay inside functions."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Room -> the rooms of spicejax it may import, itself included. "foundation" is types.py, config.py, sharding.py.
+FOUNDATION = {"foundation"}
+CHAIN = ("data", "generate", "score", "games", "run")
+ALLOWED: dict[str, set[str]] = {
+    "models": {"models"},
+    "foundation": FOUNDATION,
+    "learn": FOUNDATION | {"models", "learn"},
+    **{room: FOUNDATION | {"models", "learn", *CHAIN[: i + 1]} for i, room in enumerate(CHAIN)},
+}
+for room in ("data", "score"):  # neither touches a network: text in, text or numbers out
+    ALLOWED[room] -= {"models", "learn"}
+for room in ("generate", "games"):  # rollouts and episodes know nothing of gradients
+    ALLOWED[room] -= {"learn"}
+
+HEAVY = {"tensorflow", "tensorflow_datasets", "tensorflow_text", "torch", "transformers", "scann", "seqio"}
+
+
+def python_files(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).glob("**/*.py") if path.is_file())
+
+
+def library_files() -> list[Path]:
+    """Every source file once: the symlinks spicejax/models and spicejax/configs are read where they point."""
+    inner = [p for p in python_files("spicejax") if p.relative_to(ROOT).parts[1] not in ("models", "configs")]
+    return inner + python_files("models")
+
+
+def room_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).parts
+    if parts[0] == "models":
+        return "models"
+    return parts[1] if len(parts) > 2 else "foundation"
+
+
+def imported(tree: ast.AST, package: tuple[str, ...] = ()) -> Iterator[tuple[str, int]]:
+    """Dotted names that `tree` imports, relative ones resolved against `package`; a from-import yields module.name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join((*base, *([node.module] if node.module else [])))
+            yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def package_of(path: Path) -> tuple[str, ...]:
+    parts = path.relative_to(ROOT).parts[:-1]
+    return ("spicejax", *parts) if parts[:1] in (("models",), ("configs",)) else parts
+
+
+def top_level(tree: ast.Module) -> ast.Module:
+    """The statements that run on import: functions are cut out, and what stands under TYPE_CHECKING."""
+
+    class Cut(ast.NodeTransformer):
+        def visit_FunctionDef(self, node):
+            return None
+
+        visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
+
+        def visit_If(self, node):
+            return None if "TYPE_CHECKING" in ast.unparse(node.test) else self.generic_visit(node)
+
+    return Cut().visit(tree)
+
+
+def left_violations(source: str, path: Path) -> list[str]:
+    """Imports of `path` that point right, as "file:line room imports name"."""
+    room, found = room_of(path), []
+    for name, line in imported(ast.parse(source), package_of(path)):
+        parts = name.split(".")
+        if parts[0] != "spicejax" or len(parts) < 2:
+            continue
+        target = parts[1] if parts[1] in {*ALLOWED, "configs"} else "foundation"
+        if target not in ALLOWED[room]:
+            found.append(f"{path.relative_to(ROOT)}:{line}: {room}/ imports {name}")
+    return found
+
+
+def test_every_room_is_in_the_law():
+    rooms = {room_of(path) for path in library_files()}
+    assert rooms <= set(ALLOWED), f"say in ALLOWED what {sorted(rooms - set(ALLOWED))} may import"
+
+
+def test_imports_point_left():
+    bad = [line for path in library_files() for line in left_violations(path.read_text(), path)]
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "count"),
+    [
+        ("models/x.py", "from spicejax.types import Task", 1),
+        ("models/x.py", "from .layers import f", 0),
+        ("models/x.py", "import jax", 0),
+        ("spicejax/data/x.py", "from spicejax.types import Task", 0),
+        ("spicejax/data/x.py", "from spicejax import generate", 1),
+        ("spicejax/data/x.py", "def f():\n    from spicejax.run.train import train", 1),
+        ("spicejax/score/x.py", "from ..data import formats", 0),
+        ("spicejax/score/x.py", "from ..games import spice", 1),
+        ("spicejax/learn/x.py", "import spicejax.models.transformer", 0),
+        ("spicejax/learn/x.py", "import spicejax.data.tokens", 1),
+        ("spicejax/run/x.py", "from spicejax.games import spice\nfrom spicejax.learn import learner", 0),
+        ("spicejax/run/x.py", "import spicejax.configs.spice_nano", 1),
+        ("spicejax/config.py", "from spicejax.run import train", 1),
+    ],
+)
+def test_the_law_sees(file, source, count):
+    assert len(left_violations(source, ROOT / file)) == count
+
+
+def test_heavy_libraries_only_inside_functions():
+    bad = []
+    for path in library_files() + python_files("configs", "launch"):
+        tree = top_level(ast.parse(path.read_text()))
+        for name, line in imported(tree):
+            if name.split(".")[0] in HEAVY:
+                bad.append(f"{path.relative_to(ROOT)}:{line}: imports {name} at the top level")
+    assert not bad, "\n".join(bad)
+
+
+def preset_names() -> set[str]:
+    """The upper-case names that models/families.py binds at its top level to a Config: the concrete models."""
+    path = ROOT / "models" / "families.py"
+    if not path.exists():
+        pytest.skip("models/families.py is not there")
+    names = set()
+    for node in ast.parse(path.read_text()).body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        value = getattr(node, "value", None)
+        call = value.func if isinstance(value, ast.Call) else None
+        if call is not None and ast.unparse(call).endswith(("Config", "replace")):
+            names |= {t.id for t in targets if isinstance(t, ast.Name) and t.id.isupper()}
+    assert names, "no preset found in models/families.py: this test no longer sees them"
+    return names
+
+
+def test_only_configs_launch_and_tests_name_a_model():
+    presets, bad = preset_names(), []
+    for path in library_files():
+        if path.relative_to(ROOT).parts[0] == "models":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = {ast.Name: "id", ast.Attribute: "attr", ast.alias: "name"}.get(type(node))
+            if name and getattr(node, name) in presets:
+                bad.append(f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}: names {getattr(node, name)}")
+    assert not bad, "\n".join(bad)
+
+
+def test_import_touches_no_device():
+    code = "import spicejax, sys; print('jax' in sys.modules and bool(sys.modules['jax']._src.xla_bridge._backends))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout.strip() == "False", done.stdout + done.stderr
+
+
+def test_no_module_touches_a_device_on_import():
+    """Importing every module of the library starts no backend and imports no heavy library."""
+    names = [".".join((*package_of(p), p.stem)) for p in library_files() if p.stem not in ("__init__", "__main__")]
+    code = (
+        f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"
+        "from jax._src import xla_bridge\n"
+        f"print(bool(xla_bridge._backends), sorted(set(sys.modules) & {HEAVY!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout.strip() == "False []", done.stdout + done.stderr
+
+
+def test_models_resolve_through_the_symlinks():
+    for room in ("models", "configs"):
+        link = ROOT / "spicejax" / room
+        assert link.is_symlink() and link.readlink() == Path("..") / room
