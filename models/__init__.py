@@ -1,1 +1,1 @@
-"""The models: one decoder for the Qwen3, Qwen2.5 and Llama families, with weights in and out. Imports nothing of ours."""
+"""One decoder for the Qwen3, Qwen2.5 and Llama families, its weights in and out; imports nothing of ours."""

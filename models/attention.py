@@ -19,7 +19,7 @@ MASKED = -0.7 * float(jnp.finfo(jnp.float32).max)
 
 
 def causal_mask(length: int, segment_ids: Int[Array, "B T"] | None) -> Bool[Array, "rows T T"]:
-    """True where query t may attend to key s: s <= t and, where segments are given (else rows = 1), the same segment."""
+    """True where query t may attend to key s: s <= t and the same segment, where those are given (else rows = 1)."""
     causal = jnp.tril(jnp.ones((length, length), dtype=bool))[None]
     if segment_ids is None:
         return causal
@@ -49,33 +49,59 @@ def masked_attention(
 ) -> Float[Array, "B T H h"]:
     """softmax(q k^T / sqrt(h)) v where the mask is true, softmax in float32; query head i reads kv head i // (H/K).
 
-    rows is B, or 1 for a mask that all rows share.
-    A row of the mask with no true entry gives the mean of all values: finite, to be ignored by the caller.
+    rows is B, or 1 for a mask that all rows share. A row with no true entry gives the mean of all values: finite, to
+    be ignored by the caller.
     """
+    grouped = _group(query, key.shape[1])
+    scores = jnp.einsum("btkgh,bksh->bkgts", grouped, key, preferred_element_type=jnp.float32)
+    weights = jax.nn.softmax(_masked(scores, mask, query.shape[-1]), axis=-1).astype(value.dtype)
+    return jnp.einsum("bkgts,bksh->btkgh", weights, value).reshape(query.shape)
+
+
+def step_attention(
+    query: Float[Array, "B 1 H h"],
+    cached: tuple[Float[Array, "B K S h"], Float[Array, "B K S h"]],
+    new: tuple[Float[Array, "B K 1 h"], Float[Array, "B K 1 h"]],
+    mask: Bool[Array, "B 1 S"],
+    new_mask: Bool[Array, "B 1 1"],
+) -> Float[Array, "B 1 H h"]:
+    """`masked_attention` of one token per row over the cache and over its own key, which is not yet in the cache.
+
+    Reading the cache without writing it first is what keeps it out of the loop over layers: written there, XLA copies
+    it once per layer.
+    """
+    grouped, head_dim = _group(query, new[0].shape[1]), query.shape[-1]
+    old_scores = _masked(_scores(grouped, cached[0]), mask, head_dim)
+    new_scores = _masked(_scores(grouped, new[0]), new_mask, head_dim)
+    top = jnp.maximum(jnp.max(old_scores, axis=-1, keepdims=True), new_scores)
+    old_weights, new_weights = jnp.exp(old_scores - top), jnp.exp(new_scores - top)
+    total = jnp.sum(old_weights, axis=-1, keepdims=True) + new_weights
+    out = _average(old_weights / total, cached[1]) + _average(new_weights / total, new[1])
+    return out.reshape(query.shape).astype(new[1].dtype)
+
+
+def _group(query: Float[Array, "B T H h"], kv_heads: int) -> Float[Array, "B T K G h"]:
     batch, length, heads, head_dim = query.shape
-    kv_heads = key.shape[1]
-    grouped = query.reshape(batch, length, kv_heads, heads // kv_heads, head_dim)
-    # One query per row is a batched matrix-vector product: on CPU, XLA's dot_general is 4-7 times slower there than
-    # a plain multiply and sum, which fuses into one pass over the cache.
-    reduce_form = length == 1 and jax.default_backend() == "cpu"
-    attend = _attend_one if reduce_form else _attend_many
-    return attend(grouped, key, value, mask).reshape(batch, length, heads, head_dim)
+    return query.reshape(batch, length, kv_heads, heads // kv_heads, head_dim)
 
 
-def _softmax(scores: Float[Array, "B K G T S"], mask: Bool[Array, "rows T S"], head_dim: int) -> Array:
-    scores = jnp.where(mask[:, None, None], scores * head_dim**-0.5, MASKED)
-    return jax.nn.softmax(scores, axis=-1)
+def _masked(scores: Float[Array, "B K G T S"], mask: Bool[Array, "rows T S"], head_dim: int) -> Array:
+    return jnp.where(mask[:, None, None], scores * head_dim**-0.5, MASKED)
 
 
-def _attend_many(query: Array, key: Array, value: Array, mask: Array) -> Float[Array, "B T K G h"]:
-    scores = jnp.einsum("btkgh,bksh->bkgts", query, key, preferred_element_type=jnp.float32)
-    weights = _softmax(scores, mask, query.shape[-1]).astype(value.dtype)
-    return jnp.einsum("bkgts,bksh->btkgh", weights, value)
+# One query per row is a batched matrix-vector product: on CPU, XLA's dot_general is 4-7 times slower there than a plain
+# multiply and sum, which fuses into one pass over the cache.
 
 
-def _attend_one(query: Array, key: Array, value: Array, mask: Array) -> Float[Array, "B 1 K G h"]:
+def _scores(query: Float[Array, "B 1 K G h"], key: Float[Array, "B K S h"]) -> Float[Array, "B K G 1 S"]:
+    if jax.default_backend() != "cpu":
+        return jnp.einsum("btkgh,bksh->bkgts", query, key, preferred_element_type=jnp.float32)
     query32 = query[:, 0, :, :, None, :].astype(jnp.float32)  # [B K G 1 h]
-    scores = jnp.sum(query32 * key[:, :, None].astype(jnp.float32), axis=-1)[:, :, :, None, :]  # [B K G 1 S]
-    weights = _softmax(scores, mask, query.shape[-1])[:, :, :, 0, :, None]  # [B K G S 1]
-    out = jnp.sum(weights * value[:, :, None].astype(jnp.float32), axis=-2)
-    return out[:, None].astype(value.dtype)
+    return jnp.sum(query32 * key[:, :, None].astype(jnp.float32), axis=-1)[:, :, :, None, :]
+
+
+def _average(weights: Float[Array, "B K G 1 S"], value: Float[Array, "B K S h"]) -> Float[Array, "B 1 K G h"]:
+    if jax.default_backend() != "cpu":
+        cast = weights.astype(value.dtype)
+        return jnp.einsum("bkgts,bksh->btkgh", cast, value, preferred_element_type=jnp.float32)
+    return jnp.sum(weights[:, :, :, 0, :, None] * value[:, :, None].astype(jnp.float32), axis=-2)[:, None]

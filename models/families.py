@@ -190,8 +190,7 @@ def from_hf_config(config: dict[str, Any]) -> TransformerConfig:
     _check_attributes(config, family)
     theta, scaling = _rope(config, family)
     heads, width = _required(config, "num_attention_heads"), _required(config, "hidden_size")
-    # The three defaults are those of the HF classes of all three families, read in transformers 4.57 and 5.23;
-    # Qwen3's head_dim is the one exception, see below.
+    # The defaults below (head_dim, tie_word_embeddings, rms_norm_eps) are those of the HF classes.
     default_head = 128 if family == "qwen3" else width // heads
     stated = config.get("dtype") or config.get("torch_dtype")
     dtype: Any = stated if stated in get_args(DType) else "float32"
@@ -280,9 +279,9 @@ def _check_attributes(config: dict[str, Any], family: str) -> None:
                 allowed = " or ".join(repr(v) for v in _NEUTRAL[name])
                 raise ValueError(f"config.json: {name}={value!r} changes the maths; supported only as {allowed}")
         elif name == "sliding_window":
-            # Qwen states a window beside use_sliding_window false, and only Qwen's HF class has that switch.
-            if value is not None and (family == "llama" or config.get("use_sliding_window") is not False):
-                raise ValueError(f"config.json: sliding_window={value!r} is in force; supported only as null or off")
+            # Qwen states a window beside use_sliding_window, which is checked above and off where it is absent.
+            if value is not None and family == "llama":
+                raise ValueError(f"config.json: sliding_window={value!r} changes the maths; supported only as null")
         elif name == "layer_types":
             if value is not None and set(value) - {"full_attention"}:
                 raise ValueError(f"config.json: layer_types={sorted(set(value))}; only full_attention is supported")

@@ -12,14 +12,14 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
-from spicejax.models.attention import AttentionKernel, causal_attention, masked_attention
+from spicejax.models.attention import AttentionKernel, causal_attention, masked_attention, step_attention
 
 INIT_STD = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
 class RopeScaling:
-    """The "llama3" rule for stretching rotary frequencies (Llama 3 report, arXiv:2407.21783; HF `rope_type: llama3`)."""
+    """The "llama3" rule for stretching rotary frequencies (arXiv:2407.21783; HF `rope_type: llama3`)."""
 
     factor: float  # low frequencies are divided by this
     low_freq_factor: float  # wavelengths above original_max_position / this are fully stretched
@@ -45,12 +45,37 @@ class KVCache(NamedTuple):
     v: Float[Array, "L B K S h"]
 
 
+class LayerKV(NamedTuple):
+    """Keys (after rotation) and values of one layer: cached ones, or those of the tokens just read (S = T)."""
+
+    k: Float[Array, "B K S h"]
+    v: Float[Array, "B K S h"]
+
+
+class CacheMasks(NamedTuple):
+    """Who may attend to whom when reading through a cache, made once and shared by all layers."""
+
+    all: Bool[Array, "B T S"]  # every slot, the T new ones included
+    old: Bool[Array, "B T S"]  # the same with the T new slots false
+    new: Bool[Array, "B T T"]  # the columns of the new slots
+    write_index: Int[Array, ""]  # first of the new slots
+
+
+def cache_masks(mask: Bool[Array, "B T S"], write_index: Int[Array, ""]) -> CacheMasks:
+    """Split the caller's mask into what is in the cache and what is about to be written."""
+    batch, length, slots = mask.shape
+    slot = jnp.arange(slots)
+    is_new = (slot >= write_index) & (slot < write_index + length)
+    new = jax.lax.dynamic_slice(mask, (0, 0, write_index), (batch, length, length))
+    return CacheMasks(all=mask, old=mask & ~is_new, new=new, write_index=write_index)
+
+
 def constrain(x: Array, *axes: str) -> Array:
     """Name the axes of an activation; does nothing outside `flax.linen.logical_axis_rules`."""
-    return nn.with_logical_constraint(x, axes)
+    return nn.with_logical_constraint(x, axes)  # pyright: ignore[reportPrivateImportUsage]
 
 
-def rope_frequencies(head_dim: int, theta: float, scaling: RopeScaling | None) -> Float[Array, "half"]:
+def rope_frequencies(head_dim: int, theta: float, scaling: RopeScaling | None) -> Float[Array, " half"]:
     """Angle per position of each rotated pair: theta^(-2i/h), stretched by the llama3 rule where given. Float32."""
     inverse = 1.0 / theta ** (jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
     if scaling is None:
@@ -123,12 +148,10 @@ class Attention(nn.Module):
         cos: Array,
         sin: Array,
         segment_ids: Int[Array, "B T"] | None,
-        cache: KVCache | None = None,
-        layer: Int[Array, ""] | None = None,
-        write_index: Int[Array, ""] | None = None,
-        mask: Bool[Array, "B T S"] | None = None,
-    ) -> tuple[Float[Array, "B T D"], KVCache | None]:
-        """Without a cache: causal self-attention. With one: write the T new keys of `layer`, attend by `mask`."""
+        cached: LayerKV | None = None,
+        masks: CacheMasks | None = None,
+    ) -> tuple[Float[Array, "B T D"], LayerKV | None]:
+        """Without a cache: causal self-attention. With one: attend by `masks`, return the T new keys and values."""
         query = self._project("q", x, self.num_heads)
         key = self._project("k", x, self.num_kv_heads)
         value = self._project("v", x, self.num_kv_heads)
@@ -137,23 +160,23 @@ class Attention(nn.Module):
             key = RMSNorm(self.eps, self.dtype, self.param_dtype, name="k_norm")(key)
         query = constrain(apply_rope(query, cos, sin), "batch", "length", "act_heads", "head_dim")
         key = constrain(apply_rope(key, cos, sin), "batch", "length", "act_kv_heads", "head_dim")
-        if cache is None:
+        new = None
+        if cached is None or masks is None:
             out = causal_attention(query, key, value, segment_ids, kernel=self.kernel)
         else:
-            assert layer is not None and write_index is not None and mask is not None
-            cache = _write(cache, key, value, layer, write_index)
-            keys, values = (jax.lax.dynamic_index_in_dim(c, layer, keepdims=False) for c in cache)
-            out = masked_attention(query, keys.astype(self.dtype), values.astype(self.dtype), mask)
+            new = LayerKV(*(a.swapaxes(1, 2).astype(cached.k.dtype) for a in (key, value)))
+            out = _attend_cached(query, cached, new, masks).astype(self.dtype)
         shape = (self.num_heads, self.head_dim, x.shape[-1])
         kernel = self.param("o", nn.initializers.normal(self.out_std), shape, self.param_dtype)
-        return jnp.einsum("btnh,nhd->btd", out, kernel.astype(self.dtype)), cache
+        return jnp.einsum("btnh,nhd->btd", out, kernel.astype(self.dtype)), new
 
 
-def _write(cache: KVCache, key: Array, value: Array, layer: Array, write_index: Array) -> KVCache:
-    """Put [B, T, K, h] keys and values into slots write_index.. of one layer; the big array is updated in place."""
-    start = (layer, 0, 0, write_index, 0)
-    new = (x.swapaxes(1, 2)[None] for x in (key, value))
-    return KVCache(*(jax.lax.dynamic_update_slice(c, n.astype(c.dtype), start) for c, n in zip(cache, new, strict=True)))
+def _attend_cached(query: Array, cached: LayerKV, new: LayerKV, masks: CacheMasks) -> Float[Array, "B T H h"]:
+    if query.shape[1] == 1:
+        return step_attention(query, tuple(cached), tuple(new), masks.old, masks.new)
+    start = (0, 0, masks.write_index, 0)
+    k, v = (jax.lax.dynamic_update_slice(c, n, start) for c, n in zip(cached, new, strict=True))
+    return masked_attention(query, k, v, masks.all)
 
 
 class SwiGLU(nn.Module):

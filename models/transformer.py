@@ -13,7 +13,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from spicejax.models.attention import ATTENTION_KERNELS, AttentionKernel
-from spicejax.models.layers import INIT_STD, Attention, KVCache, RMSNorm, RopeScaling, SwiGLU, constrain, rope_tables
+from spicejax.models.layers import (
+    INIT_STD,
+    Attention,
+    CacheMasks,
+    KVCache,
+    LayerKV,
+    RMSNorm,
+    RopeScaling,
+    SwiGLU,
+    cache_masks,
+    constrain,
+    rope_tables,
+)
 
 __all__ = [
     "KVCache",
@@ -99,21 +111,20 @@ class TransformerConfig:
 
 
 class Block(nn.Module):
-    """One pre-norm layer, shaped as the body of a scan: carry in, carry out, the rest broadcast."""
+    """One pre-norm layer, shaped as the body of a scan: x is carried, `cached` and the returned keys run over layers."""
 
     cfg: TransformerConfig
 
     @nn.compact
     def __call__(
         self,
-        carry: tuple[Array, KVCache | None, Array | None],
+        x: Float[Array, "B T D"],
+        cached: LayerKV | None,
         cos: Array,
         sin: Array,
         segment_ids: Array | None,
-        write_index: Array | None,
-        mask: Array | None,
-    ) -> tuple[tuple[Array, KVCache | None, Array | None], None]:
-        x, cache, layer = carry
+        masks: CacheMasks | None,
+    ) -> tuple[Float[Array, "B T D"], LayerKV | None]:
         cfg = self.cfg
         norm = functools.partial(RMSNorm, cfg.rms_norm_eps, cfg.dtype, cfg.param_dtype)
         out_std = INIT_STD / math.sqrt(2 * cfg.num_layers)  # keeps the residual stream's variance flat in depth
@@ -130,12 +141,11 @@ class Block(nn.Module):
             param_dtype=cfg.param_dtype,
             name="attn",
         )
-        update, cache = attention(norm(name="attn_norm")(x), cos, sin, segment_ids, cache, layer, write_index, mask)
+        update, new = attention(norm(name="attn_norm")(x), cos, sin, segment_ids, cached, masks)
         x = x + update
         mlp = SwiGLU(cfg.d_ff, out_std, cfg.dtype, cfg.param_dtype, name="mlp")
         x = x + mlp(norm(name="mlp_norm")(x))
-        x = constrain(x, "batch", "length", "act_embed")
-        return (x, cache, None if layer is None else layer + 1), None
+        return constrain(x, "batch", "length", "act_embed"), new
 
 
 def _scanned_block(cfg: TransformerConfig) -> type[nn.Module]:
@@ -144,7 +154,11 @@ def _scanned_block(cfg: TransformerConfig) -> type[nn.Module]:
     if cfg.remat != "none":
         body = nn.remat(Block, prevent_cse=False, policy=policies[cfg.remat])
     return nn.scan(
-        body, variable_axes={"params": 0}, split_rngs={"params": True}, in_axes=nn.broadcast, length=cfg.num_layers
+        body,
+        variable_axes={"params": 0},
+        split_rngs={"params": True},
+        in_axes=(0, *(nn.broadcast,) * 4),  # pyright: ignore[reportArgumentType]
+        length=cfg.num_layers,
     )
 
 
@@ -175,15 +189,19 @@ class Decoder(nn.Module):
         x = jnp.take(self.embed, tokens, axis=0).astype(cfg.dtype)
         x = constrain(x, "batch", "length", "act_embed")
         cos, sin = rope_tables(positions, cfg.head_dim, cfg.rope_theta, cfg.rope_scaling)
-        layer = None if cache is None else jnp.zeros((), jnp.int32)
-        (x, cache, _), _ = self.layers((x, cache, layer), cos, sin, segment_ids, write_index, mask)
+        masks = None if mask is None or write_index is None else cache_masks(mask, write_index)
+        cached = None if cache is None else LayerKV(*cache)  # the scan hands each layer its part
+        x, new = self.layers(x, cached, cos, sin, segment_ids, masks)
+        if cache is not None:
+            start = (0, 0, 0, write_index, 0)
+            cache = KVCache(*(jax.lax.dynamic_update_slice(c, n, start) for c, n in zip(cache, new, strict=True)))
         return self.norm(x), cache
 
 
 def init(cfg: TransformerConfig, key: PRNGKeyArray) -> Params:
     """Draw fresh parameters: normal(0.02), the two projections into the residual stream over sqrt(2L), zero biases."""
     dummy = jnp.zeros((1, 1), jnp.int32)
-    return Decoder(cfg).init(key, dummy, dummy)["params"]
+    return dict(Decoder(cfg).init(key, dummy, dummy)["params"])
 
 
 def abstract_params(cfg: TransformerConfig) -> Params:

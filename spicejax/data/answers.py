@@ -134,7 +134,7 @@ def same_number(answer: Number, gold: Number, *, tolerance: float = 0.0) -> bool
     """
     if answer.unit and gold.unit and answer.unit != gold.unit:
         return False
-    slack = abs(gold.value) * Fraction(tolerance)
+    slack = abs(gold.value) * Fraction(str(tolerance))  # 1e-6 as written, not its binary neighbour
     values = [answer.value]
     golds = [gold.value]
     if answer.percent != gold.percent:
@@ -148,10 +148,22 @@ def parse_boolean(text: str) -> bool | None:
     return True if word in _TRUE else False if word in _FALSE else None
 
 
+def _is_enclosed(text: str) -> bool:
+    """Say whether one pair of brackets holds the whole text: (1, 2) but not (1, 2), (3, 4)."""
+    if (text[:1], text[-1:]) not in (("[", "]"), ("{", "}"), ("(", ")")):
+        return False
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c in "[({") - (c in "])}")
+        if depth == 0:
+            return i == len(text) - 1
+    return False
+
+
 def split_list(text: str, separator: str = r"[,;]\s*") -> list[str]:
     """Split a written list at its top-level separators, outer brackets and quotes removed; [] for an empty text."""
     text = plain(text).replace("\\{", "{").replace("\\}", "}")
-    if len(text) >= 2 and (text[0], text[-1]) in (("[", "]"), ("{", "}"), ("(", ")"), ("<", ">")):
+    if _is_enclosed(text):
         text = text[1:-1].strip()
     parts, depth, start = [], 0, 0
     for match in re.finditer(rf"[\[({{]|[\])}}]|{separator}", text):
@@ -205,9 +217,12 @@ def tokens(text: str) -> str:
     return " " + " ".join(_canonical(t) if t[0] in "0123456789" else t for t in found) + " "
 
 
-def contains_tokens(text: str, phrase: str) -> bool:
-    """Say whether `phrase` occurs in `text` as whole consecutive tokens, its outer punctuation and article aside."""
-    words = tokens(phrase).strip(" .,;:!?'\"“”‘’`").split()
+def phrase(text: str) -> str:
+    """Return a phrase as it would stand inside `tokens(...)`, its outer punctuation and article aside.
+
+    A phrase of nothing but punctuation gives a text that no token string contains.
+    """
+    words = tokens(text).strip(" .,;:!?'\"“”‘’`").split()
     if len(words) > 1 and words[0] in ("a", "an", "the"):
         words = words[1:]
-    return bool(words) and f" {' '.join(words)} " in tokens(text)
+    return f" {' '.join(words)} " if words else "  "

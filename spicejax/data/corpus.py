@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import grain
@@ -19,7 +19,7 @@ STATE_VERSION = 1
 class Corpus:
     """Segments in a fixed order, and how they are dealt out: see `iterator`."""
 
-    documents: Sequence[Document]
+    documents: prepared.Documents
     counts: Mapping[str, int]  # read, kept, segments, and one "skipped/REASON" for each reason that occurred
     digest: str  # sha256 over ids, titles and texts
     seed: int
@@ -61,7 +61,8 @@ class DocumentIterator:
     def __init__(self, corpus: Corpus):
         self._corpus = corpus
         self._next_batch = 0
-        dataset = grain.MapDataset.source(corpus.documents).seed(corpus.seed).shuffle()
+        source: Any = corpus.documents
+        dataset = grain.MapDataset.source(source).seed(corpus.seed).shuffle()
         whole = len(corpus.documents) // corpus.global_batch_size * corpus.global_batch_size
         dataset = dataset[: whole or None].repeat()[corpus.process_index :: corpus.process_count]
         options = grain.ReadOptions(num_threads=corpus.workers, prefetch_buffer_size=4 * corpus.workers)

@@ -8,9 +8,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import grain
 
@@ -22,10 +22,19 @@ RECORDS = "documents.array_record"
 FORMAT = "spicejax-corpus-1"
 
 
-def digest(documents: Iterable[Document]) -> str:
+class Documents(Protocol):
+    """Documents by index."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Document: ...
+
+
+def digest(documents: Documents) -> str:
     """Return the sha256 over ids, titles and texts in order; the same documents give the same digest in any format."""
     total = hashlib.sha256()
-    for document in documents:
+    for i in range(len(documents)):
+        document = documents[i]
         for field in (document.id, document.title, document.text):
             data = field.encode("utf-8")
             total.update(len(data).to_bytes(8, "little") + data)
@@ -58,7 +67,7 @@ class Prepared:
         Raises:
           ValueError: the records are not those the manifest was written for.
         """
-        found = digest(self[i] for i in range(len(self)))
+        found = digest(self)
         if found != self.manifest["digest"]:
             raise ValueError(f"{self.folder}: digest {found} is not the manifest's; run launch/prepare_corpus.py again")
 
@@ -96,13 +105,13 @@ def open_prepared(path: str | os.PathLike[str], encode: Callable[[str], list[int
     records = folder / RECORDS
     if not records.is_file():
         raise ValueError(f"{records} is missing; {again}")
-    source = grain.sources.ArrayRecordDataSource([str(records)])
+    source: Any = grain.sources.ArrayRecordDataSource([str(records)])
     if len(source) != kept:
         raise ValueError(f"{records} has {len(source)} records, the manifest says {kept}; {again}")
     return Prepared(str(folder), manifest, source)
 
 
-def write_prepared(out: str | os.PathLike[str], documents: Sequence[Document], manifest: Mapping[str, Any]) -> None:
+def write_prepared(out: str | os.PathLike[str], documents: Documents, manifest: Mapping[str, Any]) -> None:
     """Write a prepared folder as a whole: it appears complete under its name, or not at all.
 
     Args:
@@ -120,8 +129,8 @@ def write_prepared(out: str | os.PathLike[str], documents: Sequence[Document], m
     try:
         # One record a group: training reads single records in random order.
         writer = array_record_module.ArrayRecordWriter(str(work / RECORDS), "group_size:1")
-        for document in documents:
-            writer.write(json.dumps(dataclasses.asdict(document), ensure_ascii=False).encode("utf-8"))
+        for i in range(len(documents)):
+            writer.write(json.dumps(dataclasses.asdict(documents[i]), ensure_ascii=False).encode("utf-8"))
         writer.close()
         full = {"format": FORMAT, **manifest, "segments": len(documents), "digest": digest(documents)}
         (work / MANIFEST).write_text(json.dumps(full, indent=2, sort_keys=True) + "\n", encoding="utf-8")

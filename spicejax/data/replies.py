@@ -12,7 +12,7 @@ from spicejax.types import Rejection
 
 MAX_REPLY_CHARS = 131_072  # longer replies are rejected unread
 MAX_DEPTH = 32  # nesting of objects and lists
-_SCAN_TOKENS = 100_000  # quotes and brackets looked at over all candidate objects of one reply
+_SCAN_TOKENS = 40_000  # quotes and brackets looked at over all candidate objects of one reply
 
 
 class NumberText(str):
@@ -124,23 +124,28 @@ def json_fields(text: str, *, question_field: str) -> Fields | Rejection:
     asked = fields.get(question_field)
     for earlier in objects[:-1]:
         for name, value in earlier:
-            if name == question_field and isinstance(value, str) and value.strip() and value != asked:
+            if asked is None or name != question_field or not isinstance(value, str):
+                continue
+            if value.strip() and value != asked:
                 return rejection("several_questions", "several objects ask different questions")
     return fields
 
 
 def line_fields(text: str) -> Fields | Rejection:
     """Read `question:`, `answer_type:` and `answer:` lines; the question may run over several lines."""
-    marks = list(_LINE_FIELD.finditer(text))
-    fields: Fields = {}
-    for i, mark in enumerate(marks):
+    marks: list[re.Match[str]] = []
+    for mark in _LINE_FIELD.finditer(text):
         name = mark[1].lower()
-        if name in fields:
+        if any(name == earlier[1].lower() for earlier in marks):
             return rejection("several_questions" if name == "question" else "duplicate_key", name)
-        end = marks[i + 1].start() if i + 1 < len(marks) else len(text)
+        marks.append(mark)
+    if not marks:
+        return rejection("unparsable", "no `question:` line")
+    fields: Fields = {}
+    for mark, end in zip(marks, [mark.start() for mark in marks[1:]] + [len(text)], strict=True):
         value = text[mark.end() : end].strip()
-        fields[name] = value if name == "question" else value.partition("\n")[0].strip()
-    return fields or rejection("unparsable", "no `question:` line")
+        fields[mark[1].lower()] = value if mark[1].lower() == "question" else value.partition("\n")[0].strip()
+    return fields
 
 
 def read_fields(text: str, *, lines: bool, question_field: str) -> Fields | Rejection:

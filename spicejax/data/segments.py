@@ -32,7 +32,10 @@ def cut(text: str, encode: Callable[[str], list[int]], max_tokens: int) -> list[
         return [text.strip()]
     parts = -(-total // max_tokens)
     target = min(max_tokens, -(-total // parts) + max_tokens // 20)  # even parts, with room for uneven paragraphs
-    spans = _pack(_units(text, count, target, (0, len(text)), 0), count, target, max_tokens)
+    units = _units(text, count, target, (0, len(text)), 0)
+    # What the whitespace between two units costs, on average: the counts of single units leave it out.
+    joint = max(0.0, (total - sum(size for _, size in units)) / (len(units) - 1))
+    spans = _pack(units, joint, count, target, max_tokens)
     return [segment for a, b in spans if (segment := text[a:b].strip())]
 
 
@@ -53,16 +56,17 @@ def _units(text: str, count: Callable[[int, int], int], target: int, span: Span,
     return [unit for piece in pieces for unit in _units(text, count, target, piece, level)]
 
 
-def _pack(units: list[tuple[Span, int]], count: Callable[[int, int], int], target: int, max_tokens: int) -> list[Span]:
-    """Join neighbouring units while they fit `target`; each join is counted as the text it is, not as a sum."""
+def _pack(
+    units: list[tuple[Span, int]], joint: float, count: Callable[[int, int], int], target: int, max_tokens: int
+) -> list[Span]:
+    """Join neighbouring units while they fit `target`; what was joined by estimate is then counted exactly."""
     segments: list[Span] = []
     i = 0
     while i < len(units):
         (start, end), size = units[i]
         j = i + 1
-        # The sum plus one token a join (the whitespace between) is nearly the truth; the check below makes it exact.
-        while j < len(units) and size + units[j][1] + 1 <= target:
-            size += units[j][1] + 1
+        while j < len(units) and size + joint + units[j][1] <= target:
+            size += joint + units[j][1]
             end = units[j][0][1]
             j += 1
         while j > i + 1 and count(start, end) > max_tokens:

@@ -184,19 +184,16 @@ class Reader:
     def _array_record(self, path: Path) -> Iterator[Raw]:
         from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
 
-        try:
-            reader = array_record_module.ArrayRecordReader(str(path))
-        except Exception as error:  # the binding raises plain RuntimeError or SystemError
-            raise ValueError(f"{path} is no ArrayRecord file: {error}") from error
-        try:
-            for i in range(reader.num_records()):
-                for data in reader.read([i]):
-                    if len(data) > self.max_bytes:
-                        self.skip("too_large")
-                    else:
-                        yield from self._json(data)
-        finally:
-            reader.close()
+        reader = array_record_module.ArrayRecordReader(str(path))
+        if not reader.ok():
+            raise ValueError(f"{path} is no ArrayRecord file, or a truncated one; write it again")
+        for i in range(reader.num_records()):
+            data = reader.read([i])[0]
+            if len(data) > self.max_bytes:
+                self.skip("too_large")
+            else:
+                yield from self._json(data)
+        reader.close()
 
     def _tfds(self, spec: str) -> Iterator[Raw]:
         name, split, field = (*spec.split(":"), "", "")[:3]

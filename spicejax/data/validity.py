@@ -38,8 +38,8 @@ _NOT_SELF_CONTAINED = re.compile(
     rf"\b(?:according to (?:the|this|that) (?:\w+ )?{_SOURCE}"
     rf"|according to the (?:above|following|information|given information|provided information)"
     rf"|(?:in|from|by|within|throughout|based on|refer to|using) (?:the|this) (?:\w+ )?{_SOURCE}"
-    rf"|the (?:\w+ )?{_SOURCE} (?:\w+ )?(?:states?|says?|mentions?|mentioned|describe[sd]?|discuss(?:es|ed)"
-    rf"|explain(?:s|ed)|suggest(?:s|ed)|provide[sd]?|impl(?:y|ies)|claim(?:s|ed)|note[sd]?|argue[sd]?|above|below)"
+    rf"|the (?:\w+ )?{_SOURCE} (?:\w+ )?(?:states?|says?|mention(?:s|ed)?|describe[sd]?|discuss(?:es|ed)?|impl(?:y|ies)"
+    rf"|explain(?:s|ed)?|suggest(?:s|ed)?|provide[sd]?|claim(?:s|ed)?|note[sd]?|argue[sd]?|above|below)"
     rf"|(?:this|the (?:given|provided|above|following)) {_SOURCE}"
     r"|as mentioned"
     r"|as (?:described|stated|discussed|shown|noted|outlined|explained|defined|given) (?:above|earlier|previously)"
@@ -98,7 +98,7 @@ def check_answer(answer: str, answer_type: str, *, max_string_words: int) -> str
     """Return a free-form answer in its canonical spelling, or why it does not fit its declared type.
 
     Integer: a whole number; Float: decimal or scientific notation; Boolean: exactly true or false; String: one line of
-    at most `max_string_words` words; Expression: mathematics, not prose; List: at least one element, joined by ", ".
+    at most `max_string_words` words; Expression: mathematics, not prose; List: values with commas between.
     """
     if len(answer) > answers.MAX_ANSWER_CHARS:
         return rejection("answer_too_long", f"{len(answer)} characters")
@@ -111,12 +111,13 @@ def check_answer(answer: str, answer_type: str, *, max_string_words: int) -> str
     if answer_type == "String":
         if len(answer.split()) > max_string_words:
             return rejection("answer_too_long", f"more than {max_string_words} words: {answer}")
-        return answer if answers.normal(answer) else rejection("wrong_answer_type", f"no word in {answer}")
+        fits = answers.normal(answer)
+        return " ".join(answer.split()) if fits else rejection("wrong_answer_type", f"no word in {answer}")
     if answer_type == "List":
         elements = answers.split_list(answer)
         if not elements or not all(elements):
             return rejection("wrong_answer_type", f"an empty element in {answer}")
-        return ", ".join(elements)
+        return answer
     if not any(c.isalnum() for c in answer) or "\n" in answer or _PROSE.search(_FUNCTIONS.sub(" + ", answer)):
         return rejection("wrong_answer_type", f"{answer} is no Expression")
     return answer
@@ -134,7 +135,7 @@ def leaks(question: str, answer: str, answer_type: str) -> bool:
         return number in answers.number_tokens(question)
     if answer_type == "Expression" and len(answers.tokens(answer).split()) < 2:
         return False
-    return answers.contains_tokens(question, answer)
+    return answers.phrase(answer) in answers.tokens(question)
 
 
 @functools.lru_cache(maxsize=32)
@@ -154,6 +155,6 @@ def grounded(document: str, answer: str, answer_type: str) -> bool:
         number = answers.canonical_number(element)
         if number is not None and number not in numbers:
             return False
-        if number is None and not answers.contains_tokens(words, element):
+        if number is None and answers.phrase(element) not in words:
             return False
     return True

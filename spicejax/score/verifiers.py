@@ -34,7 +34,7 @@ HOWS: tuple[str, ...] = (
 
 FLOAT_TOLERANCE = 1e-6  # relative; Math-Verify's own six decimals
 _HEDGE = re.compile(
-    r"\b(?:or|and|either|maybe|not|vs|versus)\b|\\(?:lor|vee|pm|mp|quad|qquad|approx)(?![A-Za-z])|±|≈|\n|\?"
+    r"\b(?:or|and|either|maybe|not|vs|versus)\b|\\(?:lor|vee|pm|mp|quad|qquad|approx)(?![A-Za-z])|±|≈|\?"
 )
 _LETTER = re.compile(
     r"(?:(?:option|choice|answer)\s*:?\s*)?\(?\s*([A-Za-z])\s*\)?(?:[).:]+\s*(.*))?", re.DOTALL | re.IGNORECASE
@@ -52,7 +52,9 @@ def _check_letter(answer: str, task: Task) -> Verdict:
         rest = match[2] or ""
         agrees = not rest or (bool(task.options) and _same_text(rest, task.options[index]))
         return Verdict(match[1].upper() == right and agrees, "letter")
-    hits = [chr(ord("A") + i) for i, option in enumerate(task.options) if _same_text(answer, option)]
+    labelled = [(chr(ord("A") + i), option) for i, option in enumerate(task.options)]
+    hits = [letter for letter, option in labelled if answers.normal(answer) == answers.normal(option)]
+    hits = hits or [letter for letter, option in labelled if _same_text(answer, option)]
     return Verdict(hits == [right], "letter")
 
 
@@ -83,6 +85,14 @@ def _check_number(answer: str, task: Task) -> Verdict | None:
     return Verdict(answers.same_number(said, wanted, tolerance=tolerance), "number")
 
 
+def _hedges(answer: str, task: Task) -> bool:
+    """Say whether an answer offers several where the gold one does not ("x = 1 or x = 2" may be one answer)."""
+    said, wanted = answers.plain(answer), answers.plain(task.answer)
+    if task.answer_type in ("Integer", "Float") and re.search("[,;]", said):
+        return True
+    return "\n" in answer.strip() or bool(_HEDGE.search(said.casefold()) and not _HEDGE.search(wanted.casefold()))
+
+
 def check_text(answer: str | None, task: Task) -> Verdict | None:
     """Judge one answer by text alone; None where only Math-Verify can tell (some Integers, Floats, Expressions)."""
     if answer is None or not answer.strip():
@@ -105,12 +115,7 @@ def check_text(answer: str | None, task: Task) -> Verdict | None:
         return verdict
     if any(c.isdigit() and not c.isascii() for c in answer):
         return Verdict(False, "text")  # digits of another script
-    # A hedge that the gold answer has too ("x = 1 or x = 2") is part of the answer.
-    if _HEDGE.search(answers.plain(answer).casefold()) and not _HEDGE.search(answers.plain(task.answer).casefold()):
-        return Verdict(False, "hedged")
-    if task.answer_type in ("Integer", "Float") and re.search(r"[,;]", answers.plain(answer)):
-        return Verdict(False, "hedged")
-    return None
+    return Verdict(False, "hedged") if _hedges(answer, task) else None
 
 
 class Verifier:

@@ -92,7 +92,9 @@ def test_an_all_equal_group_is_exactly_zero(estimator, value, size):
 
 
 def test_none_passes_rewards_through():
-    np.testing.assert_array_equal(advantages([0.25, 1.0, -0.5], [0, 0, 1], estimator="none"), np.float32([0.25, 1, -0.5]))
+    np.testing.assert_array_equal(
+        advantages([0.25, 1.0, -0.5], [0, 0, 1], estimator="none"), np.float32([0.25, 1, -0.5])
+    )
 
 
 @pytest.mark.parametrize("estimator", ["mean", "mean_std"])

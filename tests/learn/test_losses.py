@@ -1,4 +1,4 @@
-"""The policy loss against hand numbers and against a second implementation: float64 torch, one unpadded episode at a time."""
+"""The policy loss against hand numbers and a second implementation: float64 torch, one unpadded episode at a time."""
 
 import dataclasses
 import math
@@ -18,9 +18,7 @@ VOCAB = 11
 LENGTHS = (1, 3, 7, 4, 2)
 
 
-def loss_of(
-    logprobs, old=None, behaviour=None, reference=None, advantages=1.0, weight=1.0, **keywords
-) -> LossTerms:
+def loss_of(logprobs, old=None, behaviour=None, reference=None, advantages=1.0, weight=1.0, **keywords) -> LossTerms:
     """The loss on vectors; what is not given is on-policy and of weight 1."""
     logprobs = jnp.asarray(logprobs, jnp.float32)
     old = logprobs if old is None else old
@@ -79,7 +77,14 @@ def test_ppo_clip_on_both_sides_of_both_signs(advantage, ratio, loss, slope, cli
 
 @pytest.mark.parametrize(
     ("factor", "cap", "weight", "truncated"),
-    [(3.0, 2.0, 2.0, 1), (1.5, 2.0, 1.5, 0), (0.5, 2.0, 0.5, 0), (3.0, 5.0, 3.0, 0), (3.0, 0.0, 1.0, 0), (0.5, 0.0, 1.0, 0)],
+    [
+        (3.0, 2.0, 2.0, 1),
+        (1.5, 2.0, 1.5, 0),
+        (0.5, 2.0, 0.5, 0),
+        (3.0, 5.0, 3.0, 0),
+        (3.0, 0.0, 1.0, 0),
+        (0.5, 0.0, 1.0, 0),
+    ],
 )
 def test_importance_weight_is_capped_from_above_only(factor, cap, weight, truncated):
     """w = min(pi_old / pi_behaviour, cap), multiplied onto value and slope; cap 0 is off."""
@@ -137,8 +142,13 @@ def test_all_masked_is_exactly_zero_whatever_the_masked_numbers_are(cap):
 def test_masked_tokens_do_not_move_the_trained_ones():
     alone = loss_of([-1.0], old=[-1.1], behaviour=[-1.3], reference=[-0.9], advantages=0.5, weight=0.125, kl_coef=0.1)
     beside = loss_of(
-        [-1.0, 0.0], old=[-1.1, -1e9], behaviour=[-1.3, 1e9], reference=[-0.9, 1e9], advantages=[0.5, 1e9],
-        weight=[0.125, 0.0], kl_coef=0.1,
+        [-1.0, 0.0],
+        old=[-1.1, -1e9],
+        behaviour=[-1.3, 1e9],
+        reference=[-0.9, 1e9],
+        advantages=[0.5, 1e9],
+        weight=[0.125, 0.0],
+        kl_coef=0.1,
     )
     assert [float(x) for x in alone] == [float(x) for x in beside]
 
@@ -185,7 +195,7 @@ def trajectories(seed: int) -> list[Trajectory]:
         mask = np.ones(length)
         mask[2:4] = 0.0 if length > 4 else 1.0
         old = own + rng.normal(size=length) * 0.4
-        noise = rng.normal(size=(2, length)) * 0.6
+        noise = rng.normal(size=(2, length)) * 0.9
         made.append(Trajectory(logits, tokens, mask, old, old + noise[0], own + noise[1], advantage))
     return made
 
@@ -231,14 +241,33 @@ def jax_loss(batch: list[Trajectory], logprobs: jax.Array, weight: jax.Array, cl
     advantages = np.array([[one.advantage] for one in batch], np.float32) * np.ones(weight.shape, np.float32)
     fixed = [padded(batch, name, fill) for name, fill in (("old", 3.0), ("behaviour", -7.0), ("reference", 5.0))]
     return drgrpo_loss(
-        logprobs, *fixed, jnp.asarray(advantages), weight,
-        clip_low=clip[0], clip_high=clip[1], tis_cap=cap, kl_coef=beta,
+        logprobs,
+        *fixed,
+        jnp.asarray(advantages),
+        weight,
+        clip_low=clip[0],
+        clip_high=clip[1],
+        tis_cap=cap,
+        kl_coef=beta,
     ).loss
 
 
 def assert_close(got, wanted, scale: float, what: str) -> None:
     error = np.abs(np.asarray(got, np.float64) - wanted).max() / scale
     assert error < 1e-5, f"{what}: error {error:.1e} of the scale {scale:.2e}"
+
+
+def test_the_drawn_batches_reach_every_branch():
+    """Otherwise the comparisons below would prove less than they say."""
+    for seed in (3, 4, 5):
+        batch = trajectories(seed)
+        logits, tokens = padded(batch, "logits", 0.5), padded(batch, "tokens", 0).astype(jnp.int32)
+        own = jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[..., None], -1)[..., 0]
+        rest = [padded(batch, name, 0.0) for name in ("old", "behaviour", "reference")]
+        signs = jnp.array([[o.advantage] for o in batch]) * jnp.ones_like(own)
+        terms = drgrpo_loss(own, *rest, signs, weights_of(batch, "constant", 9))
+        assert 0 < float(terms.clipped) < float(terms.tokens) == sum(LENGTHS) - 2
+        assert 0 < float(terms.truncated) < float(terms.tokens)
 
 
 SETTINGS = [((0.2, 0.2), 2.0, 0.0), ((0.2, 0.285), 2.0, 0.05), ((0.2, 0.2), 0.0, 0.0), ((10.0, 10.0), 1.2, 0.3)]

@@ -1,0 +1,242 @@
+"""Tests of the corpus: one content in many formats, and an iterator that resumes and shares out exactly."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from launch import prepare_corpus
+from spicejax.data import prepared, tokens
+from spicejax.data.corpus import Corpus, open_corpus
+from spicejax.types import Document
+
+
+def words(text: str) -> list[int]:
+    return [len(word) for word in text.split()]
+
+
+def _documents(count: int) -> list[Document]:
+    return [Document(f"d{i}", f"Document number {i} tells of {i * i} things. " * 4, f"title {i}") for i in range(count)]
+
+
+def _jsonl(path: Path, documents: list[Document]) -> str:
+    path.write_text("".join(json.dumps({"id": d.id, "title": d.title, "text": d.text}) + "\n" for d in documents))
+    return str(path)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> str:
+    return _jsonl(tmp_path / "c.jsonl", _documents(23))
+
+
+def _open(spec: str, **options) -> Corpus:
+    return open_corpus(spec, **{"encode": words, "batch_size": 4, **options})
+
+
+def _ids(iterator, batches: int) -> list[list[str]]:
+    return [[d.id for d in batch] for batch in itertools.islice(iterator, batches)]
+
+
+def test_all_formats_give_the_same_documents_and_digest(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    documents = [Document(f"{i}.txt", d.text, str(i)) for i, d in zip(range(10, 40), _documents(30), strict=True)]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for d in documents:
+        (folder / d.id).write_text(d.text)
+    jsonl = _jsonl(tmp_path / "x.jsonl", documents)
+    table = {
+        "id": [d.id for d in documents],
+        "title": [d.title for d in documents],
+        "text": [d.text for d in documents],
+    }
+    parquet.write_table(pa.table(table), tmp_path / "x.parquet")
+    first = _open(jsonl)
+    options = {"tokenizer": "words", "probe": prepared.probe(words), "max_tokens": 5992, "counts": dict(first.counts)}
+    prepared.write_prepared(tmp_path / "prepared", first.documents, options)
+    specs = [jsonl, str(tmp_path / "x.parquet"), str(folder), str(tmp_path / "prepared")]
+    specs.append(str(tmp_path / "prepared" / prepared.RECORDS))
+    corpora = [_open(s) for s in specs]
+    for corpus in corpora:
+        assert corpus.digest == first.digest
+        assert corpus.num_documents == 30 and corpus.counts["kept"] == 30
+        assert _ids(corpus.iterator(), 9) == _ids(first.iterator(), 9)
+    texts = [Document(d.id, d.text.strip(), d.title) for d in documents]
+    assert [corpora[3].documents[i] for i in range(30)] == texts
+
+
+def test_counts_by_reason_and_ids(tmp_path: Path) -> None:
+    long = "\n\n".join(f"Paragraph {i} of a long document with some words in it." for i in range(30))
+    records = [
+        {"id": "a", "text": long},
+        {"id": "b", "text": "short"},
+        {"id": "c", "text": long + "\n"},
+        {"id": "a", "text": "Another text under an id that was there before. " * 3},
+        {"text": "A text without any id, named by its content. " * 3},
+    ]
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n".join(map(json.dumps, [*records, 5])) + "\n{")
+    corpus = _open(str(path), max_tokens=100)
+    assert corpus.counts == {
+        "read": 7,
+        "kept": 3,
+        "segments": 6,
+        "skipped/bad_json": 2,
+        "skipped/too_short": 1,
+        "skipped/duplicate": 1,
+    }
+    ids = [d.id for d in (corpus.documents[i] for i in range(6))]
+    assert ids[:5] == ["a#0", "a#1", "a#2", "a#3", "a"] and len(ids[5]) == 16
+    twice = _jsonl(tmp_path / "twice.jsonl", [Document("s", "One text " * 20), Document("s", "Other text " * 20)])
+    first, second = (_open(twice).documents[i].id for i in range(2))
+    assert first == "s" and second.startswith("s@")
+
+
+def test_no_usable_document_is_an_error_that_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"text": "short"}\n{"text": ""}\nnot json\n')
+    with pytest.raises(ValueError, match="3 read.*1 bad_json, 1 empty, 1 too_short.*min_chars=100"):
+        _open(str(path))
+
+
+def test_every_epoch_is_a_new_permutation(spec: str) -> None:
+    corpus = _open(spec, batch_size=4)  # 23 documents: 5 batches an epoch, 3 documents wait
+    batches = _ids(corpus.iterator(), 40)
+    epochs = [list(itertools.chain(*batches[i : i + 5])) for i in range(0, 40, 5)]
+    assert all(len(set(epoch)) == 20 for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == 8
+    assert set(itertools.chain(*epochs)) == {f"d{i}" for i in range(23)}
+    assert _ids(_open(spec, seed=1).iterator(), 5) != batches[:5]
+
+
+def test_resuming_anywhere_equals_going_on(spec: str) -> None:
+    corpus = _open(spec)
+    whole = _ids(corpus.iterator(), 17)
+    for stop in (0, 1, 4, 5, 6, 11):
+        first = corpus.iterator()
+        _ids(first, stop)
+        state = json.loads(json.dumps(first.get_state()))
+        second = _open(spec).iterator()
+        _ids(second, 3)  # a used iterator can be set as well
+        second.set_state(state)
+        assert _ids(second, 17 - stop) == whole[stop:]
+        assert second.get_state()["next_batch"] == 17
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_share_each_global_batch(spec: str, processes: int) -> None:
+    alone = _ids(_open(spec, batch_size=8).iterator(), 9)
+    shares = [
+        _ids(_open(spec, batch_size=8 // processes, process_index=p, process_count=processes).iterator(), 9)
+        for p in range(processes)
+    ]
+    for step, batch in enumerate(alone):
+        parts = [share[step] for share in shares]
+        assert all(len(part) == 8 // processes for part in parts)
+        assert len(set(itertools.chain(*parts))) == 8
+        assert set(itertools.chain(*parts)) == set(batch)
+
+
+def test_state_moves_to_another_number_of_processes(spec: str) -> None:
+    alone = _open(spec, batch_size=8).iterator()
+    _ids(alone, 3)
+    state = alone.get_state()
+    pair = [_open(spec, batch_size=4, process_index=p, process_count=2).iterator() for p in range(2)]
+    for iterator in pair:
+        iterator.set_state(state)
+    for batch in _ids(alone, 4):
+        assert sorted(batch) == sorted(itertools.chain(*(_ids(iterator, 1)[0] for iterator in pair)))
+
+
+def test_state_of_another_corpus_is_refused(spec: str, tmp_path: Path) -> None:
+    state = _open(spec).iterator().get_state()
+    other = _jsonl(tmp_path / "other.jsonl", _documents(22))
+    with pytest.raises(ValueError, match="digest"):
+        _open(other).iterator().set_state(state)
+    with pytest.raises(ValueError, match="seed"):
+        _open(spec, seed=5).iterator().set_state(state)
+    with pytest.raises(ValueError, match="global_batch_size"):
+        _open(spec, batch_size=5).iterator().set_state(state)
+    for broken in ({}, {**state, "next_batch": -1}, {**state, "next_batch": "3"}, {**state, "version": 0}):
+        with pytest.raises(ValueError, match="saved corpus position"):
+            _open(spec).iterator().set_state(broken)
+
+
+def test_a_corpus_smaller_than_the_batch_repeats(tmp_path: Path) -> None:
+    corpus = _open(_jsonl(tmp_path / "x.jsonl", _documents(3)), batch_size=5)
+    batches = _ids(corpus.iterator(), 6)
+    assert all(len(batch) == 5 and set(batch) == {"d0", "d1", "d2"} for batch in batches)
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 0}, {"max_tokens": 0}, {"process_index": 2}, {"workers": -1}])
+def test_numbers_out_of_range_are_refused(spec: str, options: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        _open(spec, **options)
+
+
+def test_real_corpora_and_real_tokenizer_keep_the_limit(shared_data: Path) -> None:
+    tokenizer = tokens.load(shared_data / "tokenizers" / "smollm2")
+    folder = shared_data / "corpus"
+    wiki = _open(str(folder / "wikipedia_passages_dev.jsonl"), encode=tokenizer.encode)
+    assert wiki.counts["read"] == 2871 and wiki.num_documents == wiki.counts["kept"] > 2800
+    facts = _open(str(folder / "factbook_dev.jsonl"), encode=tokenizer.encode, max_tokens=700)
+    sizes = [len(tokenizer.encode(facts.documents[i].text)) for i in range(facts.num_documents)]
+    assert facts.counts["read"] == 683 and facts.num_documents > 800
+    assert max(sizes) <= 700
+
+
+def test_mixture_joins_its_sources_and_drops_duplicates(tmp_path: Path) -> None:
+    one = _jsonl(tmp_path / "one.jsonl", _documents(5))
+    two = _jsonl(tmp_path / "two.jsonl", _documents(8))
+    corpus = _open(f"{one},{two},docstrings:jinja2")
+    assert [corpus.documents[i].id for i in range(8)] == [f"d{i}" for i in range(8)]
+    assert corpus.counts["skipped/duplicate"] >= 5
+    assert corpus.documents[8].id.startswith("docstrings/jinja2")
+
+
+def test_prepare_corpus_writes_a_folder_that_opens_as_it_is(tmp_path: Path, shared_data: Path, capsys) -> None:
+    tokenizer_folder = str(shared_data / "tokenizers" / "smollm2")
+    long = Document("long", "\n\n".join(f"Paragraph {i} about the number {i * 37}." for i in range(60)))
+    source = _jsonl(tmp_path / "x.jsonl", [*_documents(12), long])
+    out = tmp_path / "out"
+    arguments = [f"--source={source}", f"--tokenizer={tokenizer_folder}", "--max_tokens=128"]
+    prepare_corpus.main([*arguments, f"--out={out}"])
+    assert "segments: " in capsys.readouterr().out
+    tokenizer = tokens.load(tokenizer_folder)
+    raw = _open(source, encode=tokenizer.encode, max_tokens=128)
+    again = _open(str(out), encode=tokenizer.encode, max_tokens=128, workers=2)
+    assert again.digest == raw.digest and dict(again.counts) == dict(raw.counts)
+    iterator = again.iterator()
+    assert _ids(iterator, 9) == _ids(raw.iterator(), 9)
+    state = iterator.get_state()
+    other = again.iterator()
+    other.set_state(state)
+    assert _ids(other, 3) == _ids(iterator, 3)
+    again.verify()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "x.jsonl"]  # no half-written folder left
+    with pytest.raises(FileExistsError, match="already exists"):
+        prepare_corpus.main([*arguments, f"--out={out}"])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "x.jsonl"]
+
+
+def test_prepared_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    corpus = _open(_jsonl(tmp_path / "x.jsonl", _documents(6)))
+    manifest = {"tokenizer": "words", "probe": prepared.probe(words), "max_tokens": 200}
+    out = tmp_path / "out"
+    prepared.write_prepared(out, corpus.documents, manifest)
+    with pytest.raises(ValueError, match="max_tokens=100"):
+        _open(str(out), max_tokens=100)
+    with pytest.raises(ValueError, match="tokenizer 'words'"):
+        _open(str(out), encode=lambda text: list(map(ord, text)))
+    written = json.loads((out / "manifest.json").read_text())
+    (out / "manifest.json").write_text(json.dumps(written | {"segments": 7}))
+    with pytest.raises(ValueError, match="6 records"):
+        _open(str(out))
+    (out / "manifest.json").write_text(json.dumps(written | {"digest": "0"}))
+    with pytest.raises(ValueError, match="digest"):
+        _open(str(out)).verify()
+    (out / "manifest.json").write_text("{")
+    with pytest.raises(ValueError, match="broken"):
+        _open(str(out))

@@ -1,0 +1,209 @@
+"""Tests of reading sources: the same content from every format, and nasty files counted by reason."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from spicejax.data.sources import Raw, Reader, split_mixture
+
+BODY = "A sentence that is long enough to be kept as a document. " * 3
+
+
+def _read(spec: str | Path, max_bytes: int = 1 << 20) -> tuple[list[Raw], dict[str, int], int]:
+    reader = Reader(max_bytes)
+    documents = list(reader.documents(str(spec)))
+    return documents, dict(reader.skipped), reader.read
+
+
+def test_jsonl_counts_every_bad_line(tmp_path: Path) -> None:
+    good = {"id": "a", "title": "T", "text": "first\u2028second\u2029third\u0085end"}
+    lines = [
+        json.dumps(good, ensure_ascii=False).encode(),
+        json.dumps({"contents": "only contents"}).encode() + b"\r",
+        json.dumps({"id": 7, "text": "number as id"}).encode(),
+        b"",
+        b"{broken",
+        b"[1, 2]",
+        b'"text"',
+        b"null",
+        b'{"id": "no text"}',
+        b'{"text": 5}',
+        b'{"text": null}',
+        b'{"text": "lone \\ud800 surrogate"}',
+        b'{"text": "a pair \\ud83d\\ude42 is fine", "id": "\\ud800"}',
+        b'{"text": "nul \\u0000 inside"}',
+        b'{"text": "\xff\xfe"}',
+        b'{"text": "   \\n "}',
+        b'{"text": ' + b"[" * 80_000 + b"}",
+        json.dumps({"text": "x" * 5000}).encode(),
+        b'{"text": "' + b"y" * 200_000 + b'"}',
+        json.dumps({"text": "old\r\nmac\rnew\n"}).encode(),
+        json.dumps({"text": "no newline at the end"}).encode(),
+    ]
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + b"\n".join(lines))
+    documents, skipped, read = _read(path, max_bytes=4096)
+    assert documents == [
+        Raw("first\u2028second\u2029third\u0085end", "a", "T"),
+        Raw("only contents"),
+        Raw("number as id", "7"),
+        Raw("a pair 🙂 is fine", "\ufffd"),
+        Raw("old\nmac\nnew\n"),
+        Raw("no newline at the end"),
+    ]
+    assert skipped == {
+        "bad_json": 5,
+        "missing_text": 3,
+        "invalid_utf8": 2,
+        "binary": 1,
+        "empty": 1,
+        "too_large": 2,
+    }
+    assert read == len(documents) + sum(skipped.values())
+
+
+def test_folder_counts_every_bad_file(tmp_path: Path) -> None:
+    root = tmp_path / "texts"
+    (root / "b" / "deep").mkdir(parents=True)
+    (root / "b" / "deep" / "2.md").write_text("markdown")
+    (root / "a.txt").write_bytes(b"\xef\xbb\xbfwith BOM\r\nand\rnewlines")
+    (root / "zero.txt").write_bytes(b"")
+    (root / "blank.txt").write_text(" \n\t\n")
+    (root / "nul.txt").write_bytes(b"text\0with nul")
+    (root / "control.txt").write_bytes(bytes(range(1, 9)) * 20)
+    (root / "latin.txt").write_bytes("caf\xe9".encode("latin-1"))
+    (root / "large.txt").write_text("x" * 5000)
+    (root / "ignored.py").write_text("print()")
+    (root / "broken.txt").symlink_to(root / "nowhere.txt")
+    (root / "b" / "loop").symlink_to(root)
+    (root / "self.txt").symlink_to(root / "self.txt")
+    os.mkfifo(root / "pipe.txt")
+    documents, skipped, read = _read(root, max_bytes=4096)
+    assert documents == [Raw("with BOM\nand\nnewlines", "a.txt", "a"), Raw("markdown", "b/deep/2.md", "2")]
+    assert skipped == {"empty": 2, "binary": 2, "invalid_utf8": 1, "too_large": 1, "unreadable": 2}
+    assert read == 10
+
+
+def test_parquet_reads_its_columns_and_refuses_others(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(
+        pa.table({"id": [1, 2, 3], "text": ["one", None, ""], "title": ["t", None, "u"], "other": [0.5, 1.0, 2.0]}),
+        tmp_path / "x.parquet",
+    )
+    documents, skipped, _ = _read(tmp_path / "x.parquet")
+    assert documents == [Raw("one", "1", "t")] and skipped == {"missing_text": 1, "empty": 1}
+    parquet.write_table(pa.table({"body": ["x"]}), tmp_path / "y.parquet")
+    with pytest.raises(ValueError, match="body.*text"):
+        _read(tmp_path / "y.parquet")
+
+
+def test_missing_optional_libraries_name_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    monkeypatch.setitem(__import__("sys").modules, "tensorflow_datasets", None)
+    (tmp_path / "x.parquet").write_bytes(b"")
+    with pytest.raises(ImportError, match=r"spicejax\[parquet\]"):
+        _read(tmp_path / "x.parquet")
+    with pytest.raises(ImportError, match=r"spicejax\[tfds\]"):
+        _read("tfds:gsm8k")
+
+
+def test_array_record_reads_json_records(tmp_path: Path) -> None:
+    from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
+
+    path = tmp_path / "x.array_record"
+    writer = array_record_module.ArrayRecordWriter(str(path), "group_size:1")
+    for record in ({"id": "a", "title": "t", "text": "one"}, {"contents": "two"}):
+        writer.write(json.dumps(record).encode())
+    writer.write(b"\xff\xff")
+    writer.close()
+    expected = [Raw("one", "a", "t"), Raw("two")]
+    for spec in (path, tmp_path, tmp_path / "*.array_record"):
+        assert _read(spec)[:2] == (expected, {"invalid_utf8": 1})
+    (tmp_path / "bad.array_record").write_bytes(b"no records here")
+    with pytest.raises(ValueError, match="bad.array_record"):
+        _read(tmp_path / "bad.array_record")
+
+
+def test_docstrings_of_a_package_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "toydocs"
+    (package / "_inner").mkdir(parents=True)
+    (package / "tests").mkdir()
+    (package / "__init__.py").write_text(f'"""{BODY * 2}"""\nraise RuntimeError("never imported")\n')
+    (package / "_inner" / "m.py").write_text(
+        f'class Shown:\n    """{BODY * 2}"""\n    def run(self):\n        """{BODY * 3}"""\n'
+        f'    def _hidden(self):\n        """{BODY * 2}"""\ndef short():\n    """Too short."""\n'
+    )
+    (package / "broken.py").write_text("def (:\n")
+    (package / "tests" / "test_x.py").write_text(f'"""{BODY * 4}"""\n')
+    (tmp_path / "onefile.py").write_text(f'"""{BODY * 5}"""\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    documents, _, _ = _read("docstrings:toydocs,onefile")
+    assert [d.id for d in documents] == [
+        "docstrings/toydocs",
+        "docstrings/toydocs._inner.m.Shown",
+        "docstrings/toydocs._inner.m.Shown.run",
+        "docstrings/onefile",
+    ]
+    assert documents[0].text.strip() == (BODY * 2).strip() and documents[1].title == "toydocs._inner.m.Shown"
+
+
+def test_docstrings_of_an_installed_package_are_many_and_the_same_each_time() -> None:
+    first, second = _read("docstrings:jinja2"), _read("docstrings:jinja2")
+    assert first == second
+    assert len(first[0]) > 50 and all(len(d.text) >= 300 for d in first[0])
+
+
+def test_tfds_source(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow_datasets", reason="the tfds extra is not installed")
+    with pytest.raises(Exception, match="no_such_dataset"):
+        _read("tfds:no_such_dataset:train:text")
+
+
+@pytest.mark.parametrize(
+    ("spec", "parts"),
+    [
+        ("a.jsonl", ["a.jsonl"]),
+        ("a.jsonl, b/", ["a.jsonl", "b/"]),
+        ("docstrings:numpy,sympy", ["docstrings:numpy,sympy"]),
+        (
+            "docstrings:numpy,sympy,a.jsonl,docstrings:jax,b/",
+            ["docstrings:numpy,sympy", "a.jsonl", "docstrings:jax", "b/"],
+        ),
+        ("tfds:gsm8k:train:question,./x", ["tfds:gsm8k:train:question", "./x"]),
+    ],
+)
+def test_mixtures_split_at_commas(spec: str, parts: list[str]) -> None:
+    assert split_mixture(spec) == parts
+
+
+def test_a_path_with_a_comma_is_one_source(tmp_path: Path) -> None:
+    path = tmp_path / "a,b.jsonl"
+    path.write_text("")
+    assert split_mixture(str(path)) == [str(path)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "message"),
+    [
+        ("/no/such/file.jsonl", FileNotFoundError, "does not exist"),
+        ("/no/such/*.jsonl", FileNotFoundError, "does not exist"),
+        ("docstrings:", ValueError, "docstrings:numpy"),
+        ("docstrings:no_such_package_here", FileNotFoundError, "pip install"),
+        (",", ValueError, "empty"),
+    ],
+)
+def test_wrong_specs_name_the_fix(spec: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        for part in split_mixture(spec):
+            _read(part)
+
+
+def test_unknown_kinds_and_empty_folders_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="holds no"):
+        _read(tmp_path)
+    (tmp_path / "x.csv").write_text("a,b")
+    with pytest.raises(ValueError, match=r"x\.csv: unknown kind"):
+        _read(tmp_path / "x.csv")

@@ -1,0 +1,456 @@
+"""The training step as a whole: what it must leave alone, what it must survive, and parity with torch's optimizer."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from spicejax.learn.learner import LearnerConfig, TrainState, batch_logprobs, init_state, make_learner, make_optimizer
+from spicejax.learn.packing import Shape, pack, token_weights
+from spicejax.models import transformer
+from spicejax.types import Batch, Rollout
+
+torch = pytest.importorskip("torch", reason="the optimizer is compared with torch's")
+
+MODEL = transformer.TransformerConfig(
+    family="llama",
+    vocab_size=23,
+    d_model=16,
+    num_layers=2,
+    num_heads=2,
+    num_kv_heads=1,
+    head_dim=8,
+    d_ff=24,
+    rope_theta=100.0,
+    tie_embeddings=True,
+    max_position=64,
+)
+# A large step, a decay, a norm limit that binds, a KL term: nothing of the update is idle in the tests that share this.
+CONFIG = LearnerConfig(loss_norm_length=16, learning_rate=2e-2, weight_decay=0.01, max_grad_norm=0.01, kl_coef=0.05)
+SHAPE = Shape(row_length=24, rows=2)
+RECORDER = optax.GradientTransformation(  # keeps the gradient as its state and changes no parameter
+    init=lambda params: jax.tree.map(jnp.zeros_like, params),
+    update=lambda grads, state, params=None: (jax.tree.map(jnp.zeros_like, grads), grads),
+)
+
+
+def fresh_params(model: transformer.TransformerConfig = MODEL) -> transformer.Params:
+    """Same draw every time; larger than usual, so that every layer matters. A step donates them: draw again."""
+    rng = np.random.default_rng(0)
+    axes = transformer.param_axes(model)
+    norms = jax.tree.map(lambda names: names[-1] == "norm", axes, is_leaf=lambda x: type(x) is tuple)
+
+    def draw(leaf: jax.ShapeDtypeStruct, norm: bool) -> jax.Array:
+        return jnp.asarray(rng.normal(float(norm), 0.2, leaf.shape), leaf.dtype)
+
+    return jax.tree.map(draw, transformer.abstract_params(model), norms)
+
+
+def rollouts() -> tuple[list[Rollout], np.ndarray]:
+    """Eight episodes; numbers 1 and 4 hold an observation inside the response. Logprobs are of no real sampler."""
+    rng = np.random.default_rng(1)
+    made = []
+    for number, (prompt, response) in enumerate([(3, 5), (7, 13), (2, 6), (4, 9), (2, 12), (9, 6), (5, 11), (1, 12)]):
+        mask = np.ones(response, np.float32)
+        if number in (1, 4):
+            mask[3:8] = 0.0
+        ids = rng.integers(1, MODEL.vocab_size, prompt + response).astype(np.int32)
+        logprobs = rng.uniform(-4.0, -2.0, response).astype(np.float32)
+        made.append(Rollout(ids[:prompt], ids[prompt:], logprobs, logprobs, mask, "", "stop"))
+    return made, np.float32([1.0, -0.5, 0.75, -0.25, -1.0, 0.25, 0.5, 0.625])
+
+
+def packed(aggregation="constant", **fields) -> tuple[Batch, jax.Array]:
+    """The episodes in rows, [4, 2, 24] with three or four micro-batches in use; `fields` replace those of the batch."""
+    made, advantages = rollouts()
+    weights = token_weights(made, aggregation=aggregation, norm_length=CONFIG.loss_norm_length)
+    batch, used = pack(made, advantages, weights, SHAPE, min_micro=4)
+    assert batch.tokens.shape == (4, 2, 24)
+    noise = np.random.default_rng(2).uniform(-0.5, 0.5, batch.tokens.shape)
+    batch = batch._replace(
+        old_logprobs=np.where(batch.loss_weight > 0, batch.behaviour_logprobs + noise, 0).astype(np.float32),
+        reference_logprobs=np.where(batch.loss_weight > 0, batch.behaviour_logprobs - noise, 0).astype(np.float32),
+    )
+    return batch._replace(**fields), jnp.int32(used)
+
+
+@functools.cache
+def recorder(model=MODEL, config=CONFIG, **keywords):
+    return make_learner(model, config, RECORDER, **keywords)
+
+
+def measure(learner, batch: Batch, used: jax.Array, params=None) -> tuple[dict, dict]:
+    """Metrics and gradient of one step."""
+    state, metrics = learner.step(init_state(fresh_params() if params is None else params, RECORDER), batch, used)
+    return {k: float(v) for k, v in metrics.items()}, jax.device_get(state.opt_state)
+
+
+def difference(a, b) -> float:
+    """Largest difference of two trees, relative to the largest element of the first."""
+    scale = max(np.abs(x).max() for x in jax.tree.leaves(a))
+    return max(np.abs(x - y).max() for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)) / scale
+
+
+def assert_bitwise(a, b) -> None:
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
+@pytest.fixture(scope="module")
+def trainer():
+    """Learner with fixed old logprobs and AdamW, shared so that it compiles once."""
+    optimizer = make_optimizer(CONFIG)
+    return make_learner(MODEL, CONFIG, optimizer, on_policy=False), lambda: init_state(fresh_params(), optimizer)
+
+
+# --- what is not trained --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_logits_of_observations_and_prompts_get_no_gradient_at_all(monkeypatch, temperature):
+    """With D = V and an identity as output layer the hidden states are the logits, here given as parameters."""
+    vocab = MODEL.vocab_size
+    direct = dataclasses.replace(MODEL, d_model=vocab, tie_embeddings=False)
+    batch = Batch(*(x[:1] for x in packed()[0]))
+    logits = np.random.default_rng(2).normal(size=(*batch.tokens.shape[1:], vocab)).astype(np.float32)
+    monkeypatch.setattr(transformer, "hidden_states", lambda cfg, params, *rest, **more: params["logits"])
+    params = {"logits": jnp.asarray(logits), "unembed": jnp.eye(vocab)}
+    learner = make_learner(direct, dataclasses.replace(CONFIG, kl_coef=0.0), RECORDER, temperature=temperature)
+    _, grads = measure(learner, batch, jnp.int32(1), params)
+    tokens, positions, segments, weight, advantage, behaviour = (x[0] for x in batch[:6])
+    # The logits at t - 1 score the token at t; the last logits of a row score nothing.
+    scored = np.zeros(tokens.shape, bool)
+    scored[:, :-1] = weight[:, 1:] > 0
+    sizes = np.abs(grads["logits"]).max(-1)
+    assert np.all(sizes[~scored] == 0)
+    assert np.all(sizes[scored] > 0)
+    observed = (segments > 0) & (weight == 0) & (positions >= 10)
+    assert observed.any(), "this micro-batch is meant to hold an observation"
+    # d loss / d logits = weight A w (softmax(logits / T) - onehot) / T, w = min(pi / behaviour, 2)
+    scores = np.exp(np.float64(logits) / temperature)
+    probability = scores / scores.sum(-1, keepdims=True)
+    for b, t in np.argwhere(scored):
+        token = tokens[b, t + 1]
+        w = min(probability[b, t, token] / np.exp(np.float64(behaviour[b, t + 1])), 2.0)
+        expected = probability[b, t] - (np.arange(vocab) == token)
+        expected *= float(weight[b, t + 1]) * float(advantage[b, t + 1]) * w / temperature
+        np.testing.assert_allclose(grads["logits"][b, t], expected, rtol=1e-4, atol=1e-8)
+
+
+def test_numbers_on_untrained_tokens_change_nothing():
+    batch, used = packed()
+    untrained = batch.loss_weight == 0
+    junk = {
+        name: np.where(untrained, 1e6, getattr(batch, name)).astype(np.float32)
+        for name in ("advantages", "behaviour_logprobs", "old_logprobs", "reference_logprobs")
+    }
+    learner = recorder(on_policy=False)
+    plain, dirty = measure(learner, batch, used), measure(learner, batch._replace(**junk), used)
+    assert plain[0] == dirty[0]
+    assert_bitwise(plain[1], dirty[1])
+
+
+# --- what must not change the gradient ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("remat", "chunk"), [("layer", 0), ("dots", 5)])
+def test_saving_memory_gives_the_same_gradient(remat, chunk):
+    """Recomputed activations, and logits of a few positions at a time; 23 scored positions in chunks of 5."""
+    batch, used = packed()
+    metrics, plain = measure(recorder(), batch, used)
+    lean = recorder(dataclasses.replace(MODEL, remat=remat), dataclasses.replace(CONFIG, logprob_chunk=chunk))
+    lean_metrics, grads = measure(lean, batch, used)
+    assert lean_metrics["loss"] == pytest.approx(metrics["loss"], rel=1e-6)
+    assert difference(plain, grads) < 1e-6
+
+
+def test_on_policy_is_old_logprobs_of_the_same_parameters(trainer):
+    batch, used = packed()
+    learner = recorder(on_policy=False)
+    old = trainer[0].score(fresh_params(), batch, used)
+    fixed, fixed_grads = measure(learner, batch._replace(old_logprobs=old), used)
+    own, own_grads = measure(recorder(), batch, used)
+    assert own["loss"] == pytest.approx(fixed["loss"], rel=1e-6)
+    assert own["clip_fraction"] == fixed["clip_fraction"] == 0
+    assert own["tis_fraction"] == fixed["tis_fraction"] > 0
+    assert own["sampler_gap"] == pytest.approx(fixed["sampler_gap"], rel=1e-6)
+    assert difference(own_grads, fixed_grads) < 1e-6
+    # On-policy does not read the field at all.
+    assert_bitwise(own_grads, measure(recorder(), batch._replace(old_logprobs=batch.old_logprobs + 9.0), used)[1])
+
+
+# --- scoring --------------------------------------------------------------------------------------------------------
+
+
+def logprobs_by_hand(batch: Batch, temperature: float) -> np.ndarray:
+    """log softmax(logits / temperature) in float64 from the model's hidden states, at every token but the first."""
+    params = fresh_params()
+    rows = [np.reshape(x, (-1, SHAPE.row_length)) for x in (batch.tokens, batch.positions, batch.segment_ids)]
+    tokens, positions, segments = map(jnp.asarray, rows)
+    hidden = transformer.hidden_states(MODEL, params, tokens, positions, segment_ids=segments)
+    scores = np.asarray(hidden, np.float64) @ np.asarray(params["embed"], np.float64).T / temperature
+    table = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+    out = np.zeros(tokens.shape)
+    out[:, 1:] = np.take_along_axis(table[:, :-1], rows[0][:, 1:, None], -1)[..., 0]
+    return out.reshape(batch.tokens.shape)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 0.0])
+def test_score_is_the_logprob_at_the_sampler_s_temperature(temperature):
+    """0 is greedy sampling, which has no density: it counts as 1."""
+    batch, used = packed()
+    got = np.asarray(recorder(on_policy=False, temperature=temperature).score(fresh_params(), batch, used))
+    trained = batch.loss_weight > 0
+    np.testing.assert_allclose(got[trained], logprobs_by_hand(batch, temperature or 1.0)[trained], rtol=1e-5, atol=1e-5)
+    assert np.all(got[~trained] == 0)
+
+
+def test_score_is_what_the_loss_sees(trainer):
+    batch, used = packed()
+    got = trainer[0].score(fresh_params(), batch, used)
+    own = batch_logprobs(
+        MODEL, fresh_params(), *(jnp.reshape(x, (-1, SHAPE.row_length)) for x in batch[:3]), temperature=1.0, chunk=0
+    )
+    assert own.shape == (8, SHAPE.row_length) and np.all(np.asarray(own)[:, 0] == 0)
+    trained = batch.loss_weight > 0
+    own = np.reshape(own, trained.shape)
+    np.testing.assert_allclose(own[trained], np.asarray(got)[trained], rtol=1e-6, atol=1e-6)
+
+
+# --- metrics --------------------------------------------------------------------------------------------------------
+
+
+def test_metrics_are_means_over_trained_tokens(trainer):
+    """Every number of the step again in numpy float64, from the scored tokens and the formulas."""
+    batch, used = packed()
+    learner = recorder(on_policy=False)
+    rng = np.random.default_rng(3)
+    trained = batch.loss_weight > 0
+    scored = np.asarray(trainer[0].score(fresh_params(), batch, used), np.float64)
+    old, behaviour, reference = (
+        np.where(trained, scored + rng.normal(size=scored.shape) * 0.4, 0).astype(np.float32) for _ in range(3)
+    )
+    fields = {"old_logprobs": old, "behaviour_logprobs": behaviour, "reference_logprobs": reference}
+    metrics, grads = measure(learner, batch._replace(**fields), used)
+    logp, old, behaviour, reference = (np.float64(x[trained]) for x in (scored, old, behaviour, reference))
+    advantage, weight = np.float64(batch.advantages[trained]), np.float64(batch.loss_weight[trained])
+    ratio, w, d = np.exp(logp - old), np.exp(old - behaviour), reference - logp
+    gain = np.minimum(advantage * ratio, advantage * np.clip(ratio, 0.8, 1.2)) * np.minimum(w, 2.0)
+    k3 = np.exp(d) - d - 1
+    made, _ = rollouts()
+    assert metrics["tokens"] == sum(r.loss_mask.sum() for r in made) == trained.sum()
+    assert metrics["loss"] == pytest.approx(np.sum(weight * (CONFIG.kl_coef * k3 - gain)), rel=1e-5)
+    assert metrics["kl"] == pytest.approx(k3.mean(), rel=1e-5)
+    assert metrics["sampler_gap"] == pytest.approx(np.abs(old - behaviour).mean(), rel=1e-5)
+    assert metrics["tis_fraction"] == pytest.approx(np.mean(w > 2.0), rel=1e-6)
+    bounded = np.where(advantage > 0, ratio > 1.2, ratio < 0.8)
+    assert metrics["clip_fraction"] == pytest.approx(bounded.mean(), rel=1e-6)
+    assert min(metrics["tis_fraction"], metrics["clip_fraction"]) > 0
+    norm = np.sqrt(sum(np.sum(np.float64(g) ** 2) for g in jax.tree.leaves(grads)))
+    assert metrics["grad_norm"] == pytest.approx(norm, rel=1e-6)
+    assert metrics["skipped"] == 0
+
+
+# --- bad steps ------------------------------------------------------------------------------------------------------
+
+
+# An infinite logprob is no bad step: log ratios are clamped, so it is a weight of 0 or the cap.
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [(name, np.nan) for name in ("advantages", "behaviour_logprobs", "old_logprobs", "loss_weight")]
+    + [("advantages", np.inf), ("loss_weight", np.inf)],
+)
+def test_one_bad_number_changes_nothing_but_the_counter(trainer, field, value):
+    learner, start = trainer
+    batch, used = packed()
+    poisoned = np.array(getattr(batch, field))
+    poisoned[tuple(np.argwhere(batch.loss_weight > 0)[-1])] = value
+    state, _ = learner.step(start(), batch, used)  # moments are no longer zero
+    before = jax.device_get(state)
+    state, metrics = learner.step(state, batch._replace(**{field: poisoned}), used)
+    assert float(metrics["skipped"]) == 1
+    assert_bitwise((before.params, before.opt_state), (state.params, state.opt_state))
+    assert (int(state.step), int(state.skipped)) == (2, 1)
+    # The run goes on exactly as if the bad step had not been.
+    state, metrics = learner.step(state, batch, used)
+    clean = start()
+    for _ in range(2):
+        clean, _ = learner.step(clean, batch, used)
+    assert float(metrics["skipped"]) == 0
+    assert_bitwise((clean.params, clean.opt_state), (state.params, state.opt_state))
+    assert (int(state.step), int(state.skipped)) == (3, 1)
+    assert difference(before.params, jax.device_get(state.params)) > 1e-5, "the good step moved nothing"
+
+
+def test_parameters_that_overflow_are_skipped_too(trainer):
+    learner, start = trainer
+    state = start()
+    state = state._replace(params={**state.params, "embed": state.params["embed"].at[3, 3].set(jnp.inf)})
+    before = jax.device_get(state.params)
+    state, metrics = learner.step(state, *packed())
+    assert int(state.skipped) == 1 and float(metrics["skipped"]) == 1
+    assert_bitwise(before, state.params)
+
+
+# --- state and compilation ------------------------------------------------------------------------------------------
+
+
+def test_the_old_state_is_given_up(trainer):
+    learner, start = trainer
+    state = start()
+    new, _ = learner.step(state, *packed())
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves((state.params, state.opt_state)))
+    with pytest.raises(RuntimeError, match="deleted"):
+        np.asarray(state.params["embed"])
+    assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(new))
+    assert jax.tree.map(jnp.shape, new) == jax.tree.map(jnp.shape, start())
+    assert jax.tree.map(lambda x: x.dtype, new) == jax.tree.map(lambda x: x.dtype, start())
+
+
+def test_one_program_for_every_number_of_micro_batches(trainer):
+    learner, start = trainer
+    batch, _ = packed()
+    state, metrics = learner.step(start(), batch, jnp.int32(4))
+    learner.score(state.params, batch, jnp.int32(4))
+    sizes = learner.step._cache_size(), learner.score._cache_size()
+    tokens = []
+    for used in (1, 2, 3, 4):
+        learner.score(state.params, batch, jnp.int32(used))
+        state, metrics = learner.step(state, batch, jnp.int32(used))
+        tokens.append(float(metrics["tokens"]))
+    assert (learner.step._cache_size(), learner.score._cache_size()) == sizes
+    assert tokens == [np.count_nonzero(batch.loss_weight[:used]) for used in (1, 2, 3, 4)]
+    assert tokens[0] < tokens[1] < tokens[2]
+
+
+def test_bfloat16_parameters_stay_so_and_sums_are_kept_in_float32():
+    """256 equal micro-batches: a sum kept in bfloat16 would stop growing at 256 times its first term's last place."""
+    model = dataclasses.replace(MODEL, param_dtype="bfloat16", dtype="bfloat16")
+    batch, _ = packed()
+    many = Batch(*(np.repeat(x[:1], 256, axis=0) for x in batch))
+    learner = recorder(model)
+    one = measure(learner, many, jnp.int32(1), fresh_params(model))
+    all_of_them = measure(learner, many, jnp.int32(256), fresh_params(model))
+    assert all(g.dtype == jnp.bfloat16 for g in jax.tree.leaves(all_of_them[1]))
+    scaled = jax.tree.map(lambda g: np.float32(g) * 256, one[1])
+    assert difference(scaled, jax.tree.map(np.float32, all_of_them[1])) < 2**-8
+    assert all_of_them[0]["loss"] == pytest.approx(256 * one[0]["loss"], rel=1e-4)
+
+
+# --- several steps --------------------------------------------------------------------------------------------------
+
+
+def test_old_logprobs_stay_fixed_over_several_steps_and_the_clip_sets_in(trainer):
+    """PPO's inner loop: the ratio is 1 at the first step and away from it at the later ones."""
+    learner, start = trainer
+    batch, used = packed()
+    state = start()
+    old = learner.score(state.params, batch, used)
+    batch = batch._replace(old_logprobs=old, behaviour_logprobs=old, reference_logprobs=old)
+    history = []
+    for _ in range(4):
+        state, metrics = learner.step(state, batch, used)
+        history.append({k: float(v) for k, v in metrics.items()})
+    trained = batch.loss_weight > 0
+    # At ratio 1 the loss is -sum weight x A, whatever the model, and the KL term is 0
+    assert history[0]["loss"] == pytest.approx(-np.sum(np.float64(batch.loss_weight) * batch.advantages), rel=1e-5)
+    assert history[-1]["loss"] < history[0]["loss"], "the surrogate must improve"
+    assert history[0]["clip_fraction"] == 0
+    assert history[-1]["clip_fraction"] > 0.05
+    assert all(m["sampler_gap"] == m["tis_fraction"] == 0 for m in history), "old and behaviour are both fixed"
+    ratio = np.exp(np.asarray(learner.score(state.params, batch, used) - old))[trained]
+    sign = np.sign(batch.advantages[trained])
+    assert np.mean(ratio[sign > 0]) > 1 > np.mean(ratio[sign < 0])
+    assert np.any(np.abs(np.log(ratio)) > np.log(1.2))
+
+
+def test_supervised_training_fits_a_fixed_batch():
+    batch, used = packed("token_mean")
+    optimizer = optax.adam(1e-2)
+    learner = make_learner(MODEL, CONFIG, optimizer, loss="supervised")
+    state, losses = init_state(fresh_params(), optimizer), []
+    for _ in range(60):
+        state, metrics = learner.step(state, batch, used)
+        losses.append(float(metrics["loss"]))
+    trained = batch.loss_weight > 0
+    assert losses[0] == pytest.approx(-logprobs_by_hand(batch, 1.0)[trained].mean(), rel=1e-5)
+    assert losses[-1] < 0.5 * losses[0]
+    assert int(state.skipped) == 0
+
+
+# --- the optimizer --------------------------------------------------------------------------------------------------
+
+
+def torch_twin(params, config: LearnerConfig):
+    leaves = [torch.nn.Parameter(torch.tensor(np.asarray(p))) for p in jax.tree.leaves(params)]
+    rule = torch.optim.AdamW(
+        leaves,
+        lr=config.learning_rate,
+        betas=(config.beta1, config.beta2),
+        eps=config.eps,
+        weight_decay=config.weight_decay,
+    )
+    return leaves, rule
+
+
+def torch_step(leaves, rule, grads, max_norm: float) -> float:
+    for leaf, grad in zip(leaves, jax.tree.leaves(grads), strict=True):
+        leaf.grad = torch.tensor(np.asarray(grad))
+    norm = float(torch.nn.utils.clip_grad_norm_(leaves, max_norm))
+    rule.step()
+    return norm
+
+
+def update_error(params, leaves, config: LearnerConfig) -> float:
+    """Largest difference in units of one step of size lr."""
+    pairs = zip(jax.tree.leaves(params), leaves, strict=True)
+    return max(np.abs(np.asarray(p) - t.detach().numpy()).max() for p, t in pairs) / config.learning_rate
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_optimizer_is_torch_adamw_after_clip_grad_norm(weight_decay):
+    """Fixed gradients; the second of four steps is ten times the norm limit, the others are below it."""
+    config = LearnerConfig(learning_rate=0.5, weight_decay=weight_decay)
+    optimizer, rng = make_optimizer(config), np.random.default_rng(4)
+    params = {"a": jnp.asarray(rng.normal(size=(3, 4)), jnp.float32), "b": jnp.asarray(rng.normal(size=5), jnp.float32)}
+    leaves, rule = torch_twin(params, config)
+    state = optimizer.init(params)
+    for number, size in enumerate((0.7, 10.0, 0.3, 0.9)):
+        grads = jax.tree.map(lambda p: jnp.asarray(rng.normal(size=p.shape), jnp.float32), params)
+        factor = size / float(optax.tree.norm(grads))
+        grads = {name: g * factor for name, g in grads.items()}
+        updates, state = optimizer.update(grads, state, params)
+        params = optax.apply_updates(params, updates)
+        assert torch_step(leaves, rule, grads, config.max_grad_norm) == pytest.approx(size, rel=1e-5)
+        assert update_error(params, leaves, config) < 1e-5, f"step {number}"
+
+
+def test_three_training_steps_are_torch_adamw_steps(trainer):
+    """The real step against torch fed with the same gradients; the norm limit binds in each."""
+    learner, start = trainer
+    probe = recorder(on_policy=False)
+    batch, used = packed()
+    state: TrainState = start()
+    leaves, rule = torch_twin(state.params, CONFIG)
+    for number in range(3):
+        _, grads = measure(probe, batch, used, jax.tree.map(jnp.copy, state.params))
+        state, metrics = learner.step(state, batch, used)
+        norm = torch_step(leaves, rule, grads, CONFIG.max_grad_norm)
+        assert float(metrics["grad_norm"]) == pytest.approx(norm, rel=1e-5)
+        assert norm > 2 * CONFIG.max_grad_norm
+        # torch divides by norm + 1e-6: a relative difference of 1e-6 / norm before AdamW
+        assert update_error(state.params, leaves, CONFIG) < 1e-3, f"step {number}"
+    assert int(state.step) == 3
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("learning_rate", 0.0), ("max_grad_norm", -1.0), ("loss_norm_length", 0), ("clip_low", -0.1), ("tis_cap", -2.0)],
+)
+def test_bad_settings_are_named(field, value):
+    with pytest.raises(ValueError, match=f"learner.{field}={value}"):
+        LearnerConfig(**{field: value})

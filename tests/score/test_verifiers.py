@@ -1,0 +1,347 @@
+"""Right and wrong answers of every type, by text and through the real Math-Verify, and hostile answers of all kinds."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spicejax.score import pool, worker
+from spicejax.score.verifiers import HOWS, Verdict, Verifier, check_text
+from spicejax.types import ANSWER_TYPES, Task
+
+RIVERS = Task("Which?\nA) Nile\nB) Amazon\nC) Congo\nD) 42", "B", "MCQ", options=("Nile", "Amazon", "Congo", "42"))
+
+
+def task(gold: str, kind: str = "Expression") -> Task:
+    return Task("Which value?", gold, kind)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.fixture(scope="module")
+def verifier():
+    with Verifier(workers=2) as opened:
+        yield opened
+
+
+# ------------------------------------------------------------------------------------------------------------ text
+
+
+@pytest.mark.parametrize("kind", ANSWER_TYPES)
+@pytest.mark.parametrize("answer", [None, "", "  \n"])
+def test_no_answer_is_wrong(kind: str, answer: str | None) -> None:
+    assert check_text(answer, task("B", kind)) == Verdict(False, "none")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["B", "b", "(B)", "B)", "B.", " B ", "**B**", "$B$", "\\text{B}", "\\text{(B)}", "\\mathrm{B}", "B) Amazon",
+     "(B) Amazon", "B: the Amazon", "Amazon", "the amazon", "Option B", "\\text{B. Amazon}"],
+)  # fmt: skip
+def test_right_letters(answer: str) -> None:
+    assert check_text(answer, RIVERS) == Verdict(True, "letter")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["A", "A or B", "A, B", "B, C", "AB", "B or C", "B and C", "B) Nile", "B) Amazon or Nile", "Nile", "Amazon or Nile",
+     "Amazon, Nile", "not B", "B?", "E", "2", "\u0412", "\uff22", "42", "B) or C)", "Amazonas", "ABCD", "{A,B}", "B/C",
+     "any"],
+)  # fmt: skip
+def test_wrong_letters_and_hedges(answer: str) -> None:
+    assert check_text(answer, RIVERS) == Verdict(False, "letter")
+
+
+def test_letters_beyond_the_options_are_option_texts() -> None:
+    symbols = Task("q", "D", "MCQ", options=("Fe", "Ir", "In", "I"))
+    assert check_text("I", symbols) == Verdict(True, "letter") and check_text("D", symbols) == Verdict(True, "letter")
+    percent = Task("q", "C", "MCQ", options=("5", "5 percent", "50", "50 percent"))
+    assert check_text("50", percent) == Verdict(True, "letter") and not check_text("50\\%", percent).correct  # pyright: ignore
+    assert check_text("J", Task("q", "J", "MCQ")) == Verdict(True, "letter")  # benchmarks with ten options
+    assert check_text("J) anything", Task("q", "J", "MCQ")) == Verdict(False, "letter")
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "kind", "correct", "how"),
+    [
+        ("42", "42", "Integer", True, "exact"),
+        ("42.0", "42", "Integer", True, "number"),
+        ("\\text{42}", "42", "Integer", True, "number"),
+        ("42 \\text{ km}", "42", "Integer", True, "number"),
+        ("1,234", "1234", "Integer", True, "number"),
+        ("1.234e3", "1234", "Integer", True, "number"),
+        ("84/2", "42", "Integer", True, "number"),
+        ("\\frac{84}{2}", "42", "Integer", True, "number"),
+        ("-42", "42", "Integer", False, "number"),
+        ("42.0000001", "42", "Integer", False, "number"),
+        ("9007199254740993", "9007199254740992", "Integer", False, "number"),
+        ("9" * 400, "9" * 399 + "8", "Integer", False, "number"),
+        ("9" * 401, "9" * 401, "Integer", False, "too_long"),
+        ("x" * 1001, "42", "Integer", False, "too_long"),
+        ("42", "4" * 1001, "Expression", False, "too_long"),
+        ("42 or 43", "42", "Integer", False, "hedged"),
+        ("42, 43", "42", "Integer", False, "hedged"),
+        ("42; 43", "42", "Float", False, "hedged"),
+        ("\\pm 42", "42", "Integer", False, "hedged"),
+        ("42 \\text{ or } 43", "42", "Integer", False, "hedged"),
+        ("42 \\quad 43", "42", "Integer", False, "hedged"),
+        ("42\n43", "42", "Integer", False, "hedged"),
+        ("maybe 42", "42", "Integer", False, "hedged"),
+        ("not 42", "42", "Integer", False, "hedged"),
+        ("42?", "42", "Integer", False, "hedged"),
+        ("４２", "42", "Integer", False, "text"),
+        ("٤٢", "42", "Integer", False, "text"),
+        ("3.1400000001", "3.14", "Float", True, "number"),
+        ("3.14159", "3.14", "Float", False, "number"),
+        ("157/50", "3.14", "Float", True, "number"),
+        ("314\\%", "3.14", "Float", True, "number"),
+        ("0", "0.0", "Float", True, "number"),
+        ("1e-9", "0.0", "Float", False, "number"),
+        ("0.5", "\\frac{1}{2}", "Expression", True, "number"),
+        ("\\frac12", "1/2", "Expression", True, "number"),
+        ("0.333333", "1/3", "Expression", True, "number"),
+        ("0.33", "1/3", "Expression", False, "number"),
+        ("true", "true", "Boolean", True, "exact"),
+        ("Yes", "true", "Boolean", True, "boolean"),
+        ("\\text{False}", "false", "Boolean", True, "boolean"),
+        ("no", "true", "Boolean", False, "boolean"),
+        ("true or false", "true", "Boolean", False, "boolean"),
+        ("1", "true", "Boolean", False, "boolean"),
+        ("tru\u0435", "true", "Boolean", False, "boolean"),
+        ("the nile", "Nile", "String", True, "text"),
+        ("\\text{Nile}", "nile", "String", True, "text"),
+        ("Nile or Amazon", "Nile", "String", False, "text"),
+        ("Nile, Amazon", "Nile", "String", False, "text"),
+        ("N\u0456le", "Nile", "String", False, "text"),
+        ("Nile river", "Nile", "String", False, "text"),
+        ("1,000", "1000", "String", True, "text"),
+        ("C", "C++", "String", False, "text"),
+        ("[3, 2, 1]", "3, 2, 1", "List", True, "list"),
+        ("3,2,1", "3, 2, 1", "List", True, "list"),
+        ("1,000, 2,000", "1000, 2000", "List", True, "list"),
+        ("\\frac{1}{2}, Paris", "0.5, paris", "List", True, "list"),
+        ("1, 2, 3", "3, 2, 1", "List", False, "list"),
+        ("3, 2", "3, 2, 1", "List", False, "list"),
+        ("3, 2, 1, 0", "3, 2, 1", "List", False, "list"),
+        ("3, 2, 1 or 0", "3, 2, 1", "List", False, "list"),
+    ],
+)  # fmt: skip
+def test_text_rules(answer: str, gold: str, kind: str, correct: bool, how: str) -> None:
+    assert check_text(answer, task(gold, kind)) == Verdict(correct, how)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=60) | st.text(alphabet="ABCD().,;-+*/^{}\\0123456789 orxy%$", max_size=40),
+       st.text(min_size=1, max_size=20), st.sampled_from(ANSWER_TYPES), st.booleans())  # fmt: skip
+def test_text_rules_are_total(answer, gold, kind, with_options) -> None:
+    options = ("Nile", "Amazon", "Congo", "42") if kind == "MCQ" and with_options else ()
+    verdict = check_text(answer, Task("q", gold, kind, options=options))
+    assert verdict is None or verdict.how in HOWS
+    assert verdict is not None or kind in ("Integer", "Float", "Expression")
+    if answer.strip() and answer.strip() == gold.strip() and kind not in ("MCQ",):
+        assert verdict == Verdict(True, "exact")
+
+
+def test_text_alone_starts_no_process() -> None:
+    with Verifier() as opened:
+        assert opened.check([("42", task("42", "Integer")), (None, RIVERS), ("B", RIVERS)])[2].correct
+        assert opened.pool.pids() == []
+        assert opened.check([]) == []
+
+
+# ----------------------------------------------------------------------------------------------------- math-verify
+
+_EQUAL = [
+    ("(x+1)^2", "x^2+2x+1"),
+    ("x**2 + 2*x + 1", "(x+1)^2"),
+    ("\\{3,2,1\\}", "{1,2,3}"),
+    ("\\{1, 2\\}", "\\{2, 1\\}"),
+    ("\\frac{\\pi}{2}", "pi/2"),
+    ("\\sin x", "sin(x)"),
+    ("4\\sqrt2", "sqrt(32)"),
+    ("2\\sqrt{2}", "\\sqrt{8}"),
+    ("x^-1", "1/x"),
+    ("x^{10}", "x^10"),
+    ("\\frac{n^2+n}{2}", "n(n+1)/2"),
+    ("y = 3x", "y=3x"),
+    ("x=2 \\text{ or } x=3", "x=3 \\text{ or } x=2"),
+    ("\\begin{bmatrix}1&2\\\\3&4\\end{bmatrix}", "\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}"),
+    ("[0, 1)", "[0,1)"),
+    ("mc^2", "m c^2"),
+]
+_DIFFERENT = [
+    ("(x-1)^2", "x^2+2x+1"),
+    ("\\{1,2\\}", "{1,2,3}"),
+    ("\\{1,2,3,4\\}", "{1,2,3}"),
+    ("\\frac{\\pi}{3}", "pi/2"),
+    ("cos x", "sin(x)"),
+    ("x^11", "x^10"),
+    ("y", "x"),
+    ("\u0445", "x"),
+    ("x+1", "x"),
+    ("[0, 1]", "[0,1)"),
+    ("x", "x^2, x"),
+]
+_NUMBERS = [("2^{10}", "1024", True), ("2^10", "1024", True), ("\\sqrt{16}", "4", True), ("5!", "120", True),
+            ("x = 42", "42", True), ("42 apples", "42", True), ("6 \\times 7", "42", True),
+            ("42 thousand", "42", False), ("2^{11}", "1024", False), ("41 + 2", "42", False), ("x", "42", False),
+            ("forty-two", "42", False)]  # fmt: skip
+
+
+def test_equivalences_through_math_verify(verifier: Verifier) -> None:
+    pairs = [(answer, task(gold)) for answer, gold in _EQUAL + _DIFFERENT]
+    pairs += [(answer, task(gold, "Integer")) for answer, gold, _ in _NUMBERS]
+    expected = [True] * len(_EQUAL) + [False] * len(_DIFFERENT) + [equal for *_, equal in _NUMBERS]
+    verdicts = verifier.check(pairs)
+    wrong = [(p[0], p[1].answer, v) for p, v, e in zip(pairs, verdicts, expected, strict=True) if v.correct != e]
+    assert not wrong
+    assert sum(v.how == "math_verify" for v in verdicts) > 30 and all(v.how in HOWS for v in verdicts)
+
+
+# --------------------------------------------------------------------------------------------------------- hostile
+
+_HOSTILE = [
+    ("9^9^9^9", "Integer"),
+    ("9^{9^{9^{9}}}", "Integer"),
+    ("(10^8)!", "Integer"),
+    ("(" * 2000 + "1" + ")" * 2000, "Integer"),
+    ("(" * 490 + "1" + ")" * 490, "Integer"),
+    ("{" * 900, "Expression"),
+    ("\\frac{" * 160, "Expression"),
+    ("7" * 1_000_000, "Integer"),
+    ("1" * 399 + "^{2}", "Integer"),
+    ("a" * 40_000, "Expression"),
+    ("a" * 999, "Expression"),
+    ("\\sum_{i=1}^{1000000000} i^{0.5}", "Float"),
+    ("\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}^{1000000}", "Expression"),
+    ("__import__('os').system('echo x > /tmp/pwned')", "Expression"),
+    ("\\text{__import__('os')._exit(0)}", "Expression"),
+    ("\ud800 + 1", "Expression"),
+    ("x\0y", "Expression"),
+]
+
+
+def test_hostile_answers_cost_only_their_own_verdict() -> None:
+    square = task("x^2+2x+1")
+    honest = [("(x+1)^2", square), ("2^{10}", task("1024", "Integer")), ("B", RIVERS), ("(x+2)^2", square)]
+    hostile = [(answer, task("5" if kind != "Expression" else "y+5", kind)) for answer, kind in _HOSTILE]
+    mixed = [pair for i, pair in enumerate(hostile) for pair in (pair, honest[i % 4])]
+    with Verifier(workers=2, cpu_seconds=0.5) as opened:
+        verdicts = opened.check(mixed)
+        assert [v.correct for v in verdicts[1::2]] == [i % 4 != 3 for i in range(len(hostile))]
+        assert not any(v.correct for v in verdicts[::2])
+        hows = {how for how in (v.how for v in verdicts[::2])}
+        assert "too_long" in hows and "timeout" in hows and hows <= set(HOWS)
+        assert not opened.check([("1", task("9^9^9^9"))])[0].correct  # a hostile gold answer
+        assert opened.check(honest[:1])[0].correct
+    assert not Path("/tmp/pwned").exists()
+
+
+def test_equal_pairs_are_judged_once(monkeypatch) -> None:
+    judged: list[int] = []
+    real = pool.Pool.judge
+
+    def counting(self, items, **limits):
+        judged.append(len(items))
+        return real(self, items, **limits)
+
+    monkeypatch.setattr(pool.Pool, "judge", counting)
+    with Verifier(workers=1) as opened:
+        verdicts = opened.check([("(x+1)^2", task("x^2+2x+1"))] * 50 + [("x^2", task("x^2+2x+1"))] * 50)
+    assert judged == [2] and [v.correct for v in verdicts] == [True] * 50 + [False] * 50
+
+
+def test_the_breaker_gives_up_hostile_pairs_and_spares_honest_ones(monkeypatch) -> None:
+    monkeypatch.setattr("spicejax.score.verifiers._FIRST_PASS_CPU", 0.5)  # slices as in a batch of a thousand
+    hostile = [(f"(10^8+{i})!", task("5", "Integer")) for i in range(12)]
+    honest = [(f"(x+{i})^2", task(f"x^2+{2 * i}x+{i * i}")) for i in range(1, 4)]
+    with Verifier(workers=2, cpu_seconds=0.6, max_timeouts=3) as opened:
+        opened.check(honest)  # so that starting the workers is not part of the scene
+        verdicts = opened.check(hostile + honest)
+    hows = [v.how for v in verdicts]
+    assert set(hows[:12]) == {"timeout", "breaker"} and 3 <= hows.count("timeout") <= 4
+    assert [v.correct for v in verdicts[12:]] == [True] * 3
+
+
+def test_a_killed_worker_is_replaced_and_its_pair_tried_again() -> None:
+    slow, quick = ("\\sum_{i=1}^{1000000000} i^{0.5}", task("3", "Float")), ("(x+1)^2", task("x^2+2x+1"))
+    with Verifier(workers=1, cpu_seconds=0.5) as opened:
+        assert opened.check([quick])[0].correct
+        first = opened.pool.pids()
+        os.kill(first[0], signal.SIGKILL)  # while idle
+        assert opened.check([quick])[0] == Verdict(True, "math_verify")
+        assert opened.pool.pids() != first
+        # while busy with the slow pair
+        busy = opened.pool.pids()[0]
+        script = f"import os, signal, time; time.sleep(0.3); os.kill({busy}, signal.SIGKILL)"
+        killer = subprocess.Popen([sys.executable, "-c", script])
+        assert [v.how for v in opened.check([slow, quick])] == ["timeout", "math_verify"]
+        killer.wait()
+    assert opened.pool.pids() == []
+
+
+def test_a_stopped_worker_loses_its_pair_to_the_wall_guard(monkeypatch) -> None:
+    pair = ("(x+2)^2", task("x^2+4x+4"))
+    with Verifier(workers=1, cpu_seconds=0.45) as opened:
+        assert opened.check([pair])[0].correct
+        os.kill(opened.pool.pids()[0], signal.SIGSTOP)
+        with monkeypatch.context() as patch:
+            patch.setattr(pool, "_WALL_PER_CPU", -10.0)  # 5 s + 0.45 * -10 = 0.5 s of patience
+            assert opened.check([pair])[0] == Verdict(False, "timeout")
+        assert opened.check([pair])[0] == Verdict(True, "math_verify")
+
+
+def test_closing_leaves_no_process() -> None:
+    with Verifier(workers=2) as opened:
+        opened.check([("(x+1)^2", task("x^2+2x+1")), ("y+y", task("2y"))])
+        pids = opened.pool.pids()
+    assert len(pids) == 2
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_the_worker_imports_no_jax_and_says_so_when_math_verify_is_absent(tmp_path: Path, monkeypatch) -> None:
+    script = Path(worker.__file__)
+    code = f"import sys, runpy; runpy.run_path({str(script)!r}); assert not {{'jax', 'spicejax'}} & set(sys.modules)"
+    subprocess.run([sys.executable, "-P", "-c", code], check=True)
+    (tmp_path / "math_verify.py").write_text("raise ImportError('no math_verify here')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Verifier(workers=1) as opened, pytest.raises(RuntimeError, match="pip install 'math-verify"):
+        opened.check([("(x+1)^2", task("x^2+2x+1"))])
+
+
+def test_workers_that_die_at_their_start_raise(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "math_verify.py").write_text("import os; os._exit(1)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Verifier(workers=1) as opened, pytest.raises(RuntimeError, match="die at their start"):
+        opened.check([("(x+1)^2", task("x^2+2x+1"))])
+
+
+def test_impossible_limits_raise() -> None:
+    with pytest.raises(ValueError, match="cpu_seconds > 0"):
+        Verifier(cpu_seconds=0)
+
+
+@pytest.mark.slow
+def test_a_thousand_hostile_answers_leave_honest_ones_right() -> None:
+    hostile = [(f"(10^8+{i})!", task("5", "Integer")) for i in range(1024)]
+    honest = [(f"(x+{i})^2", task(f"x^2+{2 * i}x+{i * i}")) for i in range(1, 33)]
+    with Verifier(workers=2) as opened:
+        begin = time.monotonic()
+        verdicts = opened.check(hostile + honest)
+        print(f"1,024 hostile and 32 honest pairs: {time.monotonic() - begin:.1f} s")
+    assert [v.correct for v in verdicts] == [False] * 1024 + [True] * 32
+
+
+@pytest.mark.parametrize(
+    ("keyboard", "latex"),
+    [("x**10", "x^{10}"), ("x^-1", "x^{-1}"), ("2^(n+1)", "2^{(n+1)}"), ("\\pi", "\\pi"), ("pi/2", "\\pi /2"),
+     ("x <= 3", "x \\le  3"), ("\\sin x", "\\sin x"), ("$x$", "x"), ("oo", "\\infty")],
+)  # fmt: skip
+def test_keyboard_notation_becomes_latex(keyboard: str, latex: str) -> None:
+    assert worker.to_latex(keyboard) == latex
