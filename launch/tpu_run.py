@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
             print(USAGE.format(names=", ".join(configs.names())))
             rest.append("--help")
         cfg = configuration.parse(cfg, rest, prog="launch/tpu_run.py")
-        logging.basicConfig(level=logging.WARNING, format="%(message)s")
+        logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
         logging.getLogger("spicejax").setLevel(logging.INFO)
         return _run(cfg, Path(options.get("workdir", f"runs/{cfg.name}")), dry_run="dry_run" in options)
     except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:

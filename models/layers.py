@@ -173,7 +173,7 @@ class Attention(nn.Module):
 
 def _attend_cached(query: Array, cached: LayerKV, new: LayerKV, masks: CacheMasks) -> Float[Array, "B T H h"]:
     if query.shape[1] == 1:
-        return step_attention(query, tuple(cached), tuple(new), masks.old, masks.new)
+        return step_attention(query, (cached.k, cached.v), (new.k, new.v), masks.old, masks.new)
     start = (0, 0, masks.write_index, 0)
     k, v = (jax.lax.dynamic_update_slice(c, n, start) for c, n in zip(cached, new, strict=True))
     return masked_attention(query, k, v, masks.all)

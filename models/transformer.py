@@ -111,7 +111,7 @@ class TransformerConfig:
 
 
 class Block(nn.Module):
-    """One pre-norm layer, shaped as the body of a scan: x is carried, `cached` and the returned keys run over layers."""
+    """One pre-norm layer as the body of a scan: x is carried, `cached` and the returned keys run over layers."""
 
     cfg: TransformerConfig
 
@@ -192,7 +192,7 @@ class Decoder(nn.Module):
         masks = None if mask is None or write_index is None else cache_masks(mask, write_index)
         cached = None if cache is None else LayerKV(*cache)  # the scan hands each layer its part
         x, new = self.layers(x, cached, cos, sin, segment_ids, masks)
-        if cache is not None:
+        if cache is not None and write_index is not None:
             start = (0, 0, 0, write_index, 0)
             cache = KVCache(*(jax.lax.dynamic_update_slice(c, n, start) for c, n in zip(cache, new, strict=True)))
         return self.norm(x), cache

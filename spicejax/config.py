@@ -127,7 +127,7 @@ def _plain(value: Any) -> Any:
 
 
 def from_json(cls: type[T], data: dict[str, Any]) -> T:
-    """Build `cls` from `to_json`'s dict: every field must be there and no other. ConfigError names the first wrong one."""
+    """Build `cls` from the dict of `to_json`: every field and no other, else ConfigError names the first wrong one."""
     return build(cls, data)
 
 

@@ -109,7 +109,7 @@ def _parse_tuple(hint: Any, text: str, path: str) -> tuple[Any, ...]:
 
 
 def check(hint: Any, value: Any, path: str, *, shown: Any = None) -> Any:
-    """Return `value` as the type `hint`: lists become tuples, dicts dataclasses, whole numbers floats. Else ConfigError."""
+    """Return `value` as `hint`: lists become tuples, dicts dataclasses, whole numbers floats; ConfigError otherwise."""
     told = value if shown is None else shown
     options = _options(hint)
     sections = sections_of(hint)

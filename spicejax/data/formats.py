@@ -1,7 +1,8 @@
 """Owns the SPICE prompts and the parser of the format each asks for: document to messages, reply to Task or Rejection.
 
-Three styles ask for the same fields: `full` (the paper's procedure, JSON), `simple` (short prompts for small models,
-JSON) and `nano` (`question:` and `answer:` lines for a model of a million parameters). Field names follow SPICE
+Three styles ask for the same fields: `full` (the paper's procedure, JSON), `simple` (a short request after one worked
+example, `question:` and `answer:` lines, for small models) and `nano` (the same lines, for a model of a million
+parameters). Field names follow SPICE
 (arXiv:2510.24684, appendix 11). Parsers are total: any string gives a value or a Rejection, in bounded time.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import json
 import re
 from typing import Literal, get_args
 
@@ -22,6 +24,14 @@ STYLES: tuple[str, ...] = get_args(Style)
 Template = Literal["octothinker"]
 
 SYSTEM = "You are a helpful assistant."
+SIMPLE_TYPES = {
+    "Integer": "a whole number",
+    "Float": "a decimal number",
+    "Expression": "a formula",
+    "String": "one to three words",
+    "Boolean": "true or false",
+    "List": "a list with commas",
+}
 LETTERS = "ABCD"
 _ROOM = "prompts/spice"
 _PLACEHOLDER = re.compile(r"\{(document|answer_type|question|request)\}")
@@ -88,11 +98,28 @@ def challenger_messages(
     """
     if kind not in ANSWER_TYPES:
         raise ValueError(f"unknown kind {kind!r}: choose one of {', '.join(ANSWER_TYPES)}")
+    turns: list[dict[str, str]] = []
+    if style == "simple":  # a worked example as turns of its own: small models follow what they see done
+        example = _examples()[kind]
+        shown = None if document is None else Document("example", example["document"])
+        turns += [{"role": "user", "content": _request(shown, kind, style)}]
+        turns += [{"role": "assistant", "content": example["reply"]}]
+    turns += [{"role": "user", "content": _request(document, kind, style)}]
+    return turns if style == "nano" or not system else [{"role": "system", "content": system}, *turns]
+
+
+def _request(document: Document | None, kind: AnswerType, style: str) -> str:
+    """The user's turn that asks the Challenger for one question."""
     values = {} if document is None else {"document": document.text}
     if kind != "MCQ":
-        values["answer_type"] = kind
-    template = _template(_name("mcq" if kind == "MCQ" else "free_form", style, document))
-    return _messages(fill(template, **values), style, system)
+        values["answer_type"] = SIMPLE_TYPES[kind] if style == "simple" else kind
+    return fill(_template(_name("mcq" if kind == "MCQ" else "free_form", style, document)), **values)
+
+
+@functools.cache
+def _examples() -> dict[str, dict[str, str]]:
+    path = importlib.resources.files("spicejax.data").joinpath(f"{_ROOM}/simple_examples.json")
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def reasoner_messages(question: str, style: Style = "full", *, system: str = SYSTEM) -> list[dict[str, str]]:
@@ -100,12 +127,13 @@ def reasoner_messages(question: str, style: Style = "full", *, system: str = SYS
     _check_style(style)
     if style == "nano":
         return _messages(question, style, "")
-    return _messages(fill(_template("reasoner"), question=question), style, system)
-
-
-def reasoner_text(question: str, template: Template = "octothinker") -> str:
-    """Return the Reasoner's prompt as raw text, for base models without a chat template."""
-    return conversation_text(fill(_template(f"reasoner_{template}"), question=question), template)
+    turns = []
+    if style == "simple":
+        example = _examples()["reasoner"]
+        turns += [{"role": "user", "content": fill(_template("reasoner"), question=example["question"])}]
+        turns += [{"role": "assistant", "content": example["reply"]}]
+    turns += [{"role": "user", "content": fill(_template("reasoner"), question=question)}]
+    return [{"role": "system", "content": system}, *turns] if system else turns
 
 
 def conversation_text(request: str, template: Template = "octothinker") -> str:
@@ -187,7 +215,7 @@ def parse_task(
     _check_style(style)
     if kind not in ANSWER_TYPES:
         raise ValueError(f"unknown kind {kind!r}: choose one of {', '.join(ANSWER_TYPES)}")
-    lines = style == "nano"
+    lines = style != "full"
     names = (
         ("multiple_choice_question", "multiple_choice_correct")
         if kind == "MCQ" and not lines
@@ -207,7 +235,7 @@ def parse_task(
         read = _read_free_form(question, answer, kind, fields, max_string_words)
     if isinstance(read, Rejection):
         return read
-    if problem := validity.check_question(read.question, min_chars=3 if lines else 10):
+    if problem := validity.check_question(read.question, min_chars=3 if style == "nano" else 10):
         return problem
     if kind != "MCQ" and forbid_leaks and validity.leaks(read.question, read.answer, kind):
         return rejection("answer_leaked", read.answer)

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("spicejax")
 
+# Two tokens a turn instead of ChatML's ten: they are a fifth of what the nano model reads.
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ ('<|im_start|>' if message['role'] == 'user' else '') + message['content'] "
+    "+ '<|im_end|>' }}{% endfor %}"
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class NanoConfig:
@@ -74,7 +80,7 @@ def prepare(cfg: RunConfig) -> RunConfig:
             shutil.rmtree(beside, ignore_errors=True)
     return dataclasses.replace(
         cfg,
-        model=dataclasses.replace(cfg.model, path=str(folder)),
+        model=dataclasses.replace(cfg.model, path=str(folder / "model")),
         corpus=dataclasses.replace(cfg.corpus, source=cfg.corpus.source or str(folder / "corpus.jsonl")),
         eval=dataclasses.replace(cfg.eval, tasks=cfg.eval.tasks or str(folder / "held_out.jsonl")),
     )
@@ -90,12 +96,12 @@ def world_digest() -> str:
 def make(nano: NanoConfig, seed: int, folder: Path) -> None:
     """Write corpus, held-out set, tokenizer and warm-started weights into `folder`."""
     rows = [{"id": d.id, "title": d.title, "text": d.text} for d in world.documents(seed, nano.documents)]
-    tokens.train_sentencepiece(
-        world.texts_for_tokenizer(seed), nano.architecture.vocab_size, folder, user_defined=world.SYMBOLS
-    )
-    tokenizer = tokens.load(folder)
-    params = warm_start(nano, tokenizer, seed)
-    hf.save(folder, nano.architecture, params, tokenizer_files_from=None, dtype="float32")
+    draft = folder / "tokenizer"
+    tokens.train_sentencepiece(world.texts_for_tokenizer(seed), nano.architecture.vocab_size, draft)
+    _set_template(draft / "tokenizer_config.json")
+    params = warm_start(nano, tokens.load(draft), seed)
+    hf.save(folder / "model", nano.architecture, params, tokenizer_files_from=draft, dtype="float32")
+    shutil.rmtree(draft)
     tasks, grades = world.held_out(seed, nano.held_out // 2, nano.held_out - nano.held_out // 2)
     benchmarks.save_items(
         folder / "held_out.jsonl",
@@ -105,6 +111,12 @@ def make(nano: NanoConfig, seed: int, folder: Path) -> None:
         ],
     )
     (folder / "corpus.jsonl").write_text("\n".join(json.dumps(r) for r in rows) + "\n", encoding="utf-8")
+
+
+def _set_template(path: Path) -> None:
+    """Put the nano model's terse chat template in place of the general one."""
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(config | {"chat_template": CHAT_TEMPLATE}, indent=2) + "\n", encoding="utf-8")
 
 
 def warm_start(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> Params:

@@ -34,6 +34,9 @@ from spicejax.types import Batch, Document, Episode, Metrics, Params
 
 log = logging.getLogger("spicejax")
 
+# Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next.
+CHANGEABLE = ("iterations", "eval.", "checkpoint.", "show_every", "nano.cache")
+
 
 @dataclasses.dataclass
 class Run:
@@ -168,7 +171,7 @@ def _loop(
     cfg = run.cfg
     for iteration in range(start, cfg.iterations):
         began = time.perf_counter()
-        played = spice.play(run.world(iteration), run.documents.next(), cfg.spice)
+        played = spice.play(run.world(iteration), next(run.documents), cfg.spice)
         sampled = time.perf_counter()
         metrics = played.metrics | update(run, played.episodes, iteration)
         counters["tasks"] += int(played.metrics["challenger/attempts"])
@@ -270,6 +273,16 @@ def _resume(run: Run, checkpoints: Checkpoints, cfg: RunConfig) -> tuple[int, di
     restored = checkpoints.restore(abstract)
     if restored is None:
         return 0, {"tasks": 0, "valid": 0, "seconds": 0.0}
+    changed = [
+        f"{path}: {old!r} -> {new!r}"
+        for path, old, new in configuration.diff(restored.config, configuration.to_json(cfg))
+        if not path.startswith(CHANGEABLE)
+    ]
+    if changed:
+        raise ValueError(
+            f"{checkpoints.directory} was made by another configuration ({'; '.join(changed)}); "
+            "take these changes back or choose another --workdir"
+        )
     run.state = restored.state
     run.player = run.player.with_params(run.state.params)
     run.documents.set_state(restored.extra["documents"])
@@ -306,7 +319,7 @@ def probe_documents(run: Run) -> list[Document]:
     """The same documents at every evaluation: the first of a fixed order of the corpus."""
     n = min(run.cfg.eval.probe_documents, run.corpus.num_documents)
     picked = np.random.default_rng([run.cfg.seed, 77]).permutation(run.corpus.num_documents)[:n]
-    return [run.corpus.document(int(i)) for i in picked]
+    return [run.corpus.documents[int(i)] for i in picked]
 
 
 def show_task(records: list[dict[str, Any]]) -> str:

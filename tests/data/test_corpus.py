@@ -2,11 +2,11 @@
 
 import itertools
 import json
+import runpy
 from pathlib import Path
 
 import pytest
 
-from launch import prepare_corpus
 from spicejax.data import prepared, tokens
 from spicejax.data.corpus import Corpus, open_corpus
 from spicejax.types import Document
@@ -201,8 +201,10 @@ def test_prepare_corpus_writes_a_folder_that_opens_as_it_is(tmp_path: Path, shar
     long = Document("long", "\n\n".join(f"Paragraph {i} about the number {i * 37}." for i in range(60)))
     source = _jsonl(tmp_path / "x.jsonl", [*_documents(12), long])
     out = tmp_path / "out"
+    script = Path(__file__).resolve().parents[2] / "launch" / "prepare_corpus.py"
+    prepare = runpy.run_path(str(script))["main"]
     arguments = [f"--source={source}", f"--tokenizer={tokenizer_folder}", "--max_tokens=128"]
-    prepare_corpus.main([*arguments, f"--out={out}"])
+    prepare([*arguments, f"--out={out}"])
     assert "segments: " in capsys.readouterr().out
     tokenizer = tokens.load(tokenizer_folder)
     raw = _open(source, encode=tokenizer.encode, max_tokens=128)
@@ -217,7 +219,7 @@ def test_prepare_corpus_writes_a_folder_that_opens_as_it_is(tmp_path: Path, shar
     again.verify()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "x.jsonl"]  # no half-written folder left
     with pytest.raises(FileExistsError, match="already exists"):
-        prepare_corpus.main([*arguments, f"--out={out}"])
+        prepare([*arguments, f"--out={out}"])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "x.jsonl"]
 
 

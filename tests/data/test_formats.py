@@ -43,7 +43,7 @@ def test_documents_are_filled_in_literally(style, kind) -> None:
     text = "Solve {question} for {answer_type}, {document} and {request} { } {{0}} %s \\1 \\g<0>"
     last = formats.challenger_messages(Document("d", text), kind, style)[-1]
     assert last["role"] == "user" and last["content"].count(text) == 1
-    assert kind == "MCQ" or kind in last["content"].replace(text, "")
+    assert kind == "MCQ" or formats.SIMPLE_TYPES[kind] in last["content"] or kind in last["content"].replace(text, "")
     without = formats.challenger_messages(None, kind, style)[-1]["content"]
     assert "{document}" not in without and "{answer_type}" not in without
     assert text in formats.task_type_messages(Document("d", text), style)[-1]["content"]
@@ -54,8 +54,20 @@ def test_questions_are_filled_in_literally(style) -> None:
     question = "What does {question} or {document} mean in \\boxed{x}?"
     messages = formats.reasoner_messages(question, style)
     assert messages[-1]["content"].count(question) == 1
-    assert [m["role"] for m in messages] == (["user"] if style == "nano" else ["system", "user"])
-    assert formats.reasoner_text(question).count(question) == 1
+    example = ["user", "assistant"] if style == "simple" else []
+    assert [m["role"] for m in messages] == (["user"] if style == "nano" else ["system", *example, "user"])
+
+
+@pytest.mark.parametrize("kind", ANSWER_TYPES)
+def test_the_simple_styles_worked_examples_are_valid_tasks(kind) -> None:
+    messages = formats.challenger_messages(DOCUMENT, kind, "simple")
+    assert [m["role"] for m in messages] == ["system", "user", "assistant", "user"]
+    shown = Document("example", messages[1]["content"])
+    task = formats.parse_task(messages[2]["content"], kind=kind, document=shown, style="simple", require_grounding=kind
+                              not in ("Expression", "Boolean", "Integer", "List"))  # fmt: skip
+    assert isinstance(task, Task) and task.answer_type == kind
+    answer = formats.reasoner_messages("q", "simple")[2]["content"]
+    assert formats.extract_answer(answer) == "18"
 
 
 def test_prompt_forms() -> None:
@@ -65,7 +77,7 @@ def test_prompt_forms() -> None:
     assert formats.reasoner_messages("7+5=?", "nano") == [{"role": "user", "content": "7+5=?"}]
     system, user = formats.reasoner_messages("Why?")
     assert system["content"] == "You are a helpful assistant." and "\\boxed{}" in user["content"]
-    raw = formats.reasoner_text("Why?")
+    raw = formats.conversation_text(user["content"])
     assert "User: Why?" in raw and "\\boxed{}" in raw and raw.endswith("Assistant:")
     for field in ("hardening_process", "multiple_choice_question", "multiple_choice_correct", "self_test_solution"):
         assert f'"{field}"' in formats.challenger_messages(DOCUMENT, "MCQ")[-1]["content"]
@@ -78,7 +90,7 @@ def test_every_prompt_file_is_used_with_each_placeholder_once() -> None:
     used = {f"{form}{style}{corpus}.txt" for form in ("mcq", "free_form") for style in ("", "_simple", "_nano")
             for corpus in ("", "_no_corpus")}  # fmt: skip
     used |= {"task_type.txt", "task_type_simple.txt", "task_type_nano.txt", "reasoner.txt"}
-    assert names == used | {"reasoner_octothinker.txt", "conversation_octothinker.txt"}
+    assert names == used | {"simple_examples.json", "conversation_octothinker.txt"}
     with pytest.raises(ValueError, match="exactly once"):
         formats.fill("{question} {question}", question="x")
     with pytest.raises(ValueError, match="exactly once"):

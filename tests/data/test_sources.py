@@ -156,10 +156,37 @@ def test_docstrings_of_an_installed_package_are_many_and_the_same_each_time() ->
     assert len(first[0]) > 50 and all(len(d.text) >= 300 for d in first[0])
 
 
-def test_tfds_source(tmp_path: Path) -> None:
+TFDS_BUILDER = """
+import numpy as np
+import tensorflow_datasets as tfds
+
+class Toy(tfds.core.GeneratorBasedBuilder):
+    VERSION = tfds.core.Version("1.0.0")
+    def _info(self):
+        features = tfds.features.FeaturesDict({"text": tfds.features.Text(), "n": np.int64})
+        return tfds.core.DatasetInfo(builder=self, features=features)
+    def _split_generators(self, dl_manager):
+        return {"train": self._generate_examples()}
+    def _generate_examples(self):
+        for i in range(3):
+            yield i, {"text": f"caf\u00e9 {i}", "n": i}
+"""
+
+
+def test_tfds_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tensorflow_datasets", reason="the tfds extra is not installed")
-    with pytest.raises(Exception, match="no_such_dataset"):
-        _read("tfds:no_such_dataset:train:text")
+    package = tmp_path / "toy_builder_package"
+    package.mkdir()
+    (package / "README.md").write_text("A data set of three texts.")
+    (package / "__init__.py").write_text(TFDS_BUILDER)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "data"))
+    builder = __import__("toy_builder_package").Toy(data_dir=tmp_path / "data", file_format="array_record")
+    builder.download_and_prepare()
+    for spec in ("tfds:toy", "tfds:toy:train", "tfds:toy:train:text"):
+        documents, skipped, _ = _read(spec)
+        assert sorted(d.text for d in documents) == ["café 0", "café 1", "café 2"] and not skipped
+    assert _read("tfds:toy:train:n")[1] == {"missing_text": 3}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Advantages against numbers worked out on paper from the formulas of Dr. GRPO, GRPO and SPICE."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from spicejax.learn.advantages import equal_fraction, group_advantages
 ROOT3 = math.sqrt(3)
 
 
-def advantages(rewards: list[float], groups: list[int], **keywords) -> np.ndarray:
+def advantages(rewards: Sequence[float], groups: Sequence[int], **keywords) -> np.ndarray:
     return group_advantages(np.array(rewards, np.float64), np.array(groups, np.int64), **keywords)
 
 
@@ -93,7 +94,7 @@ def test_an_all_equal_group_is_exactly_zero(estimator, value, size):
 
 def test_none_passes_rewards_through():
     np.testing.assert_array_equal(
-        advantages([0.25, 1.0, -0.5], [0, 0, 1], estimator="none"), np.float32([0.25, 1, -0.5])
+        advantages([0.25, 1.0, -0.5], [0, 0, 1], estimator="none"), np.array([0.25, 1, -0.5], np.float32)
     )
 
 

@@ -10,7 +10,7 @@ import optax
 import pytest
 
 from spicejax.learn.learner import LearnerConfig, TrainState, batch_logprobs, init_state, make_learner, make_optimizer
-from spicejax.learn.packing import Shape, pack, token_weights
+from spicejax.learn.packing import Aggregation, Shape, pack, token_weights
 from spicejax.models import transformer
 from spicejax.types import Batch, Rollout
 
@@ -34,7 +34,7 @@ CONFIG = LearnerConfig(loss_norm_length=16, learning_rate=2e-2, weight_decay=0.0
 SHAPE = Shape(row_length=24, rows=2)
 RECORDER = optax.GradientTransformation(  # keeps the gradient as its state and changes no parameter
     init=lambda params: jax.tree.map(jnp.zeros_like, params),
-    update=lambda grads, state, params=None: (jax.tree.map(jnp.zeros_like, grads), grads),
+    update=lambda updates, state, params=None: (jax.tree.map(jnp.zeros_like, updates), updates),
 )
 
 
@@ -61,11 +61,11 @@ def rollouts() -> tuple[list[Rollout], np.ndarray]:
         ids = rng.integers(1, MODEL.vocab_size, prompt + response).astype(np.int32)
         logprobs = rng.uniform(-4.0, -2.0, response).astype(np.float32)
         made.append(Rollout(ids[:prompt], ids[prompt:], logprobs, logprobs, mask, "", "stop"))
-    return made, np.float32([1.0, -0.5, 0.75, -0.25, -1.0, 0.25, 0.5, 0.625])
+    return made, np.array([1.0, -0.5, 0.75, -0.25, -1.0, 0.25, 0.5, 0.625], np.float32)
 
 
-def packed(aggregation="constant", **fields) -> tuple[Batch, jax.Array]:
-    """The episodes in rows, [4, 2, 24] with three or four micro-batches in use; `fields` replace those of the batch."""
+def packed(aggregation: Aggregation = "constant") -> tuple[Batch, jax.Array]:
+    """The episodes in rows, [4, 2, 24], and the number of micro-batches in use; old and reference are near the sampler's."""
     made, advantages = rollouts()
     weights = token_weights(made, aggregation=aggregation, norm_length=CONFIG.loss_norm_length)
     batch, used = pack(made, advantages, weights, SHAPE, min_micro=4)
@@ -75,7 +75,7 @@ def packed(aggregation="constant", **fields) -> tuple[Batch, jax.Array]:
         old_logprobs=np.where(batch.loss_weight > 0, batch.behaviour_logprobs + noise, 0).astype(np.float32),
         reference_logprobs=np.where(batch.loss_weight > 0, batch.behaviour_logprobs - noise, 0).astype(np.float32),
     )
-    return batch._replace(**fields), jnp.int32(used)
+    return batch, jnp.int32(used)
 
 
 @functools.cache
@@ -213,7 +213,11 @@ def test_score_is_what_the_loss_sees(trainer):
     batch, used = packed()
     got = trainer[0].score(fresh_params(), batch, used)
     own = batch_logprobs(
-        MODEL, fresh_params(), *(jnp.reshape(x, (-1, SHAPE.row_length)) for x in batch[:3]), temperature=1.0, chunk=0
+        MODEL,
+        fresh_params(),
+        *(jnp.asarray(x).reshape(-1, SHAPE.row_length) for x in batch[:3]),
+        temperature=1.0,
+        chunk=0,
     )
     assert own.shape == (8, SHAPE.row_length) and np.all(np.asarray(own)[:, 0] == 0)
     trained = batch.loss_weight > 0

@@ -1,7 +1,10 @@
 """The policy loss against hand numbers and a second implementation: float64 torch, one unpadded episode at a time."""
 
 import dataclasses
+import functools
 import math
+import operator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,18 +17,30 @@ from spicejax.types import Rollout
 
 torch = pytest.importorskip("torch", reason="the second implementation of the loss is written in torch")
 
+Values = float | list[float] | np.ndarray | jax.Array
 VOCAB = 11
 LENGTHS = (1, 3, 7, 4, 2)
 
 
-def loss_of(logprobs, old=None, behaviour=None, reference=None, advantages=1.0, weight=1.0, **keywords) -> LossTerms:
+def loss_of(
+    logprobs: Values,
+    old: Values | None = None,
+    behaviour: Values | None = None,
+    reference: Values | None = None,
+    advantages: Values = 1.0,
+    weight: Values = 1.0,
+    **settings: Any,
+) -> LossTerms:
     """The loss on vectors; what is not given is on-policy and of weight 1."""
-    logprobs = jnp.asarray(logprobs, jnp.float32)
     old = logprobs if old is None else old
     behaviour = old if behaviour is None else behaviour
     reference = logprobs if reference is None else reference
-    rest = [jnp.broadcast_to(jnp.float32(x), logprobs.shape) for x in (old, behaviour, reference, advantages, weight)]
-    return drgrpo_loss(logprobs, *rest, **keywords)
+    shape = jnp.shape(jnp.asarray(logprobs))
+    named = (logprobs, old, behaviour, reference, advantages, weight)
+    logprobs, old, behaviour, reference, advantages, weight = (
+        jnp.broadcast_to(jnp.asarray(x, jnp.float32), shape) for x in named
+    )
+    return drgrpo_loss(logprobs, old, behaviour, reference, advantages, weight, **settings)
 
 
 def gradient_of(logprobs, **keywords) -> np.ndarray:
@@ -200,6 +215,11 @@ def trajectories(seed: int) -> list[Trajectory]:
     return made
 
 
+def add(terms: list) -> Any:
+    """The sum of torch scalars, none of them a Python 0."""
+    return functools.reduce(operator.add, terms)
+
+
 def torch_objective(batch, leaves, aggregation, length_norm, clip, cap, beta):
     """The objective word by word: a loop over trajectories and over their tokens, nothing padded, no weights."""
     per_trajectory, all_tokens = [], []
@@ -213,9 +233,9 @@ def torch_objective(batch, leaves, aggregation, length_norm, clip, cap, beta):
             d = one.reference[t] - logp
             terms.append(-w * gain + beta * (d.exp() - 1 - d))
         all_tokens += terms
-        per_trajectory.append(sum(terms) / (length_norm if aggregation == "constant" else len(terms)))
-    mean = lambda xs: sum(xs) / len(xs)  # noqa: E731
-    return mean(all_tokens) if aggregation == "token_mean" else mean(per_trajectory)
+        per_trajectory.append(add(terms) / (length_norm if aggregation == "constant" else len(terms)))
+    averaged = all_tokens if aggregation == "token_mean" else per_trajectory
+    return add(averaged) / len(averaged)
 
 
 def padded(batch: list[Trajectory], name: str, fill: float) -> jax.Array:
@@ -239,10 +259,11 @@ def weights_of(batch: list[Trajectory], aggregation, norm_length: int) -> jax.Ar
 
 def jax_loss(batch: list[Trajectory], logprobs: jax.Array, weight: jax.Array, clip, cap, beta) -> jax.Array:
     advantages = np.array([[one.advantage] for one in batch], np.float32) * np.ones(weight.shape, np.float32)
-    fixed = [padded(batch, name, fill) for name, fill in (("old", 3.0), ("behaviour", -7.0), ("reference", 5.0))]
     return drgrpo_loss(
         logprobs,
-        *fixed,
+        padded(batch, "old", 3.0),
+        padded(batch, "behaviour", -7.0),
+        padded(batch, "reference", 5.0),
         jnp.asarray(advantages),
         weight,
         clip_low=clip[0],
@@ -263,9 +284,9 @@ def test_the_drawn_batches_reach_every_branch():
         batch = trajectories(seed)
         logits, tokens = padded(batch, "logits", 0.5), padded(batch, "tokens", 0).astype(jnp.int32)
         own = jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[..., None], -1)[..., 0]
-        rest = [padded(batch, name, 0.0) for name in ("old", "behaviour", "reference")]
+        old, behaviour, reference = (padded(batch, name, 0.0) for name in ("old", "behaviour", "reference"))
         signs = jnp.array([[o.advantage] for o in batch]) * jnp.ones_like(own)
-        terms = drgrpo_loss(own, *rest, signs, weights_of(batch, "constant", 9))
+        terms = drgrpo_loss(own, old, behaviour, reference, signs, weights_of(batch, "constant", 9))
         assert 0 < float(terms.clipped) < float(terms.tokens) == sum(LENGTHS) - 2
         assert 0 < float(terms.truncated) < float(terms.tokens)
 

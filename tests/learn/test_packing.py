@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from spicejax.learn.learner import LearnerConfig, init_state, make_learner
-from spicejax.learn.packing import Shape, pack, token_weights
+from spicejax.learn.packing import Aggregation, Shape, pack, token_weights
 from spicejax.models import transformer
 from spicejax.types import Batch, Rollout
 
@@ -48,7 +48,7 @@ def episodes(seed: int = 0) -> tuple[list[Rollout], np.ndarray]:
     rollouts = [rollout(rng, p, r) for p, r in sizes]
     rollouts[1] = rollout(rng, 7, 13, slice(4, 8))
     rollouts[6] = rollout(rng, 5, 11, slice(0, 3))
-    return rollouts, np.float32([1.0, -0.5, 0.75, 0.0, -1.0, 0.25, 0.0, 0.625])
+    return rollouts, np.array([1.0, -0.5, 0.75, 0.0, -1.0, 0.25, 0.0, 0.625], np.float32)
 
 
 def shares(rollouts: list[Rollout]) -> list[np.ndarray]:
@@ -107,9 +107,9 @@ def test_types_and_segments_count_from_one():
 def test_the_lead_in_of_a_row_by_hand():
     """Lengths 3 and 2 in rows of 6, longest first: A A A B B -."""
     zeros, ones = np.zeros(1, np.float32), np.ones(1, np.float32)
-    b = Rollout(np.int32([8]), np.int32([9]), zeros, zeros, ones, "", "stop")
-    a = Rollout(np.int32([5, 6]), np.int32([7]), zeros - 2, zeros - 3, ones, "", "stop")
-    batch, used = pack([b, a], np.float32([1, -1]), [ones * 0.5, ones * 0.25], Shape(6, 1))
+    b = Rollout(np.array([8], np.int32), np.array([9], np.int32), zeros, zeros, ones, "", "stop")
+    a = Rollout(np.array([5, 6], np.int32), np.array([7], np.int32), zeros - 2, zeros - 3, ones, "", "stop")
+    batch, used = pack([b, a], np.array([1, -1], np.float32), [ones * 0.5, ones * 0.25], Shape(6, 1))
     assert used == 1
     expected = {
         "tokens": [5, 6, 7, 8, 9, 0],
@@ -187,7 +187,7 @@ def test_nothing_to_pack_is_an_empty_micro_batch():
 def test_token_weights_by_hand():
     rng = np.random.default_rng(4)
     rollouts = [rollout(rng, 2, 4, slice(1, 3)), rollout(rng, 2, 3), rollout(rng, 2, 2, slice(0, 2))]
-    expected = {
+    expected: dict[Aggregation, list] = {
         "constant": [[1 / 30, 0, 0, 1 / 30], [1 / 30] * 3, [0, 0]],  # L = 10, N = 3
         "sequence_mean": [[1 / 6, 0, 0, 1 / 6], [1 / 9] * 3, [0, 0]],
         "token_mean": [[1 / 5, 0, 0, 1 / 5], [1 / 5] * 3, [0, 0]],
@@ -226,7 +226,7 @@ def strong_params() -> transformer.Params:
 
 RECORDER = optax.GradientTransformation(  # keeps the gradient as its state and changes no parameter
     init=lambda params: jax.tree.map(jnp.zeros_like, params),
-    update=lambda grads, state, params=None: (jax.tree.map(jnp.zeros_like, grads), grads),
+    update=lambda updates, state, params=None: (jax.tree.map(jnp.zeros_like, updates), updates),
 )
 
 

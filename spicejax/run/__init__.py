@@ -1,0 +1,1 @@
+"""Rooms put together: the loop, its evaluation, checkpoints, metrics and report."""

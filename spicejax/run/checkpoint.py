@@ -1,0 +1,249 @@
+"""Checkpoints that are whole or do not count: Orbax writes the arrays, a manifest of digests written last vouches.
+
+    directory/lock.json               owner of the directory
+    directory/00000012/state/         arrays, by Orbax
+    directory/00000012/extra.json     host state
+    directory/00000012/config.json    configuration of the run
+    directory/00000012/MANIFEST.json  digests of all that (run/manifest.py)
+
+Orbax alone returns wrong numbers for a flipped bit, takes an empty folder for the newest step, casts dtypes silently.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from jax.experimental import multihost_utils
+
+from spicejax.run import manifest
+from spicejax.run.lock import Lock
+
+log = logging.getLogger(__name__)
+
+STATE = "state"
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint could not be written, or none can be read; the text says which and why."""
+
+
+class StateMismatchError(CheckpointError):
+    """The checkpoint holds other arrays than the run asks for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Restored:
+    """What a step held."""
+
+    step: int
+    state: Any  # arrays, placed as the abstract state asked
+    extra: dict[str, Any]
+    config: dict[str, Any]
+
+
+class Checkpoints:
+    """The checkpoints of one run. `save` returns when the step is whole on disk and raises when it is not.
+
+    `directory` is a folder of a mounted file system. In a run of several processes all call every method, they share
+    the folder, and process 0 alone writes what is not an array.
+    """
+
+    def __init__(self, directory: str | Path, *, keep: int = 3, config: dict[str, Any]) -> None:
+        """Own `directory`, made where absent. Raises LockedError when another run has it."""
+        if keep < 1:
+            raise ValueError(f"keep={keep}: at least one checkpoint must stay")
+        if re.match(r"\w+:/", str(directory)):
+            raise ValueError(f"{directory}: mount the bucket (gcsfuse) and give the folder")
+        self.directory = Path(directory).absolute()
+        self._keep = keep
+        self._config = json.dumps(config, indent=1)
+        self._writer = jax.process_index() == 0
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._lock = Lock(self.directory) if self._writer else None
+        self._orbax = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
+
+    def path(self, step: int) -> Path:
+        """Folder of a step."""
+        return self.directory / f"{step:08d}"
+
+    def steps(self) -> list[int]:
+        """Every step that has a folder, ascending; good or not."""
+        return sorted(int(p.name) for p in self.directory.iterdir() if re.fullmatch(r"\d{8,}", p.name))
+
+    def latest_good(self) -> int | None:
+        """The newest step whose every file is as it was written; the others are named in warnings."""
+        found: int | None = None
+        if self._writer:
+            for step in reversed(self.steps()):
+                reason = manifest.fault(self.path(step))
+                if reason is None:
+                    found = step
+                    break
+                log.warning("checkpoint %s skipped: %s", self.path(step), reason)
+        if jax.process_count() > 1:
+            agreed = int(multihost_utils.broadcast_one_to_all(np.int32(-1 if found is None else found)))
+            found = None if agreed < 0 else agreed
+        return found
+
+    def saved_config(self) -> dict[str, Any] | None:
+        """Configuration of the newest step that looks whole, without reading its arrays; None where there is none."""
+        for step in reversed(self.steps()):
+            if manifest.fault(self.path(step), only="config.json") is None:
+                return json.loads((self.path(step) / "config.json").read_text())
+        return None
+
+    def save(self, step: int, state: Any, extra: dict[str, Any]) -> None:
+        """Write one step, verify it, then drop all but the newest `keep`.
+
+        state: pytree of jax arrays. extra: JSON-able host state.
+        Steps that are not older (left by a run that was resumed before them) are set aside as `superseded.*`.
+        Raises CheckpointError when the step could not be written: its folder is gone, older steps are untouched.
+        """
+        if step < 0:
+            raise ValueError(f"step={step}: steps count from 0")
+        if self._lock is not None:
+            self._lock.require()
+        folder = self.path(step)
+        try:
+            extra_text = json.dumps(extra)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"extra of step {step} is not JSON: {error}") from error
+        try:
+            if self._writer:
+                self._set_aside(step)
+                folder.mkdir()
+            _barrier("spicejax_save_begin")
+            _write_state(self._orbax, folder, state)
+            _barrier("spicejax_save_arrays")
+            if self._writer:
+                (folder / "extra.json").write_text(extra_text)
+                (folder / "config.json").write_text(self._config)
+                manifest.write(folder, step, state)
+                self._verify(folder)
+        except BaseException as error:
+            if self._writer:
+                shutil.rmtree(folder, ignore_errors=True)
+            if not isinstance(error, Exception):
+                raise
+            older = [s for s in self.steps() if s != step]
+            still = f"step {older[-1]} is untouched" if older else "no older step exists"
+            raise CheckpointError(f"step {step} was not saved in {self.directory}: {error}; {still}") from error
+        if self._writer:
+            self._prune(step)
+        _barrier("spicejax_save_end")
+
+    def restore(self, abstract_state: Any, step: int | None = None) -> Restored | None:
+        """Read `step`, or the newest good one; None where nothing was ever saved whole.
+
+        abstract_state: pytree of jax.ShapeDtypeStruct with shardings (or of arrays). It decides the placement, and
+            may be of another mesh than the one that saved; shapes and dtypes must be the same.
+        Raises: StateMismatchError naming the first array that differs; CheckpointError when `step` is damaged, or when
+            steps were saved and none is good (starting over is then for a person to decide).
+        """
+        if step is None:
+            step = self.latest_good()
+            if step is None:
+                self._refuse_total_loss()
+                return None
+        else:
+            reason = manifest.fault(self.path(step))
+            if reason is not None:
+                raise CheckpointError(f"checkpoint {self.path(step)} cannot be used: {reason}")
+        folder = self.path(step)
+        known = manifest.read(folder)
+        if isinstance(known, str):
+            raise CheckpointError(f"checkpoint {folder} cannot be used: {known}")
+        _require_same(known["leaves"], manifest.leaves(abstract_state), folder)
+        abstract = jax.tree.map(_placed, abstract_state)
+        arguments = ocp.checkpoint_utils.construct_restore_args(abstract)
+        state = self._orbax.restore(folder / STATE, args=ocp.args.PyTreeRestore(item=abstract, restore_args=arguments))
+        extra, config = (json.loads((folder / name).read_text()) for name in ("extra.json", "config.json"))
+        return Restored(step, state, extra, config)
+
+    def wait(self) -> None:
+        """Return when every save is on disk: at once, since `save` itself waits."""
+
+    def close(self) -> None:
+        """Give the directory free."""
+        self._orbax.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _set_aside(self, step: int) -> None:
+        for later in [s for s in self.steps() if s >= step]:
+            folder = self.path(later)
+            if isinstance(manifest.read(folder), str):
+                shutil.rmtree(folder)  # never became a checkpoint
+                continue
+            number = sum(1 for _ in self.directory.glob(f"superseded.{folder.name}.*"))
+            target = self.directory / f"superseded.{folder.name}.{number}"
+            folder.rename(target)
+            log.warning("step %d is not older than the new step %d: set aside as %s", later, step, target.name)
+
+    def _verify(self, folder: Path) -> None:
+        reason = manifest.fault(folder, contents=False)  # the digests were taken from the files a moment ago
+        if reason is not None:
+            raise CheckpointError(f"written, but {reason}")
+
+    def _prune(self, newest: int) -> None:
+        older = [s for s in self.steps() if s < newest]
+        whole = [s for s in older if isinstance(manifest.read(self.path(s)), dict)]
+        for step in set(older) - set(whole[len(whole) - (self._keep - 1) :]):
+            # The manifest goes first: a removal cut short leaves no checkpoint with files missing.
+            (self.path(step) / manifest.NAME).unlink(missing_ok=True)
+            shutil.rmtree(self.path(step), ignore_errors=True)
+
+    def _refuse_total_loss(self) -> None:
+        damaged = [s for s in self.steps() if isinstance(manifest.read(self.path(s)), dict)]
+        if damaged:
+            raise CheckpointError(
+                f"{self.directory} holds steps {damaged} and all are damaged: {manifest.fault(self.path(damaged[-1]))}; "
+                "restore the folder from a copy, or move it away to start over"
+            )
+
+
+def _write_state(orbax: ocp.Checkpointer, folder: Path, state: Any) -> None:
+    orbax.save(folder / STATE, args=ocp.args.PyTreeSave(state))
+
+
+def _require_same(saved: list[list[Any]], wanted: list[list[Any]], folder: Path) -> None:
+    have = {name: (tuple(shape), dtype) for name, shape, dtype in saved}
+    for name, shape, dtype in wanted:
+        if name not in have:
+            raise StateMismatchError(
+                f"{folder} has no array `{name}`, which this run needs: another model or optimizer"
+            )
+        if have[name] != (tuple(shape), dtype):
+            old = f"{have[name][1]}{list(have[name][0])}"
+            raise StateMismatchError(
+                f"array `{name}` is {old} in {folder} and {dtype}{shape} in this run: another model or precision; "
+                "use the configuration that made it or another workdir"
+            )
+    surplus = [name for name, _, _ in saved if name not in {w[0] for w in wanted}]
+    if surplus:
+        raise StateMismatchError(f"{folder} has the array `{surplus[0]}`, which this run does not know")
+
+
+def _placed(leaf: Any) -> jax.ShapeDtypeStruct:
+    placement = getattr(leaf, "sharding", None) or jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=placement)
+
+
+def _barrier(name: str) -> None:
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(name)

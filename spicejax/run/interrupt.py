@@ -1,0 +1,48 @@
+"""SIGTERM and SIGINT as a flag, so that the loop ends its iteration, saves and leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Interrupt:
+    """Context in which the first signal sets `requested` and a second one of either kind acts at once, as without us.
+
+    Outside the main thread no handler can be set; `request` is then the only way to stop.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interrupt:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+    def request(self) -> None:
+        """Ask the loop to stop after this iteration."""
+        self.requested = True
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            self.__exit__()
+            os.kill(os.getpid(), number)
+            return
+        self.requested = True
+        name = signal.Signals(number).name
+        try:  # not print: the signal may have come in the middle of one
+            os.write(2, f"\n{name}: ending this iteration, then saving; once more to stop at once\n".encode())
+        except OSError:
+            pass

@@ -1,0 +1,155 @@
+"""One writer for a directory: a lock file that names its owner, beats while the owner lives, and outlives nobody."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+BEAT_SECONDS = 10.0
+STALE_SECONDS = 45.0  # an owner on another host that has not beaten for so long is gone
+
+
+class LockedError(RuntimeError):
+    """Another run owns the directory; the text says which."""
+
+
+class Lock:
+    """Ownership of `directory` from construction to `release`, which a crash does for us.
+
+    On the same host a dead owner is seen at once. A new machine cannot look at the old one's processes (preempted
+    machines come back under other names), so it waits until the lock file has stood still for `stale_seconds`.
+    """
+
+    def __init__(
+        self, directory: Path, *, beat_seconds: float = BEAT_SECONDS, stale_seconds: float = STALE_SECONDS
+    ) -> None:
+        """Take the lock; raises LockedError, naming the owner, when a living process has it."""
+        self._path = directory / "lock.json"
+        self._owner: dict[str, Any] = {"pid": os.getpid(), "started": _started(os.getpid()), "host": _host()}
+        self._token = uuid.uuid4().hex  # two owners within one process differ
+        self._beats = 0
+        self._stop = threading.Event()
+        self._acquire(directory, stale_seconds)
+        self._thread = threading.Thread(target=self._beat, args=(beat_seconds,), name="lock", daemon=True)
+        self._thread.start()
+
+    def require(self) -> None:
+        """Raise LockedError if another run has taken over since (a laptop slept, a machine was thought dead)."""
+        found = _read(self._path)
+        if found is not None and not self._mine(found):
+            raise LockedError(f"{self._path.parent} was taken over by {_name(found)} while this run stood still")
+
+    def release(self) -> None:
+        """Give the directory free; a second call does nothing."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        self._thread.join()
+        if self._mine(_read(self._path) or {}):
+            self._path.unlink(missing_ok=True)
+
+    def _mine(self, found: dict[str, Any]) -> bool:
+        return all(found.get(key) == value for key, value in self._owner.items()) and found.get("token") == self._token
+
+    def _acquire(self, directory: Path, stale_seconds: float) -> None:
+        still_since, last = time.monotonic(), None
+        while True:
+            # Looking and taking are one step for processes of this host; the lock on the folder lasts only so long.
+            descriptor = os.open(directory, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                found = _read(self._path)
+                if found is None or not _alive(found):
+                    self._write()
+                    return
+            finally:
+                os.close(descriptor)
+            if found.get("host") == _host():
+                raise LockedError(_refusal(directory, found))
+            if last is None:
+                log.warning("%s is locked by %s; looking whether it still runs", directory, _name(found))
+            elif found != last:
+                raise LockedError(_refusal(directory, found))
+            if time.monotonic() - still_since > stale_seconds:
+                log.warning("lock of %s has stood still for %.0f s: taken over", _name(found), stale_seconds)
+                self._write()
+                return
+            last = found
+            time.sleep(min(1.0, stale_seconds / 10))
+
+    def _write(self) -> None:
+        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        draft.write_text(json.dumps(self._owner | {"token": self._token, "beats": self._beats}))
+        os.replace(draft, self._path)
+
+    def _beat(self, seconds: float) -> None:
+        while not self._stop.wait(seconds):
+            self._beats += 1
+            try:
+                found = _read(self._path)
+                if found is not None and not self._mine(found):
+                    return  # taken over: `require` says so at the next save
+                self._write()
+            except OSError as error:  # a full disk must not end the run; the next beat tries again
+                log.warning("cannot refresh %s: %s", self._path, error)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _alive(owner: dict[str, Any]) -> bool:
+    """Whether the owner may still run; always true for another host."""
+    if owner.get("host") != _host():
+        return True
+    return _started(int(owner.get("pid", -1))) == owner.get("started") is not None
+
+
+def _started(pid: int) -> str | None:
+    """Start time of a process, which tells it from a later one of the same number; None where there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        if Path("/proc/self/stat").exists():
+            return None
+        try:  # not Linux
+            os.kill(pid, 0)
+        except (ProcessLookupError, OverflowError):
+            return None
+        except PermissionError:
+            pass
+        return "unknown"
+    return None if fields[0] in "ZX" else fields[19]
+
+
+def _host() -> str:
+    """Name of this machine since its start; containers of one machine differ, since they do not see each other."""
+    parts = [socket.gethostname()]
+    for source in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
+        try:
+            parts.append(os.readlink(source) if source.endswith("pid") else Path(source).read_text().strip()[:8])
+        except OSError:
+            continue
+    return "/".join(parts)
+
+
+def _name(owner: dict[str, Any]) -> str:
+    return f"process {owner.get('pid')} on {str(owner.get('host')).partition('/')[0]}"
+
+
+def _refusal(directory: Path, owner: dict[str, Any]) -> str:
+    return f"{directory} is in use by {_name(owner)}; stop that run or choose another workdir"

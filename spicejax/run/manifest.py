@@ -1,0 +1,122 @@
+"""The manifest of a checkpoint: size and sha256 of every file, shape and dtype of every array, and its own digest.
+
+It is put in place last and in one rename, so that a folder is either a whole checkpoint or, visibly, none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jax
+
+NAME = "MANIFEST.json"
+FORMAT = 1
+
+
+def fault(folder: Path, *, contents: bool = True, only: str | None = None) -> str | None:
+    """Why a step folder is no checkpoint; None where it is one.
+
+    contents: False compares sizes alone. only: look at this one file.
+    """
+    manifest = read(folder)
+    if isinstance(manifest, str):
+        return manifest
+    files = manifest["files"] if only is None else {only: manifest["files"].get(only, [0, ""])}
+    with ThreadPoolExecutor(4) as pool:
+        faults = pool.map(lambda item: _file_fault(folder, item[0], *item[1], contents), files.items())
+        return next((reason for reason in faults if reason), None)
+
+
+def read(folder: Path) -> dict[str, Any] | str:
+    """The manifest of a step folder, or why there is none to trust."""
+    try:
+        text = (folder / NAME).read_text()
+    except FileNotFoundError:
+        return f"no {NAME}: its saving or copying was cut short"
+    except (OSError, UnicodeDecodeError) as error:
+        return f"{NAME} cannot be read: {error}"
+    try:
+        manifest = json.loads(text)
+        claimed = manifest.pop("sha256")
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
+        return f"{NAME} is not whole"
+    if claimed != _own_digest(manifest):
+        return f"{NAME} is damaged: its digest differs"
+    if manifest["format"] != FORMAT or f"{manifest['step']:08d}" != folder.name:
+        return f"{NAME} is of format {manifest['format']} and step {manifest['step']}"
+    return manifest
+
+
+def write(folder: Path, step: int, state: Any) -> None:
+    """Flush and digest every file, then put the manifest in place in one rename."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    with ThreadPoolExecutor(4) as pool:
+        digests = list(pool.map(_flushed_digest, files))
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "step": step,
+        "files": {p.relative_to(folder).as_posix(): d for p, d in zip(files, digests, strict=True)},
+        "leaves": leaves(state),
+    }
+    manifest["sha256"] = _own_digest(manifest)
+    draft = folder / f"{NAME}.draft"
+    with open(draft, "w") as out:
+        json.dump(manifest, out, indent=0)
+        out.flush()
+        os.fsync(out.fileno())
+    for inner in [p for p in folder.rglob("*") if p.is_dir()]:
+        _flush_folder(inner)
+    os.replace(draft, folder / NAME)
+    _flush_folder(folder)
+    _flush_folder(folder.parent)
+
+
+def _own_digest(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _flushed_digest(path: Path) -> list[Any]:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        return [os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()]
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _file_fault(folder: Path, name: str, size: int, digest: str, contents: bool) -> str | None:
+    path = folder / name
+    try:
+        found = path.stat().st_size
+        if found != size:
+            return f"{name} has {found} bytes, {size} were written"
+        if contents:
+            with open(path, "rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                    return f"{name} is damaged: its digest differs"
+    except FileNotFoundError:
+        return f"{name} is missing"
+    except OSError as error:
+        return f"{name} cannot be read: {error}"
+    return None
+
+
+def leaves(state: Any) -> list[list[Any]]:
+    """[path, shape, dtype] of every array, in the order of the tree."""
+    out = []
+    for path, leaf in jax.tree_util.treeleaves_with_path(state):
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        if not hasattr(leaf, "dtype"):
+            raise TypeError(f"{name} is a {type(leaf).__name__}, not an array: keep it in `extra`")
+        out.append([name, list(leaf.shape), str(leaf.dtype)])
+    return out

