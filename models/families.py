@@ -101,14 +101,14 @@ SMOLLM2_1_7B = dataclasses.replace(
 # Made to learn on two CPU cores; no published weights.
 NANO = TransformerConfig(
     family="qwen3",
-    vocab_size=512,
-    d_model=128,
-    num_layers=4,
+    vocab_size=640,
+    d_model=160,
+    num_layers=3,
     num_heads=4,
-    num_kv_heads=2,
-    head_dim=32,
-    d_ff=384,
-    rope_theta=10_000.0,
+    num_kv_heads=4,
+    head_dim=40,
+    d_ff=448,
+    rope_theta=1_000.0,
     tie_embeddings=True,
     max_position=2048,
     qk_norm=True,
@@ -311,23 +311,21 @@ def _rope(config: dict[str, Any], family: str) -> tuple[float, RopeScaling | Non
 
 
 def _scaling(block: dict[str, Any]) -> RopeScaling | None:
-    kinds = {block.pop(name) for name in ("rope_type", "type") if name in block}
-    kind = kinds.pop() if kinds else "default"
-    if kinds:
-        raise ValueError(f"config.json: rope scaling has two types, {kind!r} and {kinds.pop()!r}; keep one")
-    if block.pop("partial_rotary_factor", None) not in (None, 1.0):
-        raise ValueError("config.json: partial_rotary_factor other than 1.0 is not supported")
-    if kind == "default" and not block:
+    rest = dict(block)
+    kinds = {rest.pop(name) for name in ("rope_type", "type") if name in rest} or {"default"}
+    if rest.get("partial_rotary_factor") in (None, 1.0):
+        rest.pop("partial_rotary_factor", None)
+    if kinds == {"default"} and not rest:
         return None
-    names = {
-        "factor": "factor",
-        "low_freq_factor": "low_freq_factor",
-        "high_freq_factor": "high_freq_factor",
-        "original_max_position_embeddings": "original_max_position",
-    }
-    if kind != "llama3" or set(block) != set(names):
+    names = {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}
+    if kinds != {"llama3"} or set(rest) != names:
         raise ValueError(
-            f"config.json: rope scaling {kind!r} with {block!r} is not supported; known are 'default' and 'llama3' "
-            f"with {sorted(names)}"
+            f"config.json: rope scaling {block!r} is not supported; known are the types 'default', with nothing "
+            f"else, and 'llama3' with {sorted(names)}"
         )
-    return RopeScaling(**{ours: block[theirs] for theirs, ours in names.items()})
+    return RopeScaling(
+        factor=float(rest["factor"]),
+        low_freq_factor=float(rest["low_freq_factor"]),
+        high_freq_factor=float(rest["high_freq_factor"]),
+        original_max_position=int(rest["original_max_position_embeddings"]),
+    )

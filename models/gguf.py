@@ -147,7 +147,7 @@ def _rope_scaling(reader: Any, path: Path, head_dim: int, theta: float) -> RopeS
     if factors is None:
         return None
     guess = RopeScaling(
-        factor=_shortest(factors.max()), low_freq_factor=1.0, high_freq_factor=4.0, original_max_position=8192
+        factor=_shortest(float(factors.max())), low_freq_factor=1.0, high_freq_factor=4.0, original_max_position=8192
     )
     plain, scaled = (np.asarray(rope_frequencies(head_dim, theta, rule)) for rule in (None, guess))
     if not np.allclose(plain / scaled, factors, rtol=1e-3):

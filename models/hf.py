@@ -163,14 +163,11 @@ def hf_shape(shape: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
 
 def tensor_names(cfg: TransformerConfig) -> dict[str, tuple[int, ...]]:
     """Every tensor of the model in HF's naming and order, with its shape there; a tied output layer has none."""
-    out: dict[str, tuple[int, ...]] = {}
-    flat, table = flatten(abstract_params(cfg)), NAMES[cfg.family]
-    for key in (k for k in table if k in flat and not k.startswith("layers/")):
-        out[table[key].name] = hf_shape(flat[key].shape, table[key])
-    for layer in range(cfg.num_layers):
-        for key in (k for k in table if k in flat and k.startswith("layers/")):
-            out[table[key].name.format(layer)] = hf_shape(flat[key].shape[1:], table[key])
-    return out
+    flat = flatten(abstract_params(cfg))
+    return {
+        name: hf_shape(flat[key].shape if layer is None else flat[key].shape[1:], entry)
+        for name, (key, layer, entry) in _entries(cfg)
+    }
 
 
 def flatten(tree: Params) -> dict[str, Any]:
@@ -236,19 +233,19 @@ def _read(tensors: Tensors, entry: Entry, leaf: jax.ShapeDtypeStruct, sharding: 
         if sharding is None:
             return jnp.asarray(value)
         return jax.make_array_from_callback(leaf.shape, sharding, lambda index: value[index])
-    buffer = jax.jit(functools.partial(jnp.zeros, leaf.shape, leaf.dtype), out_shardings=sharding)()
-    write = jax.jit(
-        functools.partial(_write_layer, inputs=entry.inputs), donate_argnums=0, out_shardings=sharding, keep_unused=True
-    )
+    buffer = jnp.zeros(leaf.shape, leaf.dtype, device=sharding)
     for layer in range(leaf.shape[0]):
+        value = tensors.read(entry.name.format(layer))
         # Waiting bounds host memory: otherwise all layers' arrays queue up behind the transfer.
-        buffer = jax.block_until_ready(write(buffer, tensors.read(entry.name.format(layer)), np.int32(layer)))
+        buffer = jax.block_until_ready(_write_layer(buffer, value, np.int32(layer), entry.inputs, sharding))
     return buffer
 
 
-def _write_layer(buffer: jax.Array, value: jax.Array, layer: jax.Array, *, inputs: int) -> jax.Array:
+@functools.partial(jax.jit, donate_argnums=0, static_argnums=(3, 4))
+def _write_layer(buffer: jax.Array, value: Any, layer: Any, inputs: int, sharding: Any) -> jax.Array:
     ours = (value.T if inputs else value).reshape(buffer.shape[1:]).astype(buffer.dtype)
-    return jax.lax.dynamic_update_index_in_dim(buffer, ours, layer, 0)
+    filled = jax.lax.dynamic_update_index_in_dim(buffer, ours, layer, 0)
+    return filled if sharding is None else jax.lax.with_sharding_constraint(filled, sharding)
 
 
 def save(
@@ -274,6 +271,7 @@ def save(
     if target.exists() and not (target / "config.json").is_file() and (target.is_file() or any(target.iterdir())):
         raise FileExistsError(f"{target} exists and is no model folder; choose another path, nothing was changed")
     shards = _plan_shards(cfg, max_shard_bytes, dtype)
+    entries, flat = dict(_entries(cfg)), flatten(params)
     writer = jax.process_index() == 0
     temporary = target.with_name(f".{target.name}.writing-{os.getpid()}")
     try:
@@ -281,7 +279,10 @@ def save(
             temporary.mkdir(parents=True)
         for name, tensors in shards.items():
             # Every process takes part in fetching: a parameter may be spread over hosts.
-            arrays = {tensor: _fetch(params, cfg, tensor, dtype) for tensor in tensors}
+            arrays = {}
+            for tensor in tensors:
+                key, layer, entry = entries[tensor]
+                arrays[tensor] = _fetch(flat[key], layer, entry, dtype)
             if writer:
                 save_file(arrays, temporary / name, metadata={"format": "pt"})
                 _read_back(temporary / name, arrays)
@@ -328,18 +329,17 @@ def _plan_shards(cfg: TransformerConfig, max_bytes: int, dtype: DType) -> dict[s
 
 
 def _entries(cfg: TransformerConfig) -> Iterator[tuple[str, tuple[str, int | None, Entry]]]:
-    for key, entry in NAMES[cfg.family].items():
-        if key.startswith("layers/"):
-            for layer in range(cfg.num_layers):
-                yield entry.name.format(layer), (key, layer, entry)
-        else:
-            yield entry.name, (key, None, entry)
+    """Tensor name -> our key, layer and entry, in the order of the files: top first, then layer by layer."""
+    present = flatten(abstract_params(cfg))
+    table = {key: entry for key, entry in NAMES[cfg.family].items() if key in present}
+    layered = {key: entry for key, entry in table.items() if key.startswith("layers/")}
+    yield from ((entry.name, (key, None, entry)) for key, entry in table.items() if key not in layered)
+    for layer in range(cfg.num_layers):
+        yield from ((entry.name.format(layer), (key, layer, entry)) for key, entry in layered.items())
 
 
-def _fetch(params: Params, cfg: TransformerConfig, name: str, dtype: DType) -> np.ndarray:
+def _fetch(leaf: Any, layer: int | None, entry: Entry, dtype: DType) -> np.ndarray:
     """One tensor in HF's layout on the host."""
-    key, layer, entry = dict(_entries(cfg))[name]
-    leaf = functools.reduce(lambda node, part: node[part], key.split("/"), params)
     value = leaf if layer is None else _take_layer(leaf, np.int32(layer))
     if isinstance(value, jax.Array) and not value.is_fully_addressable:
         value = multihost_utils.process_allgather(value, tiled=True)

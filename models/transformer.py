@@ -89,6 +89,11 @@ class TransformerConfig:
             )
         if self.head_dim < 2 or self.head_dim % 2:
             raise ValueError(f"TransformerConfig.head_dim={self.head_dim}: rotary pairs need an even number")
+        if self.family == "llama" and self.d_model % self.num_heads:
+            raise ValueError(
+                f"TransformerConfig: d_model={self.d_model} is not a multiple of num_heads={self.num_heads}; "
+                "transformers refuses such a Llama although head_dim is stated, so it could not be exported"
+            )
         if self.rope_theta <= 0 or self.rms_norm_eps <= 0:
             raise ValueError(
                 f"TransformerConfig: rope_theta={self.rope_theta} and rms_norm_eps={self.rms_norm_eps} must be positive"
@@ -206,7 +211,12 @@ def init(cfg: TransformerConfig, key: PRNGKeyArray) -> Params:
 
 def abstract_params(cfg: TransformerConfig) -> Params:
     """The shapes and dtypes of `init`, without making an array."""
-    return jax.eval_shape(functools.partial(init, cfg), jax.random.key(0))
+    return jax.tree.map(lambda leaf: leaf, _abstract_params(cfg))  # new dicts: the cached ones stay as they are
+
+
+@functools.lru_cache(maxsize=64)
+def _abstract_params(cfg: TransformerConfig) -> Params:
+    return jax.eval_shape(functools.partial(init, cfg), jax.random.key(0))  # traces the model, hence the cache
 
 
 def num_params(cfg: TransformerConfig) -> int:
@@ -304,7 +314,7 @@ def token_logprobs(
     hidden: Float[Array, "B T D"],
     targets: Int[Array, "B T"],
     *,
-    temperature: float = 1.0,
+    temperature: float | Float[Array, ""] = 1.0,
     chunk: int | None = None,
 ) -> Float[Array, "B T"]:
     """log softmax(logits / temperature)[target] in float32: hidden[:, t] scores targets[:, t] (shift them yourself).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,14 @@ CHATML = (
 )
 
 
-def load_sentencepiece(path: Path) -> Vocabulary:
-    """Read a SentencePiece model. Control and user-defined pieces become added tokens that text never produces."""
+def load_sentencepiece(path: Path, text_pieces: Collection[str] = ()) -> Vocabulary:
+    """Read a SentencePiece model. Control and user-defined pieces become added tokens that text never produces.
+
+    `text_pieces` are user-defined pieces that are ordinary text all the same.
+    """
     try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=_without_user_defined(path.read_bytes()))
+        model = _without_user_defined(path.read_bytes(), frozenset(text_pieces))
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     except RuntimeError as error:
         raise ValueError(f"{path} is no SentencePiece model ({error}); download the tokenizer again") from error
     size = processor.get_piece_size()
@@ -42,9 +46,15 @@ def load_sentencepiece(path: Path) -> Vocabulary:
 
 
 def train_sentencepiece(
-    texts: Iterable[str], vocab_size: int, path: str | os.PathLike[str], *, max_chars: int = 20_000_000
+    texts: Iterable[str],
+    vocab_size: int,
+    path: str | os.PathLike[str],
+    *,
+    text_pieces: Sequence[str] = (),
+    chat_template: str = CHATML,
+    max_chars: int = 20_000_000,
 ) -> Path:
-    """Train a byte-pair tokenizer with byte fallback and single digits, and write it with a ChatML template.
+    """Train a byte-pair tokenizer with byte fallback and single digits, and write it with a chat template.
 
     The same texts give the same file: one thread, no sampling. Lossless but for `▁` (U+2581), SentencePiece's space.
 
@@ -52,6 +62,7 @@ def train_sentencepiece(
       texts: documents, read until `max_chars` characters.
       vocab_size: ids in all; at least 300 (256 bytes, 4 control pieces and the characters seen).
       path: folder for `tokenizer.model` and `tokenizer_config.json`.
+      text_pieces: strings that always are one piece each, wherever they stand in a text.
     Returns:
       The folder, ready for `tokens.load`.
     """
@@ -68,6 +79,7 @@ def train_sentencepiece(
             byte_fallback=True,
             split_digits=True,
             control_symbols=list(CHAT_SYMBOLS),
+            user_defined_symbols=list(text_pieces),
             unk_id=0,
             pad_id=1,
             bos_id=-1,
@@ -85,7 +97,8 @@ def train_sentencepiece(
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.model").write_bytes(model.getvalue())
-    config = {"eos_token": "<|im_end|>", "pad_token": "<pad>", "unk_token": "<unk>", "chat_template": CHATML}
+    config = {"eos_token": "<|im_end|>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    config |= {"chat_template": chat_template, "text_pieces": list(text_pieces)}
     config |= {"add_bos_token": False, "add_eos_token": False, "tokenizer_class": "LlamaTokenizer", "legacy": False}
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     return folder
@@ -104,10 +117,10 @@ def _lines(texts: Iterable[str], max_chars: int) -> Iterable[str]:
                 yield part
 
 
-def _without_user_defined(data: bytes) -> bytes:
+def _without_user_defined(data: bytes, text_pieces: frozenset[str]) -> bytes:
     """Turn user-defined pieces into control pieces: text must not be able to write a chat token such as a turn start.
 
-    User-defined runs of whitespace stay; they are ordinary text.
+    User-defined runs of whitespace and `text_pieces` stay; they are ordinary text.
     """
     from sentencepiece import sentencepiece_model_pb2  # needs protobuf, which grain brings along
 
@@ -121,7 +134,8 @@ def _without_user_defined(data: bytes) -> bytes:
     kinds = proto.ModelProto.SentencePiece
     changed = False
     for piece in model.pieces:
-        if piece.type == kinds.USER_DEFINED and piece.piece.replace("▁", " ").strip():
+        text = piece.piece.replace("▁", " ")
+        if piece.type == kinds.USER_DEFINED and text.strip() and text not in text_pieces:
             piece.type = kinds.CONTROL
             changed = True
     return model.SerializeToString() if changed else data

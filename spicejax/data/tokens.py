@@ -129,7 +129,7 @@ def load(path: str | os.PathLike[str]) -> Tokenizer:
         words = vocabulary.from_tokenizer_json(spec, str(path), _added_by_config(config, spec["model"]["vocab"]))
     elif (file / "tokenizer.model").is_file():
         config = _read_configs(file)
-        words = sentencepieces.load_sentencepiece(file / "tokenizer.model")
+        words = sentencepieces.load_sentencepiece(file / "tokenizer.model", config.get("text_pieces", ()))
     else:
         raise FileNotFoundError(
             f"no tokenizer at {path}: give a folder with tokenizer.json or tokenizer.model, a .gguf file, or "

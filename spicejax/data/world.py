@@ -27,6 +27,7 @@ from spicejax.types import AnswerType, Document, Task
 Kind = Literal["Integer", "String", "Boolean", "MCQ"]
 KINDS: tuple[Kind, ...] = ("Integer", "String", "Boolean", "MCQ")  # every document can be asked for each of them
 LETTERS = "ABCD"
+STATEMENTS = 4  # in a document
 
 # Strings worth one piece each in the tokenizer (SentencePiece user_defined_symbols): the format's fixed parts and the
 # joints of a statement, so that the same word has the same piece in a document, a question and an answer.
@@ -51,6 +52,7 @@ SYMBOLS: tuple[str, ...] = (
 # Share of each grade 0 to 5 in the Reasoner's warm start.
 MATH_WEIGHTS = (6, 8, 8, 4, 1, 0)
 GENERAL_WEIGHTS = (3, 6, 8, 6, 1, 0)
+KIND_WEIGHTS: dict[Kind, int] = {"Integer": 3, "String": 2, "Boolean": 2, "MCQ": 3}  # asked of the Challenger
 CHALLENGER_SHARE = 0.5  # of the warm start's examples
 FAMILY_WEIGHTS = {"element": 6, "country": 5, "planet": 2, "month": 2, "unit": 3, "constant": 2}
 
@@ -92,29 +94,23 @@ def _render(id_: str, items: list[Item], title: str) -> Document:
 
 def _math_document(seed: int, index: int) -> Document:
     rng = random.Random(f"nano world {seed} math {index}")
-    items = [draw_calculation(grade, rng) for grade in rng.sample(GRADES, 4)] + [draw_parity(rng)]
+    items = [draw_calculation(grade, rng) for grade in rng.sample(GRADES, STATEMENTS - 1)] + [draw_parity(rng)]
     rng.shuffle(items)
     return _render(f"math/{index}", items, "calculations")
 
 
 def _fact_document(seed: int, index: int) -> Document:
-    """Three or four facts of one subject and the rest, five in all, of another of the same family."""
+    """Three facts of one subject and one of another of the same family."""
     rng = random.Random(f"nano world {seed} facts {index}")
     family = rng.choices(list(FAMILY_WEIGHTS), list(FAMILY_WEIGHTS.values()))[0]
     subject, other = rng.sample([name for name in SUBJECTS if name.startswith(family)], 2)
-    items = _pick_facts(subject, 3 if family != "element" else 4, rng)
-    items += _pick_facts(other, 5 - len(items), rng)
+    own, others = ([item for item in SUBJECTS[name] if not truth.is_reserved(item.stem)] for name in (subject, other))
+    items: list[Item] = []
+    while len({item.type for item in items}) < 2:  # so that every document can be asked for an Integer and a String
+        items = rng.sample(own, STATEMENTS - 1)
+    items.append(rng.choice(others))
     rng.shuffle(items)
     return _render(f"{subject}/{index}", items, subject.partition("/")[2])
-
-
-def _pick_facts(subject: str, n: int, rng: random.Random) -> list[Item]:
-    """Draw n facts, at least one of them an Integer and (for n > 2) one a String."""
-    items = [item for item in SUBJECTS[subject] if not truth.is_reserved(item.stem)]
-    while True:
-        drawn = rng.sample(items, n)
-        if n < 3 or len({item.type for item in drawn}) == 2:
-            return drawn
 
 
 # ----------------------------------------------------------------------------------------------------- questions
@@ -242,19 +238,29 @@ def answer_text(item: Item, task: Task) -> str:
 
 
 def warm_start_examples(seed: int, n: int) -> list[Example]:
-    """Return n supervised examples for both roles; the i-th depends on seed and i alone.
+    """Return n supervised examples for both roles in the order in which to train on them; the same for (seed, n).
 
-    The documents are not those of `documents(seed, ...)`, but the facts are the same ones.
+    Copying out of a document is what takes a small model longest. So documents begin with one statement and grow to
+    their full length over the first 60 % of the examples. The documents are not those of `documents(seed, ...)`,
+    but the facts are the same ones.
     """
     examples = []
     for i in range(n):
         rng = random.Random(f"nano world {seed} warm start {i}")
         if rng.random() < CHALLENGER_SHARE:
-            document = (_math_document if rng.random() < 0.5 else _fact_document)(seed + 1_000_003, i)
-            examples.append(challenger_example(document, rng))
+            longest = min(STATEMENTS, 1 + int(STATEMENTS * i / (0.6 * n)))
+            examples.append(_short_document_example(seed + 1_000_003, i, rng.randint(1, longest), rng))
         else:
             examples.append(reasoner_example(rng))
     return examples
+
+
+def _short_document_example(seed: int, index: int, statements: int, rng: random.Random) -> Example:
+    document = (_math_document if rng.random() < 0.5 else _fact_document)(seed, index)
+    items = rng.sample(items_of(document), statements)
+    kinds = [kind for kind in KINDS if kind in ("Boolean", "MCQ") or kind in {item.type for item in items}]
+    kind = rng.choices(kinds, [KIND_WEIGHTS[kind] for kind in kinds])[0]
+    return challenger_example(_render(document.id, items, document.title), rng, kind)
 
 
 def texts_for_tokenizer(seed: int, n: int = 4000) -> list[str]:

@@ -117,10 +117,10 @@ class Checkpoints:
             extra_text = json.dumps(extra)
         except (TypeError, ValueError) as error:
             raise ValueError(f"extra of step {step} is not JSON: {error}") from error
+        if self._writer:
+            self._set_aside(step)
+            folder.mkdir()
         try:
-            if self._writer:
-                self._set_aside(step)
-                folder.mkdir()
             _barrier("spicejax_save_begin")
             _write_state(self._orbax, folder, state)
             _barrier("spicejax_save_arrays")
@@ -212,8 +212,8 @@ class Checkpoints:
         damaged = [s for s in self.steps() if isinstance(manifest.read(self.path(s)), dict)]
         if damaged:
             raise CheckpointError(
-                f"{self.directory} holds steps {damaged} and all are damaged: {manifest.fault(self.path(damaged[-1]))}; "
-                "restore the folder from a copy, or move it away to start over"
+                f"{self.directory} holds steps {damaged} and all are damaged: "
+                f"{manifest.fault(self.path(damaged[-1]))}; bring it back from a copy, or move it away to start over"
             )
 
 

@@ -116,7 +116,8 @@ def _alive(owner: dict[str, Any]) -> bool:
     """Whether the owner may still run; always true for another host."""
     if owner.get("host") != _host():
         return True
-    return _started(int(owner.get("pid", -1))) == owner.get("started") is not None
+    pid = owner.get("pid")
+    return isinstance(pid, int) and _started(pid) == owner.get("started") is not None
 
 
 def _started(pid: int) -> str | None:

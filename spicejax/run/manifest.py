@@ -28,8 +28,8 @@ def fault(folder: Path, *, contents: bool = True, only: str | None = None) -> st
         return manifest
     files = manifest["files"] if only is None else {only: manifest["files"].get(only, [0, ""])}
     with ThreadPoolExecutor(4) as pool:
-        faults = pool.map(lambda item: _file_fault(folder, item[0], *item[1], contents), files.items())
-        return next((reason for reason in faults if reason), None)
+        jobs = [pool.submit(_file_fault, folder, name, size, sha, contents) for name, (size, sha) in files.items()]
+        return next((reason for reason in (job.result() for job in jobs) if reason), None)
 
 
 def read(folder: Path) -> dict[str, Any] | str:
@@ -114,7 +114,7 @@ def _file_fault(folder: Path, name: str, size: int, digest: str, contents: bool)
 def leaves(state: Any) -> list[list[Any]]:
     """[path, shape, dtype] of every array, in the order of the tree."""
     out = []
-    for path, leaf in jax.tree_util.treeleaves_with_path(state):
+    for path, leaf in jax.tree_util.tree_leaves_with_path(state):
         name = jax.tree_util.keystr(path, simple=True, separator="/")
         if not hasattr(leaf, "dtype"):
             raise TypeError(f"{name} is a {type(leaf).__name__}, not an array: keep it in `extra`")

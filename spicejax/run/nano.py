@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from optax import contrib
 
 from spicejax.data import benchmarks, tokens, world
 from spicejax.learn import learner, packing
@@ -46,15 +47,16 @@ class NanoConfig:
     documents: int = 2000
     # held-out questions, half calculations, half facts
     held_out: int = 200
-    # optimizer steps of the warm start; stopped early on purpose, so that self-play has much to learn
-    warm_steps: int = 600
-    # packed rows per warm-start step, and tokens per row
-    rows: int = 16
+    # tokens the warm start reads; stopped early on purpose, so that self-play has much to learn
+    warm_tokens: int = 1_500_000
+    # packed rows per warm-start step, and tokens per row: many small steps teach copying soonest
+    rows: int = 6
     row_length: int = 128
-    # peak learning rate of the warm start (linear warm-up over 20 steps, then linear to 0)
-    learning_rate: float = 3e-3
-    # optimizer of the warm start
-    optimizer: str = "adamw"
+    # peak learning rate of Muon on the matrices and of AdamW on the rest (20 steps of warm-up, then linear decay)
+    matrix_learning_rate: float = 0.02
+    other_learning_rate: float = 4e-3
+    # weight of a prompt token in the loss, against 1 for a reply token
+    prompt_weight: float = 0.3
     # folder that keeps finished nano models, one sub-folder per configuration and seed
     cache: str = "runs/cache"
 
@@ -97,8 +99,10 @@ def make(nano: NanoConfig, seed: int, folder: Path) -> None:
     """Write corpus, held-out set, tokenizer and warm-started weights into `folder`."""
     rows = [{"id": d.id, "title": d.title, "text": d.text} for d in world.documents(seed, nano.documents)]
     draft = folder / "tokenizer"
-    tokens.train_sentencepiece(world.texts_for_tokenizer(seed), nano.architecture.vocab_size, draft)
-    _set_template(draft / "tokenizer_config.json")
+    tokens.train_sentencepiece(
+        world.texts_for_tokenizer(seed), nano.architecture.vocab_size, draft,
+        text_pieces=world.SYMBOLS, chat_template=CHAT_TEMPLATE,
+    )
     params = warm_start(nano, tokens.load(draft), seed)
     hf.save(folder / "model", nano.architecture, params, tokenizer_files_from=draft, dtype="float32")
     shutil.rmtree(draft)
@@ -113,40 +117,47 @@ def make(nano: NanoConfig, seed: int, folder: Path) -> None:
     (folder / "corpus.jsonl").write_text("\n".join(json.dumps(r) for r in rows) + "\n", encoding="utf-8")
 
 
-def _set_template(path: Path) -> None:
-    """Put the nano model's terse chat template in place of the general one."""
-    config = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(config | {"chat_template": CHAT_TEMPLATE}, indent=2) + "\n", encoding="utf-8")
-
-
 def warm_start(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> Params:
-    """Supervised training of a fresh model on generated examples of both roles; loss on the replies only."""
+    """Supervised training of a fresh model on generated examples of both roles, in the order the world gives them."""
     model = nano.architecture
-    schedule = optax.join_schedules(
-        [
-            optax.linear_schedule(0.0, nano.learning_rate, 20),
-            optax.linear_schedule(nano.learning_rate, 0.0, max(nano.warm_steps - 20, 1)),
-        ],
-        [20],
-    )
-    rule = optax.contrib.muon(schedule) if nano.optimizer == "muon" else optax.adamw(schedule, b2=0.98)
-    optimizer = optax.chain(optax.clip_by_global_norm(1.0), rule)
+    batches = warm_batches(nano, tokenizer, seed)
+    optimizer = warm_optimizer(nano, len(batches))
     config = learner.LearnerConfig(row_length=nano.row_length, rows=nano.rows)
     doors = learner.make_learner(model, config, optimizer, loss="supervised")
     state = learner.init_state(transformer.init(model, jax.random.key(seed)), optimizer)
-    capacity = nano.rows * nano.row_length
-    stream, at = examples(tokenizer, seed, int(nano.warm_steps * capacity / 40)), 0
-    began = time.perf_counter()
-    loss = float("nan")
-    for step in range(nano.warm_steps):
-        batch, at = _fill(stream, at, nano)
+    began, loss = time.perf_counter(), float("nan")
+    for step, batch in enumerate(batches, start=1):
         state, metrics = doors.step(state, batch, jnp.int32(1))
-        if step % 100 == 99 or step + 1 == nano.warm_steps:
+        if step % (len(batches) // 8 + 1) == 0 or step == len(batches):
             loss = float(metrics["loss"])
-            log.info("warm start %d/%d, loss %.3f, %.0f s", step + 1, nano.warm_steps, loss, time.perf_counter() - began)
+            log.info("warm start %d/%d  loss %.3f  %.0f s", step, len(batches), loss, time.perf_counter() - began)
     if not np.isfinite(loss):
-        raise FloatingPointError(f"the warm start diverged (loss {loss}); lower nano.learning_rate={nano.learning_rate}")
+        raise FloatingPointError(f"the warm start diverged (loss {loss}); lower nano.matrix_learning_rate")
     return state.params
+
+
+def warm_optimizer(nano: NanoConfig, steps: int) -> optax.GradientTransformation:
+    """Muon (orthogonalised momentum) on the layers' matrices, AdamW on embeddings and norms."""
+    warm = min(20, steps)
+    rise = optax.linear_schedule(0.0, nano.matrix_learning_rate, warm)
+    fall = optax.linear_schedule(nano.matrix_learning_rate, 0.05 * nano.matrix_learning_rate, max(steps - warm, 1))
+    muon = contrib.muon(
+        optax.join_schedules([rise, fall], [warm]),
+        muon_weight_dimension_numbers=_matrices,
+        adam_b2=0.98,
+        adam_learning_rate=optax.linear_schedule(nano.other_learning_rate, 0.05 * nano.other_learning_rate, steps),
+    )
+    return optax.chain(optax.clip_by_global_norm(1.0), muon)
+
+
+def _matrices(params: Params) -> Params:
+    """Which axes of each parameter are a matrix's inputs and outputs; axis 0 counts layers. None = no matrix."""
+    axes = {
+        **dict.fromkeys(("gate", "up", "down"), contrib.MuonDimensionNumbers((1,), (2,))),
+        **dict.fromkeys(("q", "k", "v"), contrib.MuonDimensionNumbers((1,), (2, 3))),
+        "o": contrib.MuonDimensionNumbers((1, 2), (3,)),
+    }
+    return jax.tree_util.tree_map_with_path(lambda path, _: axes.get(path[-1].key), params)
 
 
 def examples(tokenizer: tokens.Tokenizer, seed: int, n: int) -> list[Rollout]:
@@ -162,19 +173,31 @@ def examples(tokenizer: tokens.Tokenizer, seed: int, n: int) -> list[Rollout]:
     return rollouts
 
 
-def _fill(stream: Sequence[Rollout], at: int, nano: NanoConfig) -> tuple[Batch, int]:
-    """One micro-batch from `stream` on, as full as whole examples make it, and where the next one starts."""
-    chosen, row, used = [], 0, 0
-    while True:
-        rollout = stream[at % len(stream)]
+def warm_batches(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> list[Batch]:
+    """The warm start's steps: whole examples packed in order, one micro-batch each, loss normalised per step."""
+    sample = examples(tokenizer, seed, 500)
+    mean = float(np.mean([len(e.prompt_ids) + len(e.token_ids) for e in sample]))
+    stream = examples(tokenizer, seed, max(nano.rows, int(nano.warm_tokens / mean)))
+    shape = packing.Shape(nano.row_length, nano.rows)
+    batches: list[Batch] = []
+    chosen: list[Rollout] = []
+    row = used = 0
+    for rollout in stream:
         n = len(rollout.prompt_ids) + len(rollout.token_ids)
         if used + n > nano.row_length:
             row, used = row + 1, 0
         if row == nano.rows:
-            break
+            batches.append(_weigh(chosen, shape, nano.prompt_weight))
+            chosen, row = [], 0
         used += n
         chosen.append(rollout)
-        at += 1
-    weights = packing.token_weights(chosen, aggregation="token_mean", norm_length=1)
-    shape = packing.Shape(nano.row_length, nano.rows)
-    return packing.pack(chosen, np.ones(len(chosen), np.float32), weights, shape)[0], at
+    return batches or [_weigh(chosen, shape, nano.prompt_weight)]
+
+
+def _weigh(rollouts: Sequence[Rollout], shape: packing.Shape, prompt_weight: float) -> Batch:
+    """Pack, with `prompt_weight` on prompt tokens and the weights of the step summing to 1."""
+    ones = [r.loss_mask for r in rollouts]
+    batch, _ = packing.pack(rollouts, np.ones(len(rollouts), np.float32), ones, shape)
+    predicted = (batch.segment_ids > 0) & (batch.positions > 0)
+    weight = np.where(batch.loss_weight > 0, 1.0, prompt_weight * predicted)
+    return batch._replace(loss_weight=(weight / weight.sum()).astype(np.float32))

@@ -65,7 +65,7 @@ def rollouts() -> tuple[list[Rollout], np.ndarray]:
 
 
 def packed(aggregation: Aggregation = "constant") -> tuple[Batch, jax.Array]:
-    """The episodes in rows, [4, 2, 24], and the number of micro-batches in use; old and reference are near the sampler's."""
+    """The episodes in rows, [4, 2, 24], and the micro-batches in use; old and reference are near the sampler's."""
     made, advantages = rollouts()
     weights = token_weights(made, aggregation=aggregation, norm_length=CONFIG.loss_norm_length)
     batch, used = pack(made, advantages, weights, SHAPE, min_micro=4)
@@ -110,16 +110,22 @@ def trainer():
 # --- what is not trained --------------------------------------------------------------------------------------------
 
 
+def logits_as_parameters(monkeypatch, **changes) -> transformer.TransformerConfig:
+    """A model whose hidden states are `params["logits"]`: with D = V and an identity as output layer, its logits."""
+    monkeypatch.setattr(transformer, "hidden_states", lambda cfg, params, *rest, **more: params["logits"])
+    return dataclasses.replace(MODEL, d_model=MODEL.vocab_size, num_heads=1, tie_embeddings=False, **changes)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_logits_of_observations_and_prompts_get_no_gradient_at_all(monkeypatch, temperature):
-    """With D = V and an identity as output layer the hidden states are the logits, here given as parameters."""
+    """Masked means exactly 0, not small; trained means the formula, at the sampler's temperature."""
     vocab = MODEL.vocab_size
-    direct = dataclasses.replace(MODEL, d_model=vocab, tie_embeddings=False)
     batch = Batch(*(x[:1] for x in packed()[0]))
     logits = np.random.default_rng(2).normal(size=(*batch.tokens.shape[1:], vocab)).astype(np.float32)
-    monkeypatch.setattr(transformer, "hidden_states", lambda cfg, params, *rest, **more: params["logits"])
     params = {"logits": jnp.asarray(logits), "unembed": jnp.eye(vocab)}
-    learner = make_learner(direct, dataclasses.replace(CONFIG, kl_coef=0.0), RECORDER, temperature=temperature)
+    learner = make_learner(
+        logits_as_parameters(monkeypatch), dataclasses.replace(CONFIG, kl_coef=0.0), RECORDER, temperature=temperature
+    )
     _, grads = measure(learner, batch, jnp.int32(1), params)
     tokens, positions, segments, weight, advantage, behaviour = (x[0] for x in batch[:6])
     # The logits at t - 1 score the token at t; the last logits of a row score nothing.
@@ -266,7 +272,8 @@ def test_metrics_are_means_over_trained_tokens(trainer):
 @pytest.mark.parametrize(
     ("field", "value"),
     [(name, np.nan) for name in ("advantages", "behaviour_logprobs", "old_logprobs", "loss_weight")]
-    + [("advantages", np.inf), ("loss_weight", np.inf)],
+    # 1e25: the loss is finite, the square of the gradient is not
+    + [("advantages", np.inf), ("advantages", 1e25), ("loss_weight", np.inf)],
 )
 def test_one_bad_number_changes_nothing_but_the_counter(trainer, field, value):
     learner, start = trainer
@@ -277,6 +284,7 @@ def test_one_bad_number_changes_nothing_but_the_counter(trainer, field, value):
     before = jax.device_get(state)
     state, metrics = learner.step(state, batch._replace(**{field: poisoned}), used)
     assert float(metrics["skipped"]) == 1
+    assert np.isfinite(float(metrics["loss"])) == (value == 1e25)
     assert_bitwise((before.params, before.opt_state), (state.params, state.opt_state))
     assert (int(state.step), int(state.skipped)) == (2, 1)
     # The run goes on exactly as if the bad step had not been.
@@ -323,7 +331,8 @@ def test_one_program_for_every_number_of_micro_batches(trainer):
     sizes = learner.step._cache_size(), learner.score._cache_size()
     tokens = []
     for used in (1, 2, 3, 4):
-        learner.score(state.params, batch, jnp.int32(used))
+        scored = learner.score(state.params, batch, jnp.int32(used))
+        assert np.all(scored[used:] == 0) and np.all(scored[0][batch.loss_weight[0] > 0] < 0)
         state, metrics = learner.step(state, batch, jnp.int32(used))
         tokens.append(float(metrics["tokens"]))
     assert (learner.step._cache_size(), learner.score._cache_size()) == sizes
@@ -331,18 +340,23 @@ def test_one_program_for_every_number_of_micro_batches(trainer):
     assert tokens[0] < tokens[1] < tokens[2]
 
 
-def test_bfloat16_parameters_stay_so_and_sums_are_kept_in_float32():
-    """256 equal micro-batches: a sum kept in bfloat16 would stop growing at 256 times its first term's last place."""
-    model = dataclasses.replace(MODEL, param_dtype="bfloat16", dtype="bfloat16")
+def test_gradients_of_bfloat16_parameters_are_summed_in_float32(monkeypatch):
+    """256 equal micro-batches: a sum kept in bfloat16 stops growing when a term is half its last place."""
+    model = logits_as_parameters(monkeypatch, param_dtype="bfloat16", dtype="bfloat16")
     batch, _ = packed()
     many = Batch(*(np.repeat(x[:1], 256, axis=0) for x in batch))
-    learner = recorder(model)
-    one = measure(learner, many, jnp.int32(1), fresh_params(model))
-    all_of_them = measure(learner, many, jnp.int32(256), fresh_params(model))
-    assert all(g.dtype == jnp.bfloat16 for g in jax.tree.leaves(all_of_them[1]))
-    scaled = jax.tree.map(lambda g: np.float32(g) * 256, one[1])
-    assert difference(scaled, jax.tree.map(np.float32, all_of_them[1])) < 2**-8
-    assert all_of_them[0]["loss"] == pytest.approx(256 * one[0]["loss"], rel=1e-4)
+    drawn = np.random.default_rng(2).normal(size=(*batch.tokens.shape[1:], model.vocab_size))
+
+    def run(used: int):
+        params = {"logits": jnp.asarray(drawn, jnp.bfloat16), "unembed": jnp.eye(model.vocab_size, dtype=jnp.bfloat16)}
+        return measure(learner, many, jnp.int32(used), params)
+
+    learner = make_learner(model, CONFIG, RECORDER)
+    (metrics, one), (sums, summed) = run(1), run(256)
+    assert all(g.dtype == jnp.bfloat16 for g in jax.tree.leaves(summed))
+    wanted = jax.tree.map(lambda g: np.float32(g) * 256, one)
+    assert difference(wanted, jax.tree.map(np.float32, summed)) < 2**-8
+    assert sums["loss"] == pytest.approx(256 * metrics["loss"], rel=1e-4)
 
 
 # --- several steps --------------------------------------------------------------------------------------------------
@@ -447,7 +461,7 @@ def test_three_training_steps_are_torch_adamw_steps(trainer):
         assert float(metrics["grad_norm"]) == pytest.approx(norm, rel=1e-5)
         assert norm > 2 * CONFIG.max_grad_norm
         # torch divides by norm + 1e-6: a relative difference of 1e-6 / norm before AdamW
-        assert update_error(state.params, leaves, CONFIG) < 1e-3, f"step {number}"
+        assert update_error(state.params, leaves, CONFIG) < 1e-4, f"step {number}"
     assert int(state.step) == 3
 
 

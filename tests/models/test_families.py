@@ -1,0 +1,147 @@
+"""config.json in and out: presets, both dialects, and the refusal of what would change the maths."""
+
+import json
+
+import pytest
+from tiny_models import LLAMA3, QWEN2, QWEN3
+
+from spicejax.models import families, transformer
+from spicejax.models.families import from_hf_config, to_hf_config
+from spicejax.models.transformer import RopeScaling
+
+# Parameter counts as their makers state them, in millions.
+PUBLISHED = {
+    "qwen3-0.6b": 596,
+    "qwen3-1.7b": 1721,
+    "qwen3-4b": 4022,
+    "qwen3-8b": 8191,
+    "qwen3-14b": 14768,
+    "qwen3-32b": 32762,
+    "qwen2.5-1.5b": 1544,
+    "qwen2.5-7b": 7616,
+    "qwen2.5-14b": 14770,
+    "qwen2.5-32b": 32764,
+    "llama3.1-8b": 8030,
+    "llama3.2-3b": 3213,
+    "octothinker-3b": 3213,
+    "octothinker-8b": 8030,
+    "smollm2-135m": 135,
+    "smollm2-360m": 362,
+    "smollm2-1.7b": 1711,
+}
+
+
+def test_presets_have_the_published_size():
+    sizes = {name: round(transformer.num_params(cfg) / 1e6) for name, cfg in families.PRESETS.items()}
+    assert sizes.pop("nano") <= 2
+    assert sizes == PUBLISHED
+
+
+def test_config_round_trip():
+    for cfg in (*families.PRESETS.values(), QWEN3, QWEN2, LLAMA3):
+        assert from_hf_config(json.loads(json.dumps(to_hf_config(cfg)))) == cfg
+
+
+def test_real_config(shared_data):
+    config = json.loads((shared_data / "tokenizers" / "smollm2" / "model_config.json").read_text())
+    cfg = from_hf_config(config)
+    assert cfg.param_dtype == "bfloat16"
+    assert to_hf_config(cfg)["torch_dtype"] == "bfloat16"
+    same = dict(param_dtype="float32", dtype="float32")
+    assert cfg.__class__(**{**cfg.__dict__, **same}) == families.SMOLLM2_135M
+
+
+def new_dialect(cfg) -> dict:
+    """The same config as transformers 5 writes it."""
+    config = to_hf_config(cfg)
+    scaling = config.pop("rope_scaling") or {"rope_type": "default"}
+    return config | {"rope_parameters": scaling | {"rope_theta": config.pop("rope_theta")}, "dtype": "bfloat16"}
+
+
+@pytest.mark.parametrize("base", [QWEN3, QWEN2, LLAMA3], ids=lambda c: c.family)
+def test_both_dialects_agree(base):
+    new = new_dialect(base)
+    del new["torch_dtype"]
+    cfg = from_hf_config(new)
+    assert (cfg.rope_theta, cfg.rope_scaling) == (base.rope_theta, base.rope_scaling)
+    assert cfg.param_dtype == "bfloat16"
+    old_type = to_hf_config(base)
+    if old_type["rope_scaling"]:
+        old_type["rope_scaling"]["type"] = old_type["rope_scaling"].pop("rope_type")
+    assert from_hf_config(old_type) == base
+
+
+def test_rope_theta_is_never_guessed():
+    for base in (QWEN3, QWEN2):
+        config = to_hf_config(base)
+        del config["rope_theta"]
+        with pytest.raises(ValueError, match="no rope_theta"):
+            from_hf_config(config)
+    config = to_hf_config(LLAMA3)
+    del config["rope_theta"]
+    assert from_hf_config(config).rope_theta == 10_000.0, "HF's own rule for the first Llamas"
+    with pytest.raises(ValueError, match="two values of rope_theta"):
+        from_hf_config(to_hf_config(QWEN3) | {"rope_parameters": {"rope_theta": 1.0, "rope_type": "default"}})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"attention_bias": True},
+        {"mlp_bias": True},
+        {"hidden_act": "gelu"},
+        {"attention_dropout": 0.1},
+        {"pretraining_tp": 2},
+        {"sliding_window": 4096},
+        {"layer_types": ["full_attention", "sliding_attention"]},
+        {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
+        {"rope_scaling": {"rope_type": "llama3", "factor": 4.0}},
+        {"rope_scaling": {"type": "linear", "rope_type": "llama3", "factor": 4.0}},
+        {"rope_scaling": {"rope_type": "default", "factor": 4.0}},
+        {"rope_interleaved": True},
+        {"partial_rotary_factor": 0.5},
+        {"quantization_config": {"bits": 4}},
+        {"architectures": ["LlamaForSequenceClassification"]},
+        {"auto_map": {"AutoModel": "code.py"}},
+        {"logit_scale": 0.5},
+        {"num_experts": 8},
+    ],
+    ids=lambda change: str(change)[:50],
+)
+def test_changed_maths_is_refused_by_name(change):
+    with pytest.raises(ValueError) as caught:
+        from_hf_config(to_hf_config(LLAMA3) | change)
+    (name, value), text = next(iter(change.items())), str(caught.value)
+    assert name.removeprefix("rope_") in text, text
+    assert all(str(v) in text for v in (value.values() if name == "rope_scaling" else [value])), text
+
+
+def test_neutral_values_pass():
+    config = to_hf_config(QWEN2) | {
+        "sliding_window": 131072,
+        "use_sliding_window": False,
+        "max_window_layers": 28,
+        "layer_types": ["full_attention"] * 3,
+        "bos_token_id": 1,
+        "quantization_config": None,
+        "transformers_version": "9.9",
+    }
+    assert from_hf_config(config) == QWEN2
+    with pytest.raises(ValueError, match="use_sliding_window=True"):
+        from_hf_config(config | {"use_sliding_window": True})
+
+
+def test_unsupported_family_and_missing_number():
+    with pytest.raises(ValueError, match="model_type 'gemma3'"):
+        from_hf_config({"model_type": "gemma3"})
+    config = to_hf_config(QWEN3)
+    del config["num_key_value_heads"]
+    with pytest.raises(ValueError, match="num_key_value_heads=None"):
+        from_hf_config(config)
+
+
+def test_bad_rope_scaling():
+    with pytest.raises(ValueError, match="factor=0.5"):
+        RopeScaling(0.5, 1.0, 4.0, 8192)
+    with pytest.raises(ValueError, match="low_freq_factor=4.0"):
+        RopeScaling(8.0, 4.0, 4.0, 8192)

@@ -1,0 +1,190 @@
+"""The decoder against itself: cache, segments, padding, chunks, gradients, shapes and names."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny_models import LLAMA, QWEN2, QWEN3, full_logits, random_params
+
+from spicejax.models import transformer
+from spicejax.models.transformer import TransformerConfig
+
+
+def tokens_of(batch: int, length: int, seed: int = 3) -> jax.Array:
+    return jax.random.randint(jax.random.key(seed), (batch, length), 0, QWEN3.vocab_size)
+
+
+@functools.partial(jax.jit, static_argnums=0, static_argnames=("chunk",))
+def token_loss(cfg, params, tokens, segment_ids=None, **kwargs):
+    positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+    hidden = transformer.hidden_states(cfg, params, tokens, positions, segment_ids=segment_ids)
+    return transformer.token_logprobs(cfg, params, hidden, tokens, **kwargs)
+
+
+def test_param_axes_match_the_tree(cfg):
+    params, axes = transformer.abstract_params(cfg), transformer.param_axes(cfg)
+    same = jax.tree.map(lambda leaf, names: len(names) == leaf.ndim, params, axes)
+    assert all(jax.tree.leaves(same))
+    assert jax.tree.structure(params) == jax.tree.structure(axes, is_leaf=lambda x: isinstance(x, tuple))
+    count = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params))
+    assert transformer.num_params(cfg) == count
+
+
+def test_init_scales():
+    cfg = dataclasses.replace(QWEN3, d_model=128, num_layers=8, d_ff=256)
+    params = jax.jit(transformer.init, static_argnums=0)(cfg, jax.random.key(0))
+    assert jax.tree.map(lambda a: (a.shape, a.dtype), params) == jax.tree.map(
+        lambda a: (a.shape, a.dtype), transformer.abstract_params(cfg)
+    )
+    mlp = params["layers"]["mlp"]
+    assert np.std(params["embed"]) == pytest.approx(0.02, rel=0.05)
+    assert np.std(mlp["up"]) == pytest.approx(0.02, rel=0.05)
+    assert np.std(mlp["down"]) == pytest.approx(0.02 / 4, rel=0.05)
+    assert np.std(params["layers"]["attn"]["o"]) == pytest.approx(0.02 / 4, rel=0.05)
+    assert not np.allclose(mlp["up"][0], mlp["up"][1]), "layers share one draw"
+
+
+@pytest.mark.parametrize("base", [QWEN3, QWEN2, LLAMA], ids=lambda c: c.family)
+@pytest.mark.parametrize("prompt", [1, 5])
+def test_cached_decode_equals_full_forward(base, prompt):
+    """Prefill, then one token at a time."""
+    params, tokens = random_params(base), tokens_of(2, 11)
+    expected = full_logits(base, params, tokens)
+    slots = 16
+    step = jax.jit(transformer.decode_hidden, static_argnums=0)
+    cache = transformer.init_cache(base, 2, slots)
+    # Garbage in slots not yet written must not be seen.
+    cache = jax.tree.map(lambda c: jnp.full_like(c, 7.0), cache)
+    pieces, at = [], 0
+    while at < tokens.shape[1]:
+        count = prompt if at == 0 else 1
+        positions = jnp.broadcast_to(jnp.arange(at, at + count), (2, count))
+        mask = jnp.arange(slots) <= positions[..., None]
+        hidden, cache = step(base, params, tokens[:, at : at + count], positions, cache, at, mask)
+        pieces.append(transformer.logits(base, params, hidden))
+        at += count
+    np.testing.assert_allclose(jnp.concatenate(pieces, 1), expected, atol=2e-5 * float(jnp.abs(expected).max()))
+
+
+def test_left_padding_does_not_change_a_row():
+    """A short prompt behind padding, positions from 0 at its first real token, masked: as if it stood alone."""
+    params, tokens = random_params(QWEN3), tokens_of(1, 6)
+    expected = full_logits(QWEN3, params, tokens)
+    pad, slots = 3, 12
+    padded = jnp.concatenate([jnp.full((1, pad), 50), tokens], axis=1)
+    positions = jnp.maximum(jnp.arange(9) - pad, 0)[None]
+    mask = (jnp.arange(slots) <= jnp.arange(9)[:, None]) & (jnp.arange(slots) >= pad)
+    cache = transformer.init_cache(QWEN3, 1, slots)
+    hidden, _ = transformer.decode_hidden(QWEN3, params, padded, positions, cache, 0, mask[None])
+    assert bool(jnp.isfinite(hidden).all()), "fully masked rows are finite"
+    got = transformer.logits(QWEN3, params, hidden[:, pad:])
+    np.testing.assert_allclose(got, expected, atol=2e-5 * float(jnp.abs(expected).max()))
+
+
+@pytest.mark.parametrize("base", [QWEN3, QWEN2], ids=lambda c: c.family)
+def test_segments_are_isolated(base):
+    """Two sequences packed in one row score as they do alone, and padding between and after changes nothing."""
+    params = random_params(base)
+    first, second = tokens_of(1, 5, seed=1), tokens_of(1, 7, seed=2)
+    row = jnp.concatenate([first, second, jnp.full((1, 4), 9)], axis=1)
+    segments = jnp.array([[1] * 5 + [2] * 7 + [0] * 4])
+    positions = jnp.array([[*range(5), *range(7), *range(4)]])
+    run = jax.jit(transformer.hidden_states, static_argnums=0)
+    got = transformer.logits(base, params, run(base, params, row, positions, segment_ids=segments))
+    scale = float(jnp.abs(got).max())
+    np.testing.assert_allclose(got[:, :5], full_logits(base, params, first), atol=2e-5 * scale)
+    np.testing.assert_allclose(got[:, 5:12], full_logits(base, params, second), atol=2e-5 * scale)
+    mixed = transformer.logits(base, params, run(base, params, row, positions))
+    assert float(jnp.abs(mixed[:, 5:12] - got[:, 5:12]).max()) > 1e-2 * scale, "without segments the second sees both"
+
+
+def test_causality():
+    params, tokens = random_params(QWEN3), tokens_of(1, 8)
+    changed = tokens.at[0, 5].set((tokens[0, 5] + 1) % QWEN3.vocab_size)
+    before, after = full_logits(QWEN3, params, tokens), full_logits(QWEN3, params, changed)
+    np.testing.assert_array_equal(before[:, :5], after[:, :5])
+    assert float(jnp.abs(before[:, 5:] - after[:, 5:]).max()) > 1e-3
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 100])
+def test_chunked_logprobs_equal_whole(chunk):
+    params, tokens = random_params(QWEN3), tokens_of(2, 11)
+
+    def loss(p, size):
+        return jnp.sum(jnp.sin(token_loss(QWEN3, p, tokens, temperature=0.7, chunk=size)))
+
+    whole, chunked = (jax.jit(jax.value_and_grad(loss), static_argnums=1)(params, size) for size in (None, chunk))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), whole, chunked)
+
+
+def test_logprobs_are_a_distribution():
+    params, tokens = random_params(QWEN2), tokens_of(1, 4)
+    positions = jnp.arange(4)[None]
+    hidden = transformer.hidden_states(QWEN2, params, tokens, positions)
+    every = jnp.stack(
+        [
+            transformer.token_logprobs(QWEN2, params, hidden, jnp.full((1, 4), v), temperature=2.0)
+            for v in range(QWEN2.vocab_size)
+        ]
+    )
+    np.testing.assert_allclose(jnp.exp(every).sum(0), 1.0, rtol=1e-5)
+    expected = jax.nn.log_softmax(transformer.logits(QWEN2, params, hidden) / 2.0)
+    np.testing.assert_allclose(every.transpose(1, 2, 0), expected, atol=1e-4)
+    with pytest.raises(ValueError, match="temperature=0.0"):
+        transformer.token_logprobs(QWEN2, params, hidden, tokens, temperature=0.0)
+
+
+@pytest.mark.parametrize("remat", ["layer", "dots"])
+def test_gradients_finite_and_free_of_remat(remat):
+    """With a row of nothing but padding in the batch, whose loss is masked out."""
+    params, tokens = random_params(QWEN3), tokens_of(2, 6)
+    segments = jnp.array([[1, 1, 2, 2, 2, 0], [0] * 6])
+
+    def loss(p, cfg):
+        return jnp.sum(token_loss(cfg, p, tokens, segments) * (segments > 0))
+
+    grad = jax.jit(jax.grad(loss), static_argnums=1)
+    plain, saved = grad(params, QWEN3), grad(params, dataclasses.replace(QWEN3, remat=remat))
+    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(plain))
+    assert all(float(jnp.abs(leaf).max()) > 0 for leaf in jax.tree.leaves(plain)), "a parameter gets no gradient"
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), plain, saved)
+
+
+def test_bfloat16_stays_close_and_scores_in_float32():
+    params, tokens = random_params(LLAMA), tokens_of(2, 9)
+    half = dataclasses.replace(LLAMA, dtype="bfloat16")
+    exact, rough = token_loss(LLAMA, params, tokens), token_loss(half, params, tokens)
+    assert rough.dtype == jnp.float32
+    assert transformer.init_cache(half, 1, 4).k.dtype == jnp.bfloat16
+    assert 0 < float(jnp.abs(exact - rough).mean()) < 0.05 * float(jnp.abs(exact).mean())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_kv_heads": 4}, "num_heads=6 is not a multiple of num_kv_heads=4"),
+        ({"head_dim": 7}, "head_dim=7"),
+        ({"family": "gpt2"}, "family='gpt2'"),
+        ({"num_layers": 0}, "num_layers=0"),
+        ({"dtype": "float16"}, "dtype='float16': use one of"),
+        ({"remat": "all"}, "remat='all'"),
+        ({"attention": "flash"}, "attention='flash'"),
+        ({"qk_norm": False}, "family 'qwen3' has qk_norm=True"),
+        ({"rope_theta": 0.0}, "rope_theta=0.0"),
+        ({"family": "llama", "d_model": 40, "qk_norm": False}, "d_model=40 is not a multiple of num_heads=6"),
+    ],
+)
+def test_bad_configs_say_the_fix(change, message):
+    # Past the constructor: in tests it checks types, and would refuse a wrong literal before our own check does.
+    broken = object.__new__(TransformerConfig)
+    broken.__dict__.update(QWEN3.__dict__ | change)
+    with pytest.raises(ValueError, match=message):
+        TransformerConfig.__post_init__(broken)
+
+
+def test_config_is_hashable():
+    assert len({QWEN3, dataclasses.replace(QWEN3), QWEN2}) == 2
+    assert isinstance(hash(TransformerConfig), int)

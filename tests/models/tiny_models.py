@@ -1,0 +1,59 @@
+"""Small models of every family and the forward pass that the tests of this folder compare."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from spicejax.models import transformer
+from spicejax.models.transformer import RopeScaling, TransformerConfig
+
+# Odd on purpose: H != K, H * h != D, nothing equal to anything else.
+QWEN3 = TransformerConfig(
+    family="qwen3",
+    vocab_size=97,
+    d_model=40,
+    num_layers=3,
+    num_heads=6,
+    num_kv_heads=2,
+    head_dim=12,
+    d_ff=56,
+    rope_theta=5e6,
+    tie_embeddings=True,
+    max_position=128,
+    qk_norm=True,
+)
+QWEN2 = dataclasses.replace(QWEN3, family="qwen2", qk_norm=False, qkv_bias=True, d_model=48, head_dim=8, rope_theta=3e4)
+LLAMA = dataclasses.replace(
+    QWEN3, family="llama", qk_norm=False, d_model=42, num_kv_heads=3, head_dim=16, rms_norm_eps=1e-5
+)
+# Original length 16 puts the stretched band inside the test's 21 positions.
+LLAMA3 = dataclasses.replace(LLAMA, rope_scaling=RopeScaling(8.0, 1.0, 4.0, 16), rope_theta=5e5, tie_embeddings=False)
+CONFIGS = {
+    "qwen3-tied": QWEN3,
+    "qwen3-untied": dataclasses.replace(QWEN3, tie_embeddings=False),
+    "qwen2-tied": QWEN2,
+    "qwen2-untied": dataclasses.replace(QWEN2, tie_embeddings=False, num_kv_heads=3),
+    "llama-tied": LLAMA,
+    "llama-scaled-untied": LLAMA3,
+}
+
+
+def random_params(cfg: TransformerConfig, seed: int = 0) -> transformer.Params:
+    """Every leaf random, norm scales and biases too: a parameter that is left out or swapped then shows."""
+    draw = np.random.default_rng(seed)
+
+    def leaf(path, shape: jax.ShapeDtypeStruct) -> jax.Array:
+        centre = 1.0 if path[-1].key == "scale" else 0.0
+        return jnp.asarray(draw.normal(centre, 0.2, shape.shape), shape.dtype)
+
+    return jax.tree_util.tree_map_with_path(leaf, transformer.abstract_params(cfg))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def full_logits(cfg: TransformerConfig, params: transformer.Params, tokens: jax.Array) -> jax.Array:
+    """Logits [B, T, V] of rows that each are one sequence from position 0."""
+    positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+    return transformer.logits(cfg, params, transformer.hidden_states(cfg, params, tokens, positions))

@@ -1,0 +1,389 @@
+"""Checkpoints against damage, death and full disks: with the real Orbax, on real files."""
+
+import json
+import logging
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from spicejax.run.checkpoint import CheckpointError, Checkpoints, StateMismatchError
+from spicejax.run.interrupt import Interrupt
+from spicejax.run.lock import Lock, LockedError
+
+ROOT = Path(__file__).resolve().parents[2]
+# Subprocesses have the functions of this file at hand.
+PRELUDE = (
+    f"import sys\nsys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'tests' / 'run')!r}]\nfrom test_checkpoint import *\n"
+)
+
+
+def make_state(seed: int, width: int = 64):
+    keys = jax.random.split(jax.random.key(seed), 2)
+    params = {
+        "embed": jax.random.normal(keys[0], (32, width)),
+        "layers": {"w": jax.random.normal(keys[1], (2, width, width), jnp.bfloat16)},
+    }
+    return {"params": params, "opt": optax.adamw(1e-3).init(params), "step": jnp.int32(seed)}
+
+
+def abstract(state):
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
+
+
+def same(a, b) -> bool:
+    return jax.tree.structure(a) == jax.tree.structure(b) and all(
+        x.dtype == y.dtype and np.array_equal(np.asarray(x), np.asarray(y))
+        for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    )
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    with Checkpoints(tmp_path / "c", keep=3, config={"seed": 0}) as made:
+        yield made
+
+
+def test_round_trip(checkpoints):
+    assert checkpoints.restore(abstract(make_state(0))) is None
+    extra = {"documents": {"next_index": 7}, "counters": {"tasks": 3}, "ids": ["a", "b"], "text": "é"}
+    checkpoints.save(4, make_state(4), extra)
+    found = checkpoints.restore(abstract(make_state(0)))
+    assert (found.step, found.extra, found.config) == (4, extra, {"seed": 0})
+    assert same(found.state, make_state(4)) and checkpoints.saved_config() == {"seed": 0}
+
+
+def test_keeps_the_newest(checkpoints):
+    for step in (1, 2, 3, 10):
+        checkpoints.save(step, make_state(step), {})
+    assert checkpoints.steps() == [2, 3, 10] and checkpoints.latest_good() == 10
+    assert same(checkpoints.restore(abstract(make_state(0)), step=2).state, make_state(2))
+
+
+def damage(folder: Path, draw: random.Random) -> str:
+    """Damage one file of a step; return what was done."""
+    file = draw.choice(sorted(p for p in folder.rglob("*") if p.is_file()))
+    data, kind = bytearray(file.read_bytes()), draw.choice(["flip", "zero", "truncate", "delete", "swap"])
+    if kind == "delete":
+        file.unlink()
+    elif kind == "truncate":
+        file.write_bytes(data[: draw.randrange(len(data))])
+    elif kind == "swap":
+        i = draw.randrange(len(data))
+        file.write_bytes(data[i:] + data[:i] + b"x")
+    else:
+        i = draw.randrange(len(data))
+        if kind == "flip":
+            data[i] ^= 1 << draw.randrange(8)
+        else:
+            data[i : i + 64] = bytes(b ^ 0xFF for b in data[i : i + 64])
+        file.write_bytes(data)
+    return f"{kind} {file.relative_to(folder)}"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damage_never_restores_and_falls_back(tmp_path, seed, caplog):
+    """100 damages over all files of the newest step: each is seen, named, and the older step comes back whole."""
+    wanted = abstract(make_state(0))
+    with Checkpoints(tmp_path / "c", keep=2, config={}) as checkpoints:
+        checkpoints.save(1, make_state(1), {"n": 1})
+        checkpoints.save(2, make_state(2), {"n": 2})
+        newest, copy, draw = checkpoints.path(2), tmp_path / "copy", random.Random(seed)
+        shutil.copytree(newest, copy)
+        for number in range(25):
+            done = damage(newest, draw)
+            caplog.clear()
+            with caplog.at_level(logging.WARNING):
+                assert checkpoints.latest_good() == 1, done
+            assert any(newest.name in record.getMessage() for record in caplog.records), done
+            if number == 0:
+                found = checkpoints.restore(wanted)
+                assert found.step == 1 and found.extra == {"n": 1} and same(found.state, make_state(1)), done
+            with pytest.raises(CheckpointError, match="cannot be used"):
+                checkpoints.restore(wanted, step=2)
+            shutil.rmtree(newest)
+            shutil.copytree(copy, newest)
+        assert checkpoints.latest_good() == 2  # the copy is whole: it was the damage that was seen
+        assert same(checkpoints.restore(wanted).state, make_state(2))
+
+
+def test_folders_that_are_no_checkpoint(checkpoints, caplog):
+    checkpoints.save(1, make_state(1), {})
+    checkpoints.path(5).mkdir()
+    shutil.copytree(checkpoints.path(1), checkpoints.path(6))  # a whole step under a wrong number
+    shutil.copytree(checkpoints.path(1), checkpoints.path(7))
+    (checkpoints.path(7) / "MANIFEST.json").unlink()
+    (checkpoints.directory / "notes").mkdir()
+    assert checkpoints.restore(abstract(make_state(0))).step == 1
+    told = caplog.text
+    assert all(checkpoints.path(step).name in told for step in (5, 6, 7)) and "no MANIFEST.json" in told
+    checkpoints.save(5, make_state(5), {})  # debris is no obstacle
+    assert checkpoints.latest_good() == 5 and same(checkpoints.restore(abstract(make_state(0))).state, make_state(5))
+
+
+def test_all_damaged_is_not_a_fresh_start(checkpoints):
+    checkpoints.save(1, make_state(1), {})
+    (checkpoints.path(1) / "extra.json").write_text("{}{")
+    with pytest.raises(CheckpointError, match="all are damaged: extra.json has 3 bytes"):
+        checkpoints.restore(abstract(make_state(0)))
+
+
+def test_resumed_before_later_steps(checkpoints, caplog):
+    for step in (1, 2, 3):
+        checkpoints.save(step, make_state(step), {})
+    checkpoints.save(2, make_state(20), {})
+    assert checkpoints.steps() == [1, 2] and same(checkpoints.restore(abstract(make_state(0))).state, make_state(20))
+    aside = sorted(p.name for p in checkpoints.directory.glob("superseded.*"))
+    assert aside == ["superseded.00000002.0", "superseded.00000003.0"] and "set aside" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda s: s | {"step": jnp.int16(0)}, r"`step` is int32\[\] .* int16\[\] in this run"),
+        (lambda s: s | {"params": make_state(0, 32)["params"]}, r"`params/embed` is float32\[32, 64\] .* \[32, 32\]"),
+        (lambda s: s | {"more": jnp.zeros(2)}, "has no array `more`"),
+        (lambda s: {k: v for k, v in s.items() if k != "step"}, "has the array `step`, which this run does not know"),
+        (
+            lambda s: s | {"params": jax.tree.map(lambda x: x.astype(jnp.float32), s["params"])},
+            r"`params/layers/w` is bfloat16\[2, 64, 64\]",
+        ),
+        (lambda s: s | {"opt": optax.sgd(1.0, momentum=0.9).init(s["params"])}, "has no array `opt/0/trace/embed`"),
+    ],
+)
+def test_another_state_is_refused(checkpoints, change, words):
+    checkpoints.save(1, make_state(1), {})
+    with pytest.raises(StateMismatchError, match=words.replace(r".* \[", r".*\[")):
+        checkpoints.restore(abstract(change(make_state(0))))
+
+
+def test_bad_arguments(checkpoints, tmp_path):
+    with pytest.raises(ValueError, match="extra of step 1 is not JSON"):
+        checkpoints.save(1, make_state(1), {"x": object()})
+    with pytest.raises(CheckpointError, match="step is a int, not an array"):
+        checkpoints.save(1, make_state(1) | {"step": 3}, {})
+    assert checkpoints.steps() == []
+    with pytest.raises(ValueError, match="keep=0"):
+        Checkpoints(tmp_path, keep=0, config={})
+    with pytest.raises(ValueError, match="mount the bucket"):
+        Checkpoints("gs://bucket/run", config={})
+
+
+def run_python(code: str, *arguments: object, **options) -> subprocess.CompletedProcess:
+    """Run `code` in a fresh interpreter."""
+    command = [sys.executable, "-c", PRELUDE + textwrap.dedent(code), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+def test_disk_full_raises_now_and_leaves_nothing(tmp_path):
+    """A file-size limit stands in for a full disk: the write fails inside Orbax, tensorstore or our own code."""
+    done = run_python(
+        """
+        import resource
+        c = Checkpoints(sys.argv[1], keep=3, config={})
+        c.save(1, make_state(1), {})
+        before = sorted(os.listdir(c.directory))
+        for number, limit in enumerate((100_000, 40_000, 5_000, 500, 0)):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            try:
+                c.save(2 + number, make_state(9, 256), {"text": "x" * 1000})
+            except CheckpointError as error:
+                told = str(error)
+            else:
+                raise SystemExit(f"saved within {limit} bytes")
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            assert "step 1 is untouched" in told and f"step {2 + number} was not saved" in told, told
+            assert sorted(os.listdir(c.directory)) == before, os.listdir(c.directory)
+        assert same(c.restore(abstract(make_state(0))).state, make_state(1))
+        c.save(20, make_state(20), {})
+        assert c.latest_good() == 20
+        print("fine")
+        """,
+        tmp_path / "c",
+    )
+    assert done.stdout.strip() == "fine", done.stdout + done.stderr[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("phase", "when", "left"),
+    [
+        ("checkpoint._write_state", "before", 2),
+        ("checkpoint._write_state", "after", 2),
+        ("manifest.write", "after", 3),
+        ("shutil.rmtree", "before", 3),  # while the oldest step is dropped
+    ],
+)
+def test_kill_between_phases(tmp_path, phase, when, left):
+    """kill -9 before and after each phase of the third save: the next start finds a whole step and saves again."""
+    done = run_python(
+        """
+        import signal
+        from spicejax.run import checkpoint, manifest
+        c = Checkpoints(sys.argv[1], keep=2, config={})
+        c.save(1, make_state(1), {})
+        c.save(2, make_state(2), {})
+        owner, _, name = sys.argv[2].rpartition(".")
+        owner = {"checkpoint": checkpoint, "manifest": manifest, "shutil": shutil}[owner]
+        original = getattr(owner, name)
+        def killed(*a, **k):
+            if sys.argv[3] == "after":
+                original(*a, **k)
+            os.kill(os.getpid(), signal.SIGKILL)
+        setattr(owner, name, killed)
+        c.save(3, make_state(3), {})
+        """,
+        tmp_path / "c",
+        phase,
+        when,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+    with Checkpoints(tmp_path / "c", keep=2, config={}) as checkpoints:
+        found = checkpoints.restore(abstract(make_state(0)))
+        assert found.step == left and same(found.state, make_state(left))
+        checkpoints.save(4, make_state(4), {})
+        assert checkpoints.latest_good() == 4 and checkpoints.steps() == [left, 4]
+
+
+def test_second_run_is_refused(tmp_path, checkpoints):
+    with pytest.raises(LockedError, match=f"in use by process {os.getpid()}"):
+        Checkpoints(checkpoints.directory, config={})
+    code = "Checkpoints(sys.argv[1], config={})"
+    done = run_python(code, checkpoints.directory)
+    assert (
+        done.returncode == 1
+        and f"LockedError: {checkpoints.directory} is in use by process {os.getpid()}" in done.stderr
+    )
+    checkpoints.close()
+    assert run_python(code, checkpoints.directory).returncode == 0
+    Checkpoints(checkpoints.directory, config={}).close()  # whoever ended without closing is dead: taken over
+
+
+def write_owner(folder: Path, **changes: object) -> None:
+    lock = Lock(folder)
+    text = json.loads((folder / "lock.json").read_text())
+    lock.release()
+    (folder / "lock.json").write_text(json.dumps(text | changes))
+
+
+def test_lock_of_the_dead_is_taken_over(tmp_path):
+    for changes in ({"pid": 2**22 + 1}, {"started": "1"}, {"pid": "x"}):  # gone; its number has another owner; damaged
+        write_owner(tmp_path, **changes)
+        Lock(tmp_path).release()
+    (tmp_path / "lock.json").write_text("{half")
+    Lock(tmp_path).release()
+    assert not (tmp_path / "lock.json").exists()
+
+
+def test_lock_of_another_host(tmp_path):
+    """Standing still it is taken over after a while; beating it is refused; the one that lost it cannot save."""
+    write_owner(tmp_path, host="elsewhere", pid=1)
+    lock = Lock(tmp_path, stale_seconds=0.3)
+    lock.require()
+    write_elsewhere = json.loads((tmp_path / "lock.json").read_text()) | {"host": "elsewhere"}
+    (tmp_path / "lock.json").write_text(json.dumps(write_elsewhere))
+    with pytest.raises(LockedError, match="taken over by process .* on elsewhere"):
+        lock.require()
+    lock.release()
+    assert (tmp_path / "lock.json").exists()  # not ours to remove
+
+    writer = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent("""
+            import itertools, os, sys, time
+            for n in itertools.count():
+                open(sys.argv[1] + "/draft", "w").write('{"host": "elsewhere", "pid": 1, "beats": %d}' % n)
+                os.replace(sys.argv[1] + "/draft", sys.argv[1] + "/lock.json")
+                time.sleep(0.05)
+        """), str(tmp_path)]
+    )  # fmt: skip
+    try:
+        while "beats" not in (tmp_path / "lock.json").read_text():
+            time.sleep(0.01)
+        with pytest.raises(LockedError, match="process 1 on elsewhere"):
+            Lock(tmp_path, stale_seconds=20)
+    finally:
+        writer.kill()
+        writer.wait()
+
+
+def test_lock_beats(tmp_path):
+    lock = Lock(tmp_path, beat_seconds=0.02)
+    before = (tmp_path / "lock.json").read_text()
+    deadline = time.monotonic() + 20
+    while (tmp_path / "lock.json").read_text() == before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert (tmp_path / "lock.json").read_text() != before
+    lock.require()
+    lock.release()
+
+
+@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_saved_on_eight_devices_restored_on_fewer(tmp_path, devices):
+    code = """
+        from jax.sharding import NamedSharding, PartitionSpec as P
+        mesh = jax.make_mesh((jax.device_count(),), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+        place = lambda x: NamedSharding(mesh, P("d") if x.ndim == 2 else P())
+        c = Checkpoints(sys.argv[1], config={})
+        state = make_state(3)
+        if sys.argv[2] == "save":
+            c.save(3, jax.device_put(state, jax.tree.map(place, state)), {})
+        else:
+            want = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place(x)), state)
+            found = c.restore(want).state
+            assert same(found, state) and len(found["params"]["embed"].sharding.device_set) == jax.device_count()
+        c.close()
+        print("fine", jax.device_count())
+    """
+    for count, mode in ((8, "save"), (devices, "restore")):
+        flags = f"--xla_force_host_platform_device_count={count}"
+        done = run_python(code, tmp_path / "c", mode, env=os.environ | {"XLA_FLAGS": flags})
+        assert done.stdout.strip() == f"fine {count}", done.stderr[-3000:]
+
+
+LOOP = """
+    from spicejax.run.interrupt import Interrupt
+    with Interrupt() as interrupt, Checkpoints(sys.argv[1], config={}) as c:
+        for step in range(1, 100_000):
+            print("step", step, flush=True)
+            time.sleep(0.3)
+            if interrupt.requested:
+                c.save(step, make_state(step), {})
+                break
+    print("saved", step)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_signal_ends_the_iteration_and_saves(tmp_path, number):
+    process = subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(LOOP), str(tmp_path / "c")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout and process.stdout.readline() == "step 1\n"
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and "saved" in out and number.name in err
+    with Checkpoints(tmp_path / "c", config={}) as checkpoints:
+        step = checkpoints.latest_good()
+        assert step is not None and f"saved {step}" in out
+        assert same(checkpoints.restore(abstract(make_state(0))).state, make_state(step))
+
+
+def test_second_signal_acts_at_once(tmp_path):
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), Interrupt() as interrupt:
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupt.requested
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(30)
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,0 +1,239 @@
+"""The loop end to end on a small nano run: kills, interruptions, refusals, compilations, what it writes."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from spicejax import configs
+from spicejax.run import train
+from spicejax.run.checkpoint import Checkpoints
+from spicejax.run.interrupt import Interrupt
+
+ROOT = Path(__file__).parents[2]
+TINY = [
+    "nano.warm_steps=4", "nano.rows=4", "nano.documents=64", "nano.held_out=16", "iterations=6", "spice.documents=4",
+    "spice.group_size=4", "spice.max_attempts=8", "rows_per_call=16", "learner.min_micro_batches=2", "learner.rows=4",
+    "eval.every=3", "eval.probe_documents=0", "checkpoint.every=2", "nano.architecture.d_model=32",
+    "nano.architecture.num_layers=2", "nano.architecture.d_ff=48", "nano.architecture.head_dim=8", "show_every=3",
+]  # fmt: skip
+
+
+def command(workdir, cache, *more):
+    return [sys.executable, ROOT / "launch" / "tpu_run.py", "--config=spice_nano", f"--workdir={workdir}",
+            f"nano.cache={cache}", *TINY, *more]  # fmt: skip
+
+
+def finish(workdir, cache, *more):
+    done = subprocess.run(command(workdir, cache, *more), capture_output=True, text=True, timeout=600, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def digests(workdir):
+    """Digest of every array file content of the last step, by the manifest that vouches for it."""
+    step = max((workdir / "checkpoints").glob("0*"))
+    arrays = {}
+    import orbax.checkpoint as ocp
+
+    for path, leaf in jax.tree_util.tree_leaves_with_path(ocp.PyTreeCheckpointer().restore(step / "state")):
+        arrays[jax.tree_util.keystr(path)] = np.asarray(leaf).tobytes()
+    extra = json.loads((step / "extra.json").read_text())
+    extra["counters"].pop("seconds")
+    return step.name, arrays, extra
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def whole(cache, tmp_path_factory):
+    """An uninterrupted run."""
+    workdir = tmp_path_factory.mktemp("whole")
+    out = finish(workdir, cache)
+    return workdir, out
+
+
+def rows(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_run_leaves_what_it_promises(whole):
+    workdir, out = whole
+    summary = json.loads((workdir / "summary.json").read_text())
+    assert summary["iterations"] == 6 and Path(summary["checkpoint"]).is_dir()
+    for name in ("reasoner_accuracy_start", "reasoner_accuracy_end", "valid_fraction"):
+        assert 0 <= summary[name] <= 1
+    assert [r["iteration"] for r in rows(workdir / "metrics.jsonl")] == list(range(6))
+    assert [r["iteration"] for r in rows(workdir / "evaluations.jsonl")] == [0, 3, 6]
+    tasks = rows(workdir / "tasks.jsonl")
+    assert len(tasks) == summary["tasks_generated"]
+    assert all({"document_id", "format", "reward"} <= set(t) and ("question" in t or "rejected" in t) for t in tasks)
+    assert (workdir / "report.png").stat().st_size > 10_000
+    assert "6 iterations" in (workdir / "report.txt").read_text()
+    assert "iteration 6/6" in out and "eta" in out
+
+
+@pytest.mark.parametrize("after", [1, 3, 4])
+def test_killed_and_rerun_is_bitwise_the_uninterrupted_run(whole, cache, tmp_path, after):
+    process = subprocess.Popen(command(tmp_path, cache), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    metrics = tmp_path / "metrics.jsonl"
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and process.poll() is None:
+        if metrics.exists() and metrics.read_text().count("\n") >= after:
+            break
+        time.sleep(0.005)
+    process.kill()  # wherever it is: in the update, in a save, in an evaluation
+    assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
+    finish(tmp_path, cache)
+    assert digests(tmp_path) == digests(whole[0])
+    kept = [{k: v for k, v in r.items() if not k.startswith("time/")} for r in rows(tmp_path / "metrics.jsonl")]
+    expected = [{k: v for k, v in r.items() if not k.startswith("time/")} for r in rows(whole[0] / "metrics.jsonl")]
+    assert kept == expected
+
+
+def test_sigterm_saves_and_the_same_command_goes_on(whole, cache, tmp_path):
+    process = subprocess.Popen(
+        command(tmp_path, cache, "checkpoint.every=0"),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stdout:
+        if line.startswith("iteration 3/6"):
+            os.kill(process.pid, signal.SIGTERM)
+            break
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 0
+    assert "the same command goes on from here" in out
+    saved = [p.name for p in (tmp_path / "checkpoints").glob("0*")]
+    assert len(saved) == 1 and 3 <= int(saved[0]) <= 5
+    finish(tmp_path, cache, "checkpoint.every=0")
+    assert digests(tmp_path)[1] == digests(whole[0])[1]
+
+
+def test_another_configuration_is_refused_with_the_difference(whole, cache):
+    done = subprocess.run(
+        command(whole[0], cache, "spice.invalid_penalty=-0.5"), capture_output=True, text=True, timeout=300, cwd=ROOT
+    )
+    assert done.returncode == 2
+    assert "spice.invalid_penalty: -0.1 -> -0.5" in done.stderr and "Traceback" not in done.stderr
+
+
+def build_tiny(cache, workdir, *more):
+    from spicejax import config as configuration
+
+    cfg = configuration.parse(configs.load("spice_nano"), [*TINY, f"nano.cache={cache}", *more])
+    return train.build(cfg, workdir)
+
+
+def test_nothing_compiles_after_the_first_iterations(whole, cache, tmp_path):
+    run = build_tiny(cache, tmp_path)
+    with run.verifier:
+        compiled = []
+        for iteration in range(6):
+            played = train.spice.play(run.world(iteration), next(run.documents), run.cfg.spice)
+            train.update(run, played.episodes, iteration)
+            compiled.append((train.Player.__module__ and _sampler_programs(), run.learner.step._cache_size()))
+    assert compiled[2] == compiled[-1], compiled
+
+
+def _sampler_programs():
+    from spicejax.generate.sampler import sample_jit
+
+    return sample_jit._cache_size()
+
+
+def test_parameters_move_and_a_fixed_challenger_does_not_follow(whole, cache, tmp_path):
+    run = build_tiny(cache, tmp_path, "spice.fixed_challenger=true")
+    before = jax.tree.map(np.asarray, run.initial)
+    episodes = _episodes_with_signal(run)
+    train.update(run, episodes, 0)
+    moved = jax.tree.map(lambda a, b: float(np.abs(a - np.asarray(b)).max()), before, run.state.params)
+    assert max(jax.tree.leaves(moved)) > 0
+    world = run.world(1)
+    for a, b in zip(jax.tree.leaves(world.players["challenger"].params), jax.tree.leaves(before), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert world.players["reasoner"].params is run.state.params
+
+
+def _episodes_with_signal(run):
+    played = train.spice.play(
+        run.world(0), next(run.documents), dataclasses.replace(run.cfg.spice, fixed_challenger=False)
+    )
+    return [dataclasses.replace(e, reward=float(i % 2)) for i, e in enumerate(played.episodes)]
+
+
+def test_many_steps_per_iteration_use_the_sampling_policys_logprobs(whole, cache, tmp_path):
+    run = build_tiny(cache, tmp_path, "learner.trajectories_per_update=4", "learner.kl_coef=0.1", "learner.epochs=2")
+    episodes = _episodes_with_signal(run)
+    metrics = train.update(run, episodes, 0)
+    assert metrics["learner/steps"] == 2 * -(-len(episodes) // 4)
+    assert metrics["learner/kl"] > 0
+    assert metrics["learner/sampler_gap"] < 1e-4  # float32: sampler and learner agree
+
+
+def test_non_finite_updates_stop_the_run(whole, cache, tmp_path):
+    run = build_tiny(cache, tmp_path, "learner.max_skipped=2")
+    episodes = _episodes_with_signal(run)
+    broken = [dataclasses.replace(e.rollout, sample_logprobs=e.rollout.sample_logprobs * np.nan) for e in episodes]
+    bad = [dataclasses.replace(e, rollout=r) for e, r in zip(episodes, broken, strict=True)]
+    before = [np.asarray(x) for x in jax.tree.leaves(run.state.params)]
+    train.update(run, bad, 0)
+    for a, b in zip(before, jax.tree.leaves(run.state.params), strict=True):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(FloatingPointError, match="2 updates were not finite"):
+        train.update(run, bad, 1)
+
+
+def test_two_runs_on_one_folder_are_refused(cache, tmp_path):
+    with Checkpoints(tmp_path / "checkpoints", config={}):
+        with pytest.raises(RuntimeError, match="checkpoints"):
+            Checkpoints(tmp_path / "checkpoints", config={})
+
+
+def test_interrupt_can_be_asked_for_by_a_caller(whole, cache, tmp_path):
+    from spicejax import config as configuration
+
+    cfg = configuration.parse(configs.load("spice_nano"), [*TINY, f"nano.cache={cache}"])
+    stop = Interrupt()
+    stop.request()
+    assert train.train(cfg, tmp_path, interrupt=stop)["iterations"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--config=spice_nanoo"], "spice_nano"),
+        (["--config=spice_nano", "spice.grup_size=4"], "did you mean"),
+        (["--config=spice_nano", "spice.group_size=x"], "spice.group_size"),
+        (["--config=spice_nano", "mesh.tensor=3", "--dry_run"], "does not divide"),
+        (["--config=spice_qwen4b"], "model.path"),
+        (["--config=spice_smollm2", "--corpus=/nowhere.jsonl"], "/nowhere.jsonl"),
+        (["--config=spice_nano", "rows_per_call=7"], "rows_per_call=7"),
+    ],
+)
+def test_bad_arguments_are_named(words, message, tmp_path):
+    script = ROOT / "launch" / "tpu_run.py"
+    done = subprocess.run([sys.executable, script, *words, f"--workdir={tmp_path}/w"], capture_output=True, text=True)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", configs.names())
+def test_every_config_has_a_plan_and_documented_fields(name):
+    script = ROOT / "launch" / "tpu_run.py"
+    plan = subprocess.run([sys.executable, script, f"--config={name}", "--dry_run"], capture_output=True, text=True)
+    assert plan.returncode == 0 and "optimizer" in plan.stdout and "total" in plan.stdout, plan.stderr
+    shown = subprocess.run([sys.executable, script, f"--config={name}", "--help"], capture_output=True, text=True)
+    assert shown.returncode == 0 and "spice.invalid_penalty" in shown.stdout and "[rho]" in shown.stdout

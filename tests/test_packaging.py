@@ -1,0 +1,34 @@
+"""The wheel: models and configs arrive inside spicejax, prompts with them, and nothing else lands beside it."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.slow
+def test_wheel(tmp_path):
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(command, check=True, timeout=300)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"spicejax"}
+    expected = [path.relative_to(ROOT) for pattern in ("models/*.py", "configs/*.py") for path in ROOT.glob(pattern)]
+    expected = [Path("spicejax") / path for path in expected]
+    expected += [path.relative_to(ROOT) for path in (ROOT / "spicejax").glob("data/prompts/**/*.txt")]
+    missing = {path.as_posix() for path in expected} - names
+    assert len(expected) > 10 and not missing
+
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(tmp_path / "site")], check=True, timeout=60)
+    code = "import spicejax.models.transformer as t, spicejax.configs as c; print(t.__file__); print(len(c.names()))"
+    options = {"cwd": tmp_path, "env": {"PYTHONPATH": str(tmp_path / "site"), "JAX_PLATFORMS": "cpu"}}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, **options
+    )
+    file, count = done.stdout.split()
+    assert file == str(tmp_path / "site" / "spicejax" / "models" / "transformer.py")
+    assert int(count) == len(list((ROOT / "configs").glob("*.py"))) - 1
