@@ -46,13 +46,15 @@ SYMBOLS: tuple[str, ...] = (
         "\\boxed{",
         "}",
     ),
-    *("=?", " is?", " is ", " of ", " in ", " after ", ". ", ".", "?", "=", "+", "-", "*", "%"),
+    *("=?", " is?", " is ", " of ", " in ", " after ", ". ", ".", "?", "=", "+", "-", "*"),
 )
 
 # Share of each grade 0 to 5 in the Reasoner's warm start.
-MATH_WEIGHTS = (6, 8, 8, 4, 1, 0)
+MATH_WEIGHTS = (6, 6, 8, 4, 1, 0)
 GENERAL_WEIGHTS = (3, 6, 8, 6, 1, 0)
-KIND_WEIGHTS: dict[Kind, int] = {"Integer": 3, "String": 2, "Boolean": 2, "MCQ": 3}  # asked of the Challenger
+# Asked of the Challenger. Four options are a long reply to copy for a model this small, so MCQ is left to larger ones.
+KIND_WEIGHTS: dict[Kind, int] = {"Integer": 5, "String": 4, "Boolean": 1, "MCQ": 0}
+REASONER_WEIGHTS = (6, 1, 0)  # of the statement's own type, Boolean, MCQ
 CHALLENGER_SHARE = 0.5  # of the warm start's examples
 FAMILY_WEIGHTS = {"element": 6, "country": 5, "planet": 2, "month": 2, "unit": 3, "constant": 2}
 
@@ -214,20 +216,21 @@ def challenger_example(document: Document, rng: random.Random, kind: Kind | None
 
 def reasoner_example(rng: random.Random, kind: Kind | None = None, grade: int | None = None) -> Example:
     """Answer one question without a document: half calculations, half facts, grades by the warm-start weights."""
-    math = rng.random() < 0.5
+    math = rng.random() < MATH_SHARE
     if grade is None:
-        grade = rng.choices(GRADES, MATH_WEIGHTS if math else GENERAL_WEIGHTS)[0]
+        grade = rng.choices(GRADES, MATH_WEIGHTS if math else _GENERAL_WEIGHTS)[0]
     if math:
         item = draw_parity(rng) if grade == 0 and rng.random() < 0.2 else draw_calculation(grade, rng)
     else:
         item = rng.choice(_FACTS_BY_GRADE[grade])
     if kind is None:
-        kind = rng.choices((item.type, "Boolean", "MCQ"), (2, 1, 1))[0]
+        kind = rng.choices((item.type, "Boolean", "MCQ"), REASONER_WEIGHTS)[0]
     task = ask(item, kind, rng)
     return Example("reasoner", task.question, answer_text(item, task), item.grade, kind)
 
 
 _FACTS_BY_GRADE = [[f for f in FACTS.values() if f.grade == g and not truth.is_reserved(f.stem)] for g in GRADES]
+_GENERAL_WEIGHTS = [len(facts) * weight for facts, weight in zip(_FACTS_BY_GRADE, FACT_WEIGHTS, strict=True)]
 
 
 def answer_text(item: Item, task: Task) -> str:
@@ -288,7 +291,7 @@ def held_out(seed: int, n_math: int, n_general: int) -> tuple[list[Task], list[i
         count = 0
         while count < wanted:
             item = _held_out_fact(rng) if general else draw_calculation(1 + count % 5, rng, reserved=True)
-            task = ask(item, rng.choices((item.type, "Boolean", "MCQ"), (2, 1, 1))[0], rng)
+            task = ask(item, rng.choices((item.type, "Boolean", "MCQ"), REASONER_WEIGHTS)[0], rng)
             if task.question not in seen:
                 seen.add(task.question)
                 pairs.append((item, dataclasses.replace(task, document_id=f"held_out/{item.family}")))

@@ -5,7 +5,7 @@ A *stem* is a question without its question mark. It is also the left side of a 
     58+67=125      number stem, joined to its answer by "="
     symbol of iron is Fe      word stem, joined by " is "
 
-`a%b` is the remainder of a divided by b. Grades run from 0 (trivial) to 5 (hard for a model of a million
+Grades run from 0 (trivial) to 5 (hard for a model of a million
 parameters); the warm start teaches low grades often and high ones rarely or never.
 """
 
@@ -27,14 +27,14 @@ RESERVED_ONE_IN = 6  # this share of operand pairs (and of unit multiples) is ke
 # grade -> (operation, digits of a, digits of b) to draw from; `math_grade` has the last word.
 SHAPES: dict[int, tuple[tuple[str, int, int], ...]] = {
     0: (("+", 1, 1),),
-    1: (("+", 2, 1), ("-", 2, 1), ("%", 2, 1)),
-    2: (("+", 2, 2), ("+", 2, 1), ("-", 2, 2), ("*", 1, 1)),
+    1: (("+", 2, 1),),
+    2: (("+", 2, 2), ("+", 2, 1)),
     3: (("+", 2, 2), ("-", 2, 1)),
-    4: (("+", 3, 2), ("-", 2, 2), ("%", 2, 1)),
+    4: (("+", 3, 2), ("-", 2, 2)),
     5: (("+", 3, 3), ("*", 2, 1)),
 }
 
-_CALCULATION = re.compile(r"(\d{1,3})([+\-*%])(\d{1,3})")
+_CALCULATION = re.compile(r"(\d{1,3})([+\-*])(\d{1,3})")
 _PARITY = re.compile(r"\d{2}")
 _MULTIPLE = re.compile(r"([a-z]+) in (\d) ([a-z]+)")
 
@@ -71,8 +71,8 @@ class Item:
 
 
 def compute(a: int, operation: str, b: int) -> int:
-    """Return a (operation) b for one of + - * %."""
-    return {"+": a + b, "-": a - b, "*": a * b, "%": a % b if b else 0}[operation]
+    """Return a (operation) b for one of + - *."""
+    return {"+": a + b, "-": a - b, "*": a * b}[operation]
 
 
 def math_grade(a: int, operation: str, b: int) -> int | None:
@@ -81,26 +81,21 @@ def math_grade(a: int, operation: str, b: int) -> int | None:
     if low < 1 or high > 999:
         return None
     if operation == "+":
-        carry = a % 10 + b % 10 > 9 or a % 100 + b % 100 > 99
+        carry = a % 10 + b % 10 > 9
         if high > 99:
-            return None if low < 10 else 5 if low > 99 or carry else 4
+            return None if low < 10 else 4 if low < 100 else 5
         return 0 if high < 10 else (1 if low < 10 else 2) + carry
     if operation == "-":
-        borrow = a % 10 < b % 10
-        if a <= b or a < 10 or a > 99 or a == 2 * b:  # a == 2b would repeat the answer in the question
+        if a <= b or not 10 <= a <= 99 or a == 2 * b:  # a == 2b would repeat the answer in the question
             return None
-        return (3 if borrow else 1) if b < 10 else (4 if borrow else 2)
-    if low < 2 or b > 9 or (operation == "*" and high > 99):
-        return None
-    if operation == "*":
-        return 2 if a < 10 else 5
-    return (1 if b in (2, 5) else 4) if 10 <= a <= 99 else None
+        return 3 if b < 10 else 4
+    return 5 if 2 <= b <= 9 and 10 <= a <= 99 else None
 
 
 def is_reserved(stem: str) -> bool:
     """Whether this calculation or unit multiple is kept for the held-out set: a hash of its unordered operands.
 
-    One-digit sums and products are never reserved: they are the tables everything else is built from.
+    One-digit sums are never reserved: they are the table everything else is built from.
     """
     if found := _CALCULATION.fullmatch(stem):
         a, operation, b = int(found[1]), found[2], int(found[3])
@@ -130,7 +125,7 @@ def draw_calculation(grade: int, rng: random.Random, reserved: bool = False) -> 
     while True:
         operation, *digits = rng.choice(SHAPES[grade])
         a, b = (rng.randrange(10 ** (n - 1), 10**n) for n in digits)
-        if operation in "+" and rng.random() < 0.5:
+        if operation == "+" and rng.random() < 0.5:
             a, b = b, a
         item = solve(f"{a}{operation}{b}")
         if item is not None and item.grade == grade and is_reserved(item.stem) == reserved:

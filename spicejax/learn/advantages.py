@@ -19,7 +19,7 @@ def group_advantages(rewards: np.ndarray, groups: np.ndarray, *, estimator: Esti
     Args:
       rewards: float [N].
       groups: int [N]; episodes with equal numbers share a baseline. Roles never share a number.
-    Returns: float32 [N]; exactly 0 where all rewards of the group are equal.
+    Returns: float32 [N]; with a baseline exactly 0 where all rewards of the group are equal.
     Raises: ValueError where the shapes differ or a reward is not finite.
     """
     rewards = np.asarray(rewards, np.float64)

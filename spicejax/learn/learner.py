@@ -167,7 +167,7 @@ def make_learner(
         zeros = jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), state.params)
         grads, terms = jax.lax.fori_loop(0, num_micro, accumulate, (zeros, LossTerms(*(jnp.float32(0),) * 6)))
         grads = jax.tree.map(lambda g, p: g.astype(p.dtype), grads, state.params)
-        norm = optax.global_norm(grads)
+        norm = optax.tree.norm(grads)
         # One NaN element would poison the clip and both moments for ever, so a bad step changes nothing but a counter.
         good = jnp.isfinite(norm) & jnp.isfinite(terms.loss)
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)

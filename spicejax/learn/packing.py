@@ -55,8 +55,10 @@ def pack(
     Deterministic in the order given. A is `min_micro` times a power of two, so that few shapes are compiled.
     Returns: Batch of numpy arrays [A, B, T], and how many of its micro-batches hold anything; `old_logprobs` starts
       as the sampler's and `reference_logprobs` as 0.
-    Raises: ValueError naming a rollout longer than a row.
+    Raises: ValueError for a rollout longer than a row or without a prompt (its first token would have no context).
     """
+    if any(len(r.prompt_ids) == 0 for r in rollouts):
+        raise ValueError("a rollout has an empty prompt; its first token cannot be scored")
     lengths = [len(r.prompt_ids) + len(r.token_ids) for r in rollouts]
     longest = max(lengths, default=0)
     if longest > shape.row_length:
@@ -87,7 +89,7 @@ def pack(
             segments[row, here] = segment
             weight[row, response] = weights[i]
             advantage[row, response] = advantages[i]
-            behaviour[row, response] = r.sample_logprobs * r.loss_mask
+            behaviour[row, response] = np.where(r.loss_mask > 0, r.sample_logprobs, 0.0)
             at += n
     old = behaviour.copy()
     flat = Batch(tokens, positions, segments, weight, advantage, behaviour, old, np.zeros(size, np.float32))

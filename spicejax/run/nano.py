@@ -126,8 +126,8 @@ def warm_start(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> Para
     doors = learner.make_learner(model, config, optimizer, loss="supervised")
     state = learner.init_state(transformer.init(model, jax.random.key(seed)), optimizer)
     began, loss = time.perf_counter(), float("nan")
-    for step, batch in enumerate(batches, start=1):
-        state, metrics = doors.step(state, batch, jnp.int32(1))
+    for step, (batch, micro) in enumerate(batches, start=1):
+        state, metrics = doors.step(state, batch, jnp.int32(micro))
         if step % (len(batches) // 8 + 1) == 0 or step == len(batches):
             loss = float(metrics["loss"])
             log.info("warm start %d/%d  loss %.3f  %.0f s", step, len(batches), loss, time.perf_counter() - began)
@@ -173,13 +173,13 @@ def examples(tokenizer: tokens.Tokenizer, seed: int, n: int) -> list[Rollout]:
     return rollouts
 
 
-def warm_batches(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> list[Batch]:
-    """The warm start's steps: whole examples packed in order, one micro-batch each, loss normalised per step."""
+def warm_batches(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> list[tuple[Batch, int]]:
+    """The warm start's steps: whole examples in order, each step normalised, with its number of micro-batches."""
     sample = examples(tokenizer, seed, 500)
     mean = float(np.mean([len(e.prompt_ids) + len(e.token_ids) for e in sample]))
     stream = examples(tokenizer, seed, max(nano.rows, int(nano.warm_tokens / mean)))
     shape = packing.Shape(nano.row_length, nano.rows)
-    batches: list[Batch] = []
+    batches: list[tuple[Batch, int]] = []
     chosen: list[Rollout] = []
     row = used = 0
     for rollout in stream:
@@ -194,10 +194,11 @@ def warm_batches(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> li
     return batches or [_weigh(chosen, shape, nano.prompt_weight)]
 
 
-def _weigh(rollouts: Sequence[Rollout], shape: packing.Shape, prompt_weight: float) -> Batch:
+def _weigh(rollouts: Sequence[Rollout], shape: packing.Shape, prompt_weight: float) -> tuple[Batch, int]:
     """Pack, with `prompt_weight` on prompt tokens and the weights of the step summing to 1."""
     ones = [r.loss_mask for r in rollouts]
-    batch, _ = packing.pack(rollouts, np.ones(len(rollouts), np.float32), ones, shape)
+    # Two micro-batches are always laid out: first fit by length may need a row more than the order of arrival did.
+    batch, micro = packing.pack(rollouts, np.ones(len(rollouts), np.float32), ones, shape, min_micro=2)
     predicted = (batch.segment_ids > 0) & (batch.positions > 0)
     weight = np.where(batch.loss_weight > 0, 1.0, prompt_weight * predicted)
-    return batch._replace(loss_weight=(weight / weight.sum()).astype(np.float32))
+    return batch._replace(loss_weight=(weight / weight.sum()).astype(np.float32)), micro

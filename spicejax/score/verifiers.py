@@ -113,6 +113,8 @@ def check_text(answer: str | None, task: Task) -> Verdict | None:
         return _check_list(answer, task.answer)
     if verdict := _check_number(answer, task):
         return verdict
+    if task.answer_type in ("Integer", "Float") and "\\" not in answer and not any(c.isdigit() for c in answer):
+        return Verdict(False, "text")  # words: nothing for mathematics to find
     if any(c.isdigit() and not c.isascii() for c in answer):
         return Verdict(False, "text")  # digits of another script
     return Verdict(False, "hedged") if _hedges(answer, task) else None

@@ -54,9 +54,9 @@ PROMPTS = [[1, 2, 3], [4, 5, 6, 7, 8, 9, 10], [11] * 12]
 def test_logprobs_equal_the_learners_full_forward(params):
     for rollouts in respond(player(params), PROMPTS):
         for r in rollouts:
-            ids = np.concatenate([r.prompt_ids, r.token_ids])[None]
-            positions = np.arange(ids.shape[1])[None]
-            full = batch_logprobs(CFG, params, ids, positions, np.ones_like(ids), temperature=1.0, chunk=0)
+            ids = jnp.concatenate([r.prompt_ids, r.token_ids])[None]
+            positions = jnp.arange(ids.shape[1])[None]
+            full = batch_logprobs(CFG, params, ids, positions, jnp.ones_like(ids), temperature=1.0, chunk=0)
             np.testing.assert_allclose(full[0, len(r.prompt_ids) :], r.logprobs, atol=1e-5)
             np.testing.assert_allclose(r.sample_logprobs, r.logprobs, atol=1e-6)
 
@@ -159,7 +159,7 @@ def test_bad_input_is_named(params):
     with pytest.raises(ValueError, match="empty prompt"):
         respond(player(params), [[]])
     with pytest.raises(ValueError, match="temperature=-1"):
-        sampling.SamplerConfig(temperature=-1)
+        sampling.SamplerConfig(temperature=-1.0)
     broken = dataclasses.replace(player(params), params=jax.tree.map(lambda x: x * jnp.nan, params))
     with pytest.raises(FloatingPointError, match="NaN"):
         respond(broken, [[1, 2]])

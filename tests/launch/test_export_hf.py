@@ -9,25 +9,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from spicejax.data import tokens
 from spicejax.models import families, hf, transformer
 
 MAIN = runpy.run_path(str(Path(__file__).resolve().parents[2] / "launch" / "export_hf.py"))["main"]
-TINY = dataclasses.replace(families.NANO, vocab_size=32, d_model=16, num_layers=2, head_dim=4, d_ff=24)
+TINY = dataclasses.replace(families.NANO, vocab_size=300, d_model=16, num_layers=2, head_dim=4, d_ff=24)
 
 
-def test_export_rewrites_in_bfloat16(tmp_path, capsys):
+def test_export_rewrites_in_bfloat16_with_its_tokenizer(tmp_path, capsys):
     params = jax.tree.map(lambda leaf: jnp.full(leaf.shape, 1 / 3), transformer.abstract_params(TINY))
-    hf.save(tmp_path / "in", TINY, params)
-    (tmp_path / "in" / "tokenizer.json").write_text("{}")
+    tokens.train_sentencepiece(["a short text to train on, 123"] * 20, TINY.vocab_size, tmp_path / "tokenizer")
+    hf.save(tmp_path / "in", TINY, params, tokenizer_files_from=tmp_path / "tokenizer")
     assert MAIN([f"--model={tmp_path / 'in'}", f"--out={tmp_path / 'out'}"]) == 0
     assert "bfloat16" in capsys.readouterr().out
     cfg, written = hf.load(tmp_path / "out")
     assert cfg.param_dtype == json.loads((tmp_path / "out" / "config.json").read_text())["torch_dtype"] == "bfloat16"
-    assert (tmp_path / "out" / "tokenizer.json").read_text() == "{}"
+    assert tokens.load(tmp_path / "out").fingerprint() == tokens.load(tmp_path / "tokenizer").fingerprint()
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(a.astype(jnp.bfloat16), b), params, written)
 
 
 def test_bad_source_is_said(tmp_path, capsys):
     assert MAIN([f"--model={tmp_path}", f"--out={tmp_path / 'out'}"]) == 2
-    assert "no config.json" in capsys.readouterr().err
+    assert str(tmp_path) in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from spicejax import configs
+from spicejax.models import hf
 from spicejax.run import train
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.interrupt import Interrupt
@@ -121,6 +122,20 @@ def test_sigterm_saves_and_the_same_command_goes_on(whole, cache, tmp_path):
     assert len(saved) == 1 and 3 <= int(saved[0]) <= 5
     finish(tmp_path, cache, "checkpoint.every=0")
     assert digests(tmp_path)[1] == digests(whole[0])[1]
+
+
+def test_the_trained_policy_exports_and_speaks(whole, tmp_path):
+    words = [sys.executable, ROOT / "launch" / "export_hf.py", f"--run={whole[0]}", f"--out={tmp_path / 'out'}",
+             "--dtype=float32"]  # fmt: skip
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "after 6 iterations" in done.stdout, done.stderr
+    cfg, params = hf.load(tmp_path / "out")
+    trained = digests(whole[0])[1]
+    assert all(np.asarray(x).tobytes() in trained.values() for x in jax.tree.leaves(params))
+    words = [sys.executable, ROOT / "launch" / "generate.py", f"--model={tmp_path / 'out'}", "--prompt=7+5=?", "--json",
+             "--max_new=4"]  # fmt: skip
+    answer = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=300).stdout)
+    assert 1 <= len(answer["token_ids"]) <= 4 and cfg.d_model == 32
 
 
 def test_another_configuration_is_refused_with_the_difference(whole, cache):

@@ -1,0 +1,50 @@
+"""Export of a trained policy: the newest good checkpoint of a run as a Hugging Face folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from pathlib import Path
+
+import jax
+
+from spicejax import config as configuration
+from spicejax import sharding
+from spicejax.data import tokens
+from spicejax.learn import learner
+from spicejax.models import hf, transformer
+from spicejax.run import nano
+from spicejax.run.checkpoint import Checkpoints
+from spicejax.run.config import RunConfig
+from spicejax.types import Params
+
+
+def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params, tokens.Tokenizer]:
+    """The trained policy of a run: iterations done, shape, parameters, tokenizer.
+
+    Raises: FileNotFoundError where `workdir` holds no whole checkpoint; what `Checkpoints.restore` raises.
+    """
+    if not (workdir / "checkpoints").is_dir():
+        raise FileNotFoundError(f"{workdir} holds no checkpoints; give the --workdir of a run")
+    with Checkpoints(workdir / "checkpoints", config={}) as checkpoints:
+        saved = checkpoints.saved_config()
+        if saved is None:
+            raise FileNotFoundError(f"{workdir / 'checkpoints'} holds no whole checkpoint yet")
+        cfg = nano.prepare(configuration.from_json(RunConfig, saved))
+        shape = dataclasses.replace(hf.read_config(cfg.model.path), param_dtype=cfg.model.param_dtype)
+        optimizer = learner.make_optimizer(cfg.learner)
+        abstract = jax.eval_shape(lambda p: learner.init_state(p, optimizer), transformer.abstract_params(shape))
+        place = sharding.replicated(sharding.make_mesh(sharding.MeshConfig()))
+        abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), abstract)
+        restored = checkpoints.restore(abstract)
+        assert restored is not None  # saved_config found a whole one, and restore raises where all are damaged
+        return restored.step, shape, restored.state.params, tokens.load(cfg.model.path)
+
+
+def write(
+    out: Path, shape: transformer.TransformerConfig, params: Params, tokenizer: tokens.Tokenizer, *, dtype: str
+) -> None:
+    """Write weights, config and tokenizer files to the folder `out`, replacing an older export."""
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save(folder)
+        hf.save(out, shape, params, tokenizer_files_from=folder, dtype=dtype)
