@@ -9,7 +9,9 @@ from pathlib import Path
 from spicejax import config as configuration
 from spicejax import configs
 from spicejax.run import plan, report, train
+from spicejax.run.checkpoint import CheckpointError
 from spicejax.run.config import RunConfig
+from spicejax.run.lock import LockedError
 
 USAGE = """usage: python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]
 
@@ -39,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
         logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
         logging.getLogger("spicejax").setLevel(logging.INFO)
         return _run(cfg, Path(options.get("workdir", f"runs/{cfg.name}")), dry_run="dry_run" in options)
-    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
+    except (ValueError, OSError, ModuleNotFoundError, CheckpointError, LockedError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
-import jax
 import numpy as np
-from jaxtyping import Array, Float, Int
 
 AnswerType = Literal["MCQ", "Integer", "Float", "Expression", "String", "Boolean", "List"]
 ANSWER_TYPES: tuple[str, ...] = get_args(AnswerType)
@@ -72,15 +70,16 @@ class Batch(NamedTuple):
     Several episodes share a row: `segment_ids` keeps them apart, `positions` restart at 0 with each of them.
     """
 
-    tokens: Int[Array, "A B T"] | np.ndarray
-    positions: Int[Array, "A B T"] | np.ndarray
-    segment_ids: Int[Array, "A B T"] | np.ndarray  # 0 = padding
-    loss_weight: Float[Array, "A B T"] | np.ndarray  # loss_mask x the token's share of the loss; 0 = not trained
-    advantages: Float[Array, "A B T"] | np.ndarray
-    behaviour_logprobs: Float[Array, "A B T"] | np.ndarray  # under the distribution sampled from; 0 where not trained
-    old_logprobs: Float[Array, "A B T"] | np.ndarray  # learner's own before the first update; 0 where not trained
-    reference_logprobs: Float[Array, "A B T"] | np.ndarray  # frozen reference's, for the KL term; 0 without one
+    # Each is a numpy array when packed and a jax array on the devices, [A, B, T].
+    tokens: Any  # int32
+    positions: Any  # int32
+    segment_ids: Any  # int32, 0 = padding
+    loss_weight: Any  # float32, loss_mask x the token's share of the loss; 0 = not trained
+    advantages: Any  # float32
+    behaviour_logprobs: Any  # float32, under the distribution sampled from; 0 where not trained
+    old_logprobs: Any  # float32, the learner's own before the first update; 0 where not trained
+    reference_logprobs: Any  # float32, the frozen reference's, for the KL term; 0 without one
 
 
 Metrics = dict[str, float]
-Params = dict[str, "jax.Array | Params"]
+Params = dict[str, Any]  # nested dict of jax arrays

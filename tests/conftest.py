@@ -19,8 +19,12 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import jaxtyping  # noqa: E402  (the environment above comes first)
 
-# Every annotated array argument of these packages is checked against its written shape, in tests only.
-jaxtyping.install_import_hook(["spicejax.models", "spicejax.learn", "spicejax.generate"], "beartype.beartype")
+# Every annotated argument of these packages is checked against its type and written shape, in tests only. As for type
+# checkers (PEP 484), a whole number is a float.
+jaxtyping.install_import_hook(
+    ["spicejax.models", "spicejax.learn", "spicejax.generate"],
+    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
+)
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from spicejax.types import ANSWER_TYPES, Task
+from spicejax.types import ANSWER_TYPES, AnswerType, Task
 
 LETTERS = "ABCDEFGHIJ"
 
@@ -67,7 +67,7 @@ def _item(row: dict[str, Any], where: str) -> Item:
         if answer not in LETTERS[: len(choices)] or len(choices) > len(LETTERS):
             raise ValueError(f"{where}: answer {answer!r} is not a letter of its {len(choices)} choices")
         question += "".join(f"\n{letter}) {text}" for letter, text in zip(LETTERS, choices, strict=False))
-    task = Task(question, answer, kind, str(row.get("id", "")), choices)
+    task = Task(question, answer, cast(AnswerType, kind), str(row.get("id", "")), choices)
     return Item(task, str(row.get("category", "all")))
 
 

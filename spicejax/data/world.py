@@ -17,12 +17,11 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
-from collections.abc import Sequence
 from typing import Literal
 
 from spicejax.data import world_truth as truth
 from spicejax.data.world_truth import FACTS, GRADES, SUBJECTS, Item, draw_calculation, draw_parity, solve
-from spicejax.types import AnswerType, Document, Task
+from spicejax.types import Document, Task
 
 Kind = Literal["Integer", "String", "Boolean", "MCQ"]
 KINDS: tuple[Kind, ...] = ("Integer", "String", "Boolean", "MCQ")  # every document can be asked for each of them
@@ -49,13 +48,15 @@ SYMBOLS: tuple[str, ...] = (
     *("=?", " is?", " is ", " of ", " in ", " after ", ". ", ".", "?", "=", "+", "-", "*"),
 )
 
-# Share of each grade 0 to 5 in the Reasoner's warm start.
-MATH_WEIGHTS = (6, 6, 8, 4, 1, 0)
-GENERAL_WEIGHTS = (3, 6, 8, 6, 1, 0)
+# The Reasoner's warm start: share of calculations, share of each grade 0 to 5 among them, and how often a fact of each
+# grade is met. Facts are soon learnt by heart, so they are few: a fact of grade 2 or 3 is to be half known.
+MATH_SHARE = 0.8
+MATH_WEIGHTS = (6, 8, 8, 4, 1, 0)
+FACT_WEIGHTS = (8, 4, 2, 1, 0.4, 0)
 # Asked of the Challenger. Four options are a long reply to copy for a model this small, so MCQ is left to larger ones.
 KIND_WEIGHTS: dict[Kind, int] = {"Integer": 5, "String": 4, "Boolean": 1, "MCQ": 0}
 REASONER_WEIGHTS = (6, 1, 0)  # of the statement's own type, Boolean, MCQ
-CHALLENGER_SHARE = 0.5  # of the warm start's examples
+CHALLENGER_SHARE = 0.6  # of the warm start's examples
 FAMILY_WEIGHTS = {"element": 6, "country": 5, "planet": 2, "month": 2, "unit": 3, "constant": 2}
 
 
@@ -176,16 +177,22 @@ def _read(question: str) -> _Reading | None:
     return _Reading(item, found["number"] or found["word"], tuple(line[3:] for line in lines))
 
 
+def truth_of(question: str) -> Item | None:
+    """Return the true statement that a question asks for, or None where it is no question of this world."""
+    reading = _read(question)
+    return None if reading is None else reading.item
+
+
 def grade_of(question: str) -> int | None:
     """Return the grade 0 to 5 of a question's text, or None where it is no question of this world."""
-    reading = _read(question)
-    return None if reading is None else reading.item.grade
+    item = truth_of(question)
+    return None if item is None else item.grade
 
 
 def is_held_out(question: str) -> bool:
     """Whether a question asks for a calculation or unit multiple kept for the held-out set (a Challenger may stray)."""
-    reading = _read(question)
-    return reading is not None and truth.is_reserved(reading.item.stem)
+    item = truth_of(question)
+    return item is not None and truth.is_reserved(item.stem)
 
 
 def check_answer(task: Task) -> bool:
@@ -207,7 +214,7 @@ def check_answer(task: Task) -> bool:
 
 def challenger_example(document: Document, rng: random.Random, kind: Kind | None = None) -> Example:
     """Ask about one statement of the document, drawn uniformly among those that can be asked that way."""
-    kind = kind or rng.choice(KINDS)
+    kind = rng.choice(KINDS) if kind is None else kind
     item = rng.choice([item for item in items_of(document) if kind in ("Boolean", "MCQ", item.type)])
     task = ask(item, kind, rng)
     prompt = f"{document.text}\nask {kind}"
@@ -215,7 +222,7 @@ def challenger_example(document: Document, rng: random.Random, kind: Kind | None
 
 
 def reasoner_example(rng: random.Random, kind: Kind | None = None, grade: int | None = None) -> Example:
-    """Answer one question without a document: half calculations, half facts, grades by the warm-start weights."""
+    """Answer one question without a document: grades by the warm-start weights."""
     math = rng.random() < MATH_SHARE
     if grade is None:
         grade = rng.choices(GRADES, MATH_WEIGHTS if math else _GENERAL_WEIGHTS)[0]
@@ -224,13 +231,18 @@ def reasoner_example(rng: random.Random, kind: Kind | None = None, grade: int | 
     else:
         item = rng.choice(_FACTS_BY_GRADE[grade])
     if kind is None:
-        kind = rng.choices((item.type, "Boolean", "MCQ"), REASONER_WEIGHTS)[0]
+        kind = _draw_kind(item, rng)
     task = ask(item, kind, rng)
     return Example("reasoner", task.question, answer_text(item, task), item.grade, kind)
 
 
 _FACTS_BY_GRADE = [[f for f in FACTS.values() if f.grade == g and not truth.is_reserved(f.stem)] for g in GRADES]
 _GENERAL_WEIGHTS = [len(facts) * weight for facts, weight in zip(_FACTS_BY_GRADE, FACT_WEIGHTS, strict=True)]
+
+
+def _draw_kind(item: Item, rng: random.Random) -> Kind:
+    kinds: tuple[Kind, ...] = (item.type, "Boolean", "MCQ")
+    return rng.choices(kinds, REASONER_WEIGHTS)[0]
 
 
 def answer_text(item: Item, task: Task) -> str:
@@ -261,15 +273,19 @@ def warm_start_examples(seed: int, n: int) -> list[Example]:
 def _short_document_example(seed: int, index: int, statements: int, rng: random.Random) -> Example:
     document = (_math_document if rng.random() < 0.5 else _fact_document)(seed, index)
     items = rng.sample(items_of(document), statements)
-    kinds = [kind for kind in KINDS if kind in ("Boolean", "MCQ") or kind in {item.type for item in items}]
+    kinds: list[Kind] = [k for k in KINDS if k in ("Boolean", "MCQ") or k in {item.type for item in items}]
     kind = rng.choices(kinds, [KIND_WEIGHTS[kind] for kind in kinds])[0]
     return challenger_example(_render(document.id, items, document.title), rng, kind)
 
 
 def texts_for_tokenizer(seed: int, n: int = 4000) -> list[str]:
-    """Return prompts and replies of both roles, plus every literal fact once."""
+    """Return prompts and replies of both roles, plus every fact that is not held out, once."""
     examples = warm_start_examples(seed, n)
-    return [e.prompt for e in examples] + [e.reply for e in examples] + [item.statement for item in FACTS.values()]
+    return (
+        [e.prompt for e in examples]
+        + [e.reply for e in examples]
+        + [fact.statement for fact in FACTS.values() if not truth.is_reserved(fact.stem)]
+    )
 
 
 # ----------------------------------------------------------------------------------------------------- held out
@@ -279,42 +295,34 @@ def held_out(seed: int, n_math: int, n_general: int) -> tuple[list[Task], list[i
     """Return a fixed Reasoner evaluation set and the grade of each task.
 
     Calculations (grades 1 to 5) use operand pairs that no document and no warm-start example ever holds: they measure
-    generalisation. General tasks (grades 2 to 4) mix two sorts, in the order of their grade: unit multiples kept out
-    of documents and warm start in the same way, and literal facts that the documents do hold and the warm start
-    teaches a little. For those the exact question may be met again in self-play: they measure how much of the corpus
-    the Reasoner has come to know, not generalisation.
+    generalisation. General tasks (grades 2 to 4) are of two sorts: a few unit multiples kept out of documents and warm
+    start in the same way, and literal facts that the documents hold and the warm start teaches seldom.
+    Those facts stand in the warm start's documents too, and the exact question may be met in the warm start or in
+    self-play: this half measures how much of the corpus the Reasoner has come to know, not generalisation.
+
+    No statement is asked twice. Raises: ValueError for more tasks than there are statements.
     """
     rng = random.Random(f"nano world {seed} held out")
     pairs: list[tuple[Item, Task]] = []
     seen: set[str] = set()
     for wanted, general in ((n_math, False), (n_general, True)):
-        count = 0
+        count = repeats = 0
         while count < wanted:
+            if repeats > 2000:
+                raise ValueError(f"{n_math=} or {n_general=}: the world holds fewer distinct ones; ask for fewer")
             item = _held_out_fact(rng) if general else draw_calculation(1 + count % 5, rng, reserved=True)
-            task = ask(item, rng.choices((item.type, "Boolean", "MCQ"), REASONER_WEIGHTS)[0], rng)
-            if task.question not in seen:
-                seen.add(task.question)
+            task = ask(item, _draw_kind(item, rng), rng)
+            repeats += 1
+            if item.stem not in seen:
+                seen.add(item.stem)
                 pairs.append((item, dataclasses.replace(task, document_id=f"held_out/{item.family}")))
-                count += 1
+                count, repeats = count + 1, 0
     return [task for _, task in pairs], [item.grade for item, _ in pairs]
 
 
 def _held_out_fact(rng: random.Random) -> Item:
-    multiples = [f for f in FACTS.values() if truth.is_reserved(f.stem)]
-    rare = [f for g in (2, 3, 4) for f in _FACTS_BY_GRADE[g]]
-    return rng.choice(multiples if rng.random() < 0.2 else rare)
+    return rng.choice(_MULTIPLES if rng.random() < 0.2 else _SELDOM)
 
 
-def kind_of(text: str) -> AnswerType | None:
-    """Return the answer type a question of this world calls for, or None."""
-    reading = _read(text)
-    if reading is None:
-        return None
-    return "MCQ" if reading.options else "Boolean" if reading.claim else reading.item.type
-
-
-def pass_rates(grades: Sequence[int], correct: Sequence[float]) -> dict[int, float]:
-    """Average `correct` over the tasks of each grade."""
-    return {
-        g: sum(c for h, c in zip(grades, correct, strict=True) if h == g) / grades.count(g) for g in sorted({*grades})
-    }
+_MULTIPLES = [fact for fact in FACTS.values() if truth.is_reserved(fact.stem)]
+_SELDOM = [fact for grade in (2, 3, 4) for fact in _FACTS_BY_GRADE[grade]]

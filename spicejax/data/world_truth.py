@@ -76,7 +76,7 @@ def compute(a: int, operation: str, b: int) -> int:
 
 
 def math_grade(a: int, operation: str, b: int) -> int | None:
-    """Return the grade 0 to 5 of a calculation, or None where the world never asks it (negative, trivial, too large)."""
+    """Return the grade 0 to 5 of a calculation, or None where the world never asks it: negative or too large."""
     low, high = min(a, b), max(a, b)
     if low < 1 or high > 999:
         return None

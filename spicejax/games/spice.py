@@ -58,6 +58,9 @@ class SpiceConfig:
     reasoner_max_new: int = 1024
     # most words of a String answer
     max_string_words: int = 3
+    # reject a task whose answer does not stand in the document. The paper asks its Challenger for answers extracted
+    # from the document and checks only the form; small models need the check, since a wrong answer teaches wrongly
+    require_grounding: bool = False
 
     def __post_init__(self) -> None:
         for name in ("documents", "group_size", "challenger_max_new", "reasoner_max_new"):
@@ -123,8 +126,12 @@ def choose_kinds(
     if cfg.task_type != "model" or cfg.no_corpus:
         return kinds, [None] * len(documents), {}
     rollouts = world.ask(
-        "challenger", [formats.task_type_messages(d, cfg.style) for d in documents],
-        samples=1, first_row=range(len(documents)), max_new=cfg.challenger_max_new, stream=_TYPE,
+        "challenger",
+        [formats.task_type_messages(d, cfg.style) for d in documents],
+        samples=1,
+        first_row=range(len(documents)),
+        max_new=cfg.challenger_max_new,
+        stream=_TYPE,
     )
     failed = 0
     for i, (rollout,) in enumerate(rollouts):
@@ -136,7 +143,9 @@ def choose_kinds(
     return kinds, [r[0] for r in rollouts], {"challenger/task_type_unparsed": failed / max(len(documents), 1)}
 
 
-def attempt_tasks(world: World, documents: Sequence[Document], kinds: Sequence[AnswerType], cfg: SpiceConfig) -> list[_Attempt]:
+def attempt_tasks(
+    world: World, documents: Sequence[Document], kinds: Sequence[AnswerType], cfg: SpiceConfig
+) -> list[_Attempt]:
     """Let the Challenger try, in growing rounds, until every document has a valid task or its attempts are used up."""
     prompts = [
         formats.challenger_messages(None if cfg.no_corpus else d, kind, cfg.style)
@@ -150,9 +159,12 @@ def attempt_tasks(world: World, documents: Sequence[Document], kinds: Sequence[A
             break
         asked = [(i, made + g * cfg.group_size) for i in pending for g in range(groups)]
         rollouts = world.ask(
-            "challenger", [prompts[i] for i, _ in asked], samples=cfg.group_size,
+            "challenger",
+            [prompts[i] for i, _ in asked],
+            samples=cfg.group_size,
             first_row=[i * cfg.max_attempts + at for i, at in asked],
-            max_new=cfg.challenger_max_new, stream=_ATTEMPT,
+            max_new=cfg.challenger_max_new,
+            stream=_ATTEMPT,
         )
         for (i, _), tries in zip(asked, rollouts, strict=True):
             for rollout in tries:
@@ -165,7 +177,9 @@ def attempt_tasks(world: World, documents: Sequence[Document], kinds: Sequence[A
     return attempts
 
 
-def _judge_text(world: World, rollout: Rollout, kind: AnswerType, document: Document, cfg: SpiceConfig) -> Task | Rejection:
+def _judge_text(
+    world: World, rollout: Rollout, kind: AnswerType, document: Document, cfg: SpiceConfig
+) -> Task | Rejection:
     """Parse a Challenger's text; a reply cut off by the length limit or too long for the Reasoner is invalid too."""
     if rollout.finish_reason == "length":
         return Rejection("truncated", f"no end within {cfg.challenger_max_new} tokens")
@@ -175,6 +189,7 @@ def _judge_text(world: World, rollout: Rollout, kind: AnswerType, document: Docu
         document=None if cfg.no_corpus else document,
         style=cfg.style,
         max_string_words=cfg.max_string_words,
+        require_grounding=cfg.require_grounding,
     )
     if isinstance(outcome, Task) and not world.fits("reasoner", formats.reasoner_messages(outcome.question, cfg.style)):
         return Rejection("question_too_long", "does not fit the Reasoner's longest prompt bucket")
@@ -207,9 +222,12 @@ def answer_tasks(world: World, attempts: Sequence[_Attempt], cfg: SpiceConfig) -
     asked = [a for a in attempts if a.kept and isinstance(a.outcome, Task)]
     tasks = [a.outcome for a in asked if isinstance(a.outcome, Task)]
     answers = world.ask(
-        "reasoner", [formats.reasoner_messages(t.question, cfg.style) for t in tasks], samples=cfg.group_size,
+        "reasoner",
+        [formats.reasoner_messages(t.question, cfg.style) for t in tasks],
+        samples=cfg.group_size,
         first_row=[k * cfg.group_size for k in range(len(tasks))],
-        max_new=cfg.reasoner_max_new, stream=_ANSWER,
+        max_new=cfg.reasoner_max_new,
+        stream=_ANSWER,
     )
     pairs = [(formats.extract_answer(r.text), t) for t, rs in zip(tasks, answers, strict=True) for r in rs]
     verdicts = world.check(pairs)
@@ -254,9 +272,7 @@ def _episodes(
     return episodes
 
 
-def _metrics(
-    attempts: Sequence[_Attempt], episodes: Sequence[Episode], verdicts: collections.Counter[str]
-) -> Metrics:
+def _metrics(attempts: Sequence[_Attempt], episodes: Sequence[Episode], verdicts: collections.Counter[str]) -> Metrics:
     """Counts and means of the iteration; a mean over nothing is left out."""
     kept = [a for a in attempts if a.kept]
     judged = [a for a in kept if a.correct is not None]
@@ -267,12 +283,14 @@ def _metrics(
         "challenger/documents_without_task": float(
             len({a.document for a in attempts}) - len({a.document for a in judged})
         ),
-        "challenger/reward": float(np.mean([a.reward for a in kept])),
+        "challenger/reward": float(np.mean([a.reward for a in kept if a.reward is not None])),
         "challenger/response_length": float(np.mean([len(a.rollout.token_ids) for a in attempts])),
         "reasoner/episodes": float(sum(e.role == "reasoner" for e in episodes)),
         "challenger/episodes": float(sum(e.role == "challenger" for e in episodes)),
     }
-    for reason, count in collections.Counter(a.outcome.reason for a in attempts if isinstance(a.outcome, Rejection)).items():
+    for reason, count in collections.Counter(
+        a.outcome.reason for a in attempts if isinstance(a.outcome, Rejection)
+    ).items():
         metrics[f"rejected/{reason}"] = float(count)
     for how, count in verdicts.items():
         metrics[f"verdict/{how}"] = float(count)

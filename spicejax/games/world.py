@@ -38,7 +38,14 @@ class World:
     iteration: int
 
     def ask(
-        self, role: str, prompts: Sequence[Messages], *, samples: int, first_row: Sequence[int], max_new: int, stream: int
+        self,
+        role: str,
+        prompts: Sequence[Messages],
+        *,
+        samples: int,
+        first_row: Sequence[int],
+        max_new: int,
+        stream: int,
     ) -> list[list[Rollout]]:
         """Sample responses of `role`; `stream` names the random stream, so that roles never share draws."""
         ids = [self.render(p) for p in prompts]

@@ -90,14 +90,31 @@ class Player:
             bucket = buckets[order[start]]
             chunk = [i for i in order[start : start + per_call] if buckets[i] == bucket]
             start += len(chunk)
-            rows = self._call([prompts[i] for i in chunk], bucket, per_call, samples, [first_row[i] for i in chunk],
-                              key, settings, max_new)
+            rows = self._call(
+                [prompts[i] for i in chunk],
+                bucket,
+                per_call,
+                samples,
+                [first_row[i] for i in chunk],
+                key,
+                settings,
+                max_new,
+            )
             for k, i in enumerate(chunk):
                 results[i] = rows[k * samples : (k + 1) * samples]
         return results
 
-    def _call(self, prompts: list[Sequence[int]], bucket: int, per_call: int, samples: int, first_row: list[int],
-              key: jax.Array, settings: sampling.SamplerConfig, max_new: int) -> list[Rollout]:
+    def _call(
+        self,
+        prompts: list[Sequence[int]],
+        bucket: int,
+        per_call: int,
+        samples: int,
+        first_row: list[int],
+        key: jax.Array,
+        settings: sampling.SamplerConfig,
+        max_new: int,
+    ) -> list[Rollout]:
         """One jitted call on `per_call` prompts, fillers included; returns the real rows in order."""
         tokens = np.zeros((per_call, bucket), np.int32)
         lengths = np.ones(per_call, np.int32)
@@ -117,12 +134,23 @@ class Player:
             active=jax.device_put(index < len(prompts), by_row),
         )
         knobs = sampling.Knobs(
-            jnp.float32(settings.temperature), jnp.int32(settings.top_k), jnp.float32(settings.top_p),
+            jnp.float32(settings.temperature),
+            jnp.int32(settings.top_k),
+            jnp.float32(settings.top_p),
             jnp.float32(settings.min_p),
         )
         out = jax.device_get(
-            sampling.sample_jit(self.cfg, self.params, batch, jnp.asarray(self.stop.transitions), key, knobs,
-                                jnp.int32(max_new), max_new=max_new, filtered=settings.filtered)
+            sampling.sample_jit(
+                self.cfg,
+                self.params,
+                batch,
+                jnp.asarray(self.stop.transitions),
+                key,
+                knobs,
+                jnp.int32(max_new),
+                max_new=max_new,
+                filtered=settings.filtered,
+            )
         )
         if not out.finite:
             raise FloatingPointError("the sampler met NaN or infinite logits; the parameters are damaged or overflow")

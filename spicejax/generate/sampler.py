@@ -1,4 +1,4 @@
-"""The in-graph sampler: one jitted call prefills the prompts and decodes with a KV cache until every row has stopped."""
+"""The in-graph sampler: one jitted call prefills the prompts and decodes with a KV cache until every row stopped."""
 
 from __future__ import annotations
 
@@ -173,7 +173,9 @@ def sample(
             stopped=out.stopped | stop,
             finite=out.finite & jnp.all(jnp.isfinite(jnp.where(live[:, None], logits, 0.0))),
         )
-        return _State(state.t + 1, token, jnp.where(live, jnp.maximum(machine, 0), 0), state.done | stop, state.cache, out)
+        return _State(
+            state.t + 1, token, jnp.where(live, jnp.maximum(machine, 0), 0), state.done | stop, state.cache, out
+        )
 
     def step(state: _State) -> _State:
         """Feed token t - 1 and draw token t."""
@@ -198,7 +200,9 @@ def sample(
         stopped=jnp.zeros(batch, bool),
         finite=jnp.array(True),
     )
-    start = _State(jnp.int32(0), jnp.zeros(batch, jnp.int32), jnp.zeros(batch, jnp.int32), ~prompts.active, cache, empty)
+    start = _State(
+        jnp.int32(0), jnp.zeros(batch, jnp.int32), jnp.zeros(batch, jnp.int32), ~prompts.active, cache, empty
+    )
     state = emit(start, first_logits)
     state = jax.lax.while_loop(lambda s: (s.t < limit) & ~jnp.all(s.done), step, state)
     return state.out

@@ -87,7 +87,7 @@ def _run(goto: np.ndarray, token_bytes: Sequence[bytes]) -> np.ndarray:
     lengths = np.fromiter((len(b) for b in token_bytes), np.int64, len(token_bytes))
     for i in range(longest):
         live = np.flatnonzero(lengths > i)
-        byte = np.fromiter((token_bytes[j][i] for j in live), np.int64, len(live))
+        byte = np.fromiter((token_bytes[int(j)][i] for j in live), np.int64, len(live))
         now = state[live]
         state[live] = np.where(now == ACCEPT, ACCEPT, goto[now, byte[:, None]])
     return state

@@ -60,7 +60,15 @@ class LearnerConfig:
     logprob_chunk: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "max_grad_norm", "loss_norm_length", "epochs", "row_length", "rows", "min_micro_batches"):
+        for name in (
+            "learning_rate",
+            "max_grad_norm",
+            "loss_norm_length",
+            "epochs",
+            "row_length",
+            "rows",
+            "min_micro_batches",
+        ):
             if getattr(self, name) <= 0:
                 raise ValueError(f"learner.{name}={getattr(self, name)}: must be positive")
         for name in ("clip_low", "clip_high", "tis_cap", "kl_coef", "weight_decay", "trajectories_per_update"):
@@ -136,8 +144,13 @@ def make_learner(
 
     def micro_loss(params: Params, micro: Batch) -> tuple[Float[Array, ""], LossTerms]:
         logprobs = batch_logprobs(
-            model, params, micro.tokens, micro.positions, micro.segment_ids,
-            temperature=temperature, chunk=cfg.logprob_chunk,
+            model,
+            params,
+            micro.tokens,
+            micro.positions,
+            micro.segment_ids,
+            temperature=temperature,
+            chunk=cfg.logprob_chunk,
         )
         if loss == "supervised":
             terms = supervised_loss(logprobs, micro.loss_weight)
@@ -171,7 +184,8 @@ def make_learner(
         # One NaN element would poison the clip and both moments for ever, so a bad step changes nothing but a counter.
         good = jnp.isfinite(norm) & jnp.isfinite(terms.loss)
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-        new = TrainState(state.step, optax.apply_updates(state.params, updates), opt_state, state.skipped)
+        params: Any = optax.apply_updates(state.params, updates)
+        new = TrainState(state.step, params, opt_state, state.skipped)
         new = jax.tree.map(lambda a, b: jnp.where(good, a, b), new, state)
         new = new._replace(step=state.step + 1, skipped=state.skipped + ~good)
         count = jnp.maximum(terms.tokens, 1)
@@ -190,8 +204,13 @@ def make_learner(
         def one(i: Array, out: Float[Array, "A B T"]) -> Float[Array, "A B T"]:
             micro = jax.tree.map(lambda x: x[i], batch)
             logprobs = batch_logprobs(
-                model, params, micro.tokens, micro.positions, micro.segment_ids,
-                temperature=temperature, chunk=cfg.logprob_chunk,
+                model,
+                params,
+                micro.tokens,
+                micro.positions,
+                micro.segment_ids,
+                temperature=temperature,
+                chunk=cfg.logprob_chunk,
             )
             return out.at[i].set(jnp.where(micro.loss_weight > 0, logprobs, 0.0))
 

@@ -1,4 +1,4 @@
-"""Policy losses as sums over weighted tokens. The weights carry every normalisation, so packing cannot change a loss."""
+"""Policy losses as sums over weighted tokens. Weights carry every normalisation, so packing cannot change a loss."""
 
 from __future__ import annotations
 

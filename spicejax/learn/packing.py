@@ -48,7 +48,12 @@ def token_weights(
 
 
 def pack(
-    rollouts: Sequence[Rollout], advantages: np.ndarray, weights: Sequence[np.ndarray], shape: Shape, *, min_micro: int = 1
+    rollouts: Sequence[Rollout],
+    advantages: np.ndarray,
+    weights: Sequence[np.ndarray],
+    shape: Shape,
+    *,
+    min_micro: int = 1,
 ) -> tuple[Batch, int]:
     """Lay prompt + response of each rollout into rows of `shape.row_length`, first fit, longest first.
 

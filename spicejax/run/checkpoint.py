@@ -16,6 +16,7 @@ import json
 import logging
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,8 @@ class Checkpoints:
         """Write one step, verify it, then drop all but the newest `keep`.
 
         state: pytree of jax arrays. extra: JSON-able host state.
-        Steps that are not older (left by a run that was resumed before them) are set aside as `superseded.*`.
+        Folders that never became a checkpoint are removed first; steps that are not older (of a run that was resumed
+        before them) are set aside as `superseded.*`.
         Raises CheckpointError when the step could not be written: its folder is gone, older steps are untouched.
         """
         if step < 0:
@@ -131,7 +133,7 @@ class Checkpoints:
                 self._verify(folder)
         except BaseException as error:
             if self._writer:
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove_while_written(folder)
             if not isinstance(error, Exception):
                 raise
             older = [s for s in self.steps() if s != step]
@@ -185,10 +187,12 @@ class Checkpoints:
         self.close()
 
     def _set_aside(self, step: int) -> None:
-        for later in [s for s in self.steps() if s >= step]:
+        for later in self.steps():
             folder = self.path(later)
             if isinstance(manifest.read(folder), str):
                 shutil.rmtree(folder)  # never became a checkpoint
+                continue
+            if later < step:
                 continue
             number = sum(1 for _ in self.directory.glob(f"superseded.{folder.name}.*"))
             target = self.directory / f"superseded.{folder.name}.{number}"
@@ -219,6 +223,21 @@ class Checkpoints:
 
 def _write_state(orbax: ocp.Checkpointer, folder: Path, state: Any) -> None:
     orbax.save(folder / STATE, args=ocp.args.PyTreeSave(state))
+
+
+def _remove_while_written(folder: Path, quiet_seconds: float = 0.5, patience_seconds: float = 10.0) -> None:
+    """Remove the folder of a failed save. Orbax's writers may outlive its error and make files, even folders, again."""
+    end, gone_since = time.monotonic() + patience_seconds, None
+    while time.monotonic() < end:
+        if folder.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            gone_since = None
+        elif gone_since is None:
+            gone_since = time.monotonic()
+        elif time.monotonic() - gone_since > quiet_seconds:
+            return
+        time.sleep(0.02)
+    log.warning("%s could not be removed; the next save tries again", folder)
 
 
 def _require_same(saved: list[list[Any]], wanted: list[list[Any]], folder: Path) -> None:

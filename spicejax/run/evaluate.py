@@ -19,7 +19,7 @@ from spicejax.types import Document, Metrics
 _STREAM = 64  # far from the streams of the games
 
 
-def held_out(world: World, items: Sequence[Item], *, style: str, max_new: int, samples: int = 1) -> Metrics:
+def held_out(world: World, items: Sequence[Item], *, style: formats.Style, max_new: int, samples: int = 1) -> Metrics:
     """Accuracy of the world's Reasoner on `items`, greedy unless several samples are asked for (avg@k).
 
     Returns: eval/accuracy, eval/accuracy/CATEGORY, eval/truncated, each in [0, 1].
@@ -27,8 +27,12 @@ def held_out(world: World, items: Sequence[Item], *, style: str, max_new: int, s
     settings = SamplerConfig(temperature=0.0) if samples == 1 else world.sampler
     world = dataclasses.replace(world, sampler=settings)
     rollouts = world.ask(
-        "reasoner", [formats.reasoner_messages(i.task.question, style) for i in items], samples=samples,
-        first_row=[k * samples for k in range(len(items))], max_new=max_new, stream=_STREAM,
+        "reasoner",
+        [formats.reasoner_messages(i.task.question, style) for i in items],
+        samples=samples,
+        first_row=[k * samples for k in range(len(items))],
+        max_new=max_new,
+        stream=_STREAM,
     )
     pairs = [(formats.extract_answer(r.text), i.task) for i, rs in zip(items, rollouts, strict=True) for r in rs]
     correct = np.array([v.correct for v in world.check(pairs)], float).reshape(len(items), samples).mean(1)
@@ -51,8 +55,13 @@ def probes(
     fixed_reasoner: the current Challenger's questions, answered by the initial Reasoner; falls as questions get harder.
     fixed_challenger: the initial Challenger's questions, answered by the current Reasoner; rises as it learns.
     """
-    cfg = dataclasses.replace(cfg, group_size=group, max_attempts=group, documents=len(documents), task_type="random"
-                              if cfg.task_type == "model" else cfg.task_type)
+    cfg = dataclasses.replace(
+        cfg,
+        group_size=group,
+        max_attempts=group,
+        documents=len(documents),
+        task_type="random" if cfg.task_type == "model" else cfg.task_type,
+    )
     seats = {
         "fixed_reasoner": {"challenger": current, "reasoner": initial},
         "fixed_challenger": {"challenger": initial, "reasoner": current},

