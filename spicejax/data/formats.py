@@ -12,7 +12,7 @@ import functools
 import importlib.resources
 import json
 import re
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from spicejax.data import validity
 from spicejax.data.replies import Fields, Pairs, read_fields, rejection
@@ -117,7 +117,7 @@ def _request(document: Document | None, kind: AnswerType, style: str) -> str:
 
 
 @functools.cache
-def _examples() -> dict[str, dict[str, str]]:
+def _examples() -> dict[str, Any]:
     path = importlib.resources.files("spicejax.data").joinpath(f"{_ROOM}/simple_examples.json")
     return json.loads(path.read_text(encoding="utf-8"))
 
@@ -129,9 +129,9 @@ def reasoner_messages(question: str, style: Style = "full", *, system: str = SYS
         return _messages(question, style, "")
     turns = []
     if style == "simple":
-        example = _examples()["reasoner"]
-        turns += [{"role": "user", "content": fill(_template("reasoner"), question=example["question"])}]
-        turns += [{"role": "assistant", "content": example["reply"]}]
+        for example in _examples()["reasoner"]:
+            turns += [{"role": "user", "content": fill(_template("reasoner"), question=example["question"])}]
+            turns += [{"role": "assistant", "content": example["reply"]}]
     turns += [{"role": "user", "content": fill(_template("reasoner"), question=question)}]
     return [{"role": "system", "content": system}, *turns] if system else turns
 
