@@ -30,16 +30,16 @@ CONFIG = RunConfig(
         reasoner_tasks_per_document=0,
         require_grounding=True,
         challenger_max_new=24,
-        reasoner_max_new=16,
+        reasoner_max_new=14,
     ),
-    prompt_buckets=(64, 96),
+    prompt_buckets=(16, 64, 96),
     rows_per_call=128,
     sampler=SamplerConfig(temperature=1.0),
     learner=LearnerConfig(
         learning_rate=2e-4, beta2=0.99, loss_norm_length=16, row_length=128, rows=16, min_micro_batches=8
     ),
-    eval=EvalConfig(every=10, probe_documents=32, probe_group=4),
+    eval=EvalConfig(every=20, probe_documents=32, probe_group=4),
     checkpoint=CheckpointConfig(every=20, keep=2),
-    iterations=60,
+    iterations=40,
     show_every=20,
 )

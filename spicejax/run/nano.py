@@ -48,7 +48,7 @@ class NanoConfig:
     # held-out questions, half calculations, half facts
     held_out: int = 200
     # tokens the warm start reads; stopped early on purpose, so that self-play has much to learn
-    warm_tokens: int = 1_200_000
+    warm_tokens: int = 1_000_000
     # packed rows per warm-start step, and tokens per row: many small steps teach copying soonest
     rows: int = 3
     row_length: int = 256
