@@ -11,9 +11,12 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
+from spicejax import config as configuration
 from spicejax import configs
+from spicejax.generate.sampler import sample_jit
 from spicejax.models import hf
 from spicejax.run import train
 from spicejax.run.checkpoint import Checkpoints
@@ -21,8 +24,9 @@ from spicejax.run.interrupt import Interrupt
 
 ROOT = Path(__file__).parents[2]
 TINY = [
-    "nano.warm_tokens=4000", "nano.rows=2", "nano.documents=64", "nano.held_out=16", "iterations=6", "spice.documents=4",
-    "spice.group_size=4", "spice.max_attempts=8", "rows_per_call=16", "learner.min_micro_batches=2", "learner.rows=4",
+    "nano.warm_tokens=4000", "nano.rows=2", "nano.documents=64", "nano.held_out=16", "iterations=6",
+    "spice.documents=4", "spice.group_size=4", "spice.max_attempts=8", "rows_per_call=16",
+    "learner.min_micro_batches=2", "learner.rows=4",
     "eval.every=3", "eval.probe_documents=0", "checkpoint.every=2", "nano.architecture.d_model=32",
     "nano.architecture.num_layers=2", "nano.architecture.d_ff=48", "nano.architecture.head_dim=8", "show_every=3",
 ]  # fmt: skip
@@ -39,12 +43,10 @@ def finish(workdir, cache, *more):
     return done.stdout
 
 
-def digests(workdir):
-    """Digest of every array file content of the last step, by the manifest that vouches for it."""
+def last_step(workdir):
+    """Name, bytes of every array and host state of the last step."""
     step = max((workdir / "checkpoints").glob("0*"))
     arrays = {}
-    import orbax.checkpoint as ocp
-
     for path, leaf in jax.tree_util.tree_leaves_with_path(ocp.PyTreeCheckpointer().restore(step / "state")):
         arrays[jax.tree_util.keystr(path)] = np.asarray(leaf).tobytes()
     extra = json.loads((step / "extra.json").read_text())
@@ -97,7 +99,7 @@ def test_killed_and_rerun_is_bitwise_the_uninterrupted_run(whole, cache, tmp_pat
     process.kill()  # wherever it is: in the update, in a save, in an evaluation
     assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
     finish(tmp_path, cache)
-    assert digests(tmp_path) == digests(whole[0])
+    assert last_step(tmp_path) == last_step(whole[0])
     kept = [{k: v for k, v in r.items() if not k.startswith("time/")} for r in rows(tmp_path / "metrics.jsonl")]
     expected = [{k: v for k, v in r.items() if not k.startswith("time/")} for r in rows(whole[0] / "metrics.jsonl")]
     assert kept == expected
@@ -121,7 +123,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(whole, cache, tmp_path):
     saved = [p.name for p in (tmp_path / "checkpoints").glob("0*")]
     assert len(saved) == 1 and 3 <= int(saved[0]) <= 5
     finish(tmp_path, cache, "checkpoint.every=0")
-    assert digests(tmp_path)[1] == digests(whole[0])[1]
+    assert last_step(tmp_path)[1] == last_step(whole[0])[1]
 
 
 def test_the_trained_policy_exports_and_speaks(whole, tmp_path):
@@ -130,7 +132,7 @@ def test_the_trained_policy_exports_and_speaks(whole, tmp_path):
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and "after 6 iterations" in done.stdout, done.stderr
     cfg, params = hf.load(tmp_path / "out")
-    trained = digests(whole[0])[1]
+    trained = last_step(whole[0])[1]
     assert all(np.asarray(x).tobytes() in trained.values() for x in jax.tree.leaves(params))
     words = [sys.executable, ROOT / "launch" / "generate.py", f"--model={tmp_path / 'out'}", "--prompt=7+5=?", "--json",
              "--max_new=4"]  # fmt: skip
@@ -147,8 +149,6 @@ def test_another_configuration_is_refused_with_the_difference(whole, cache):
 
 
 def build_tiny(cache, workdir, *more):
-    from spicejax import config as configuration
-
     cfg = configuration.parse(configs.load("spice_nano"), [*TINY, f"nano.cache={cache}", *more])
     return train.build(cfg, workdir)
 
@@ -160,14 +160,8 @@ def test_nothing_compiles_after_the_first_iterations(whole, cache, tmp_path):
         for iteration in range(6):
             played = train.spice.play(run.world(iteration), next(run.documents), run.cfg.spice)
             train.update(run, played.episodes, iteration)
-            compiled.append((train.Player.__module__ and _sampler_programs(), run.learner.step._cache_size()))
+            compiled.append((sample_jit._cache_size(), run.learner.step._cache_size()))
     assert compiled[2] == compiled[-1], compiled
-
-
-def _sampler_programs():
-    from spicejax.generate.sampler import sample_jit
-
-    return sample_jit._cache_size()
 
 
 def test_parameters_move_and_a_fixed_challenger_does_not_follow(whole, cache, tmp_path):
@@ -219,8 +213,6 @@ def test_two_runs_on_one_folder_are_refused(cache, tmp_path):
 
 
 def test_interrupt_can_be_asked_for_by_a_caller(whole, cache, tmp_path):
-    from spicejax import config as configuration
-
     cfg = configuration.parse(configs.load("spice_nano"), [*TINY, f"nano.cache={cache}"])
     stop = Interrupt()
     stop.request()
