@@ -1,0 +1,79 @@
+"""Mesh and placement."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import jax
+import pytest
+
+from spicejax import sharding
+from spicejax.sharding import MeshConfig
+
+
+def test_one_axis_takes_the_remaining_devices():
+    mesh = sharding.make_mesh(MeshConfig(), jax.devices()[:1])
+    assert dict(mesh.shape) == {"data": 1, "fsdp": 1, "tensor": 1}
+
+
+def test_bad_meshes_are_named_with_the_choices():
+    with pytest.raises(ValueError, match="does not divide 1 devices.*fsdp=1 tensor=1"):
+        sharding.make_mesh(MeshConfig(data=1, fsdp=2), jax.devices()[:1])
+    with pytest.raises(ValueError, match="mesh.tensor=0"):
+        MeshConfig(tensor=0)
+    with pytest.raises(ValueError, match="only one axis can be -1"):
+        MeshConfig(fsdp=-1)
+
+
+def test_the_same_texts_and_update_on_one_and_on_eight_devices():
+    """Sampling and one learner step under data x fsdp x tensor = 2 x 2 x 2 equal those on one device (float32)."""
+    program = textwrap.dedent(
+        """
+        import jax, numpy as np, jax.numpy as jnp
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
+        from spicejax import sharding
+        from spicejax.generate.policy import Buckets, Player
+        from spicejax.generate.sampler import SamplerConfig
+        from spicejax.generate.stops import stop_machine
+        from spicejax.learn import learner, packing
+        from spicejax.models import transformer
+        from spicejax.types import Batch
+
+        cfg = transformer.TransformerConfig(family="qwen3", vocab_size=64, d_model=32, num_layers=2, num_heads=4,
+            num_kv_heads=2, head_dim=8, d_ff=48, rope_theta=1e4, tie_embeddings=True, max_position=64, qk_norm=True)
+        whole = transformer.init(cfg, jax.random.key(0))
+
+        class Plain:
+            def decode(self, ids):
+                return " ".join(map(str, ids))
+
+        def run(mesh):
+            places = sharding.param_shardings(mesh, transformer.param_axes(cfg), transformer.abstract_params(cfg))
+            params = jax.device_put(whole, places)
+            player = Player(cfg, params, Plain(), stop_machine(64, [3]), Buckets((8,), 8), mesh)
+            rollouts = [r for rs in player.respond([[5, 6, 7], [9, 8]], samples=4, first_row=[0, 4],
+                        key=jax.random.key(1), settings=SamplerConfig(), max_new=8) for r in rs]
+            config = learner.LearnerConfig(learning_rate=1e-2, row_length=32, rows=4, loss_norm_length=8)
+            optimizer = learner.make_optimizer(config)
+            weights = packing.token_weights(rollouts, aggregation="constant", norm_length=8)
+            batch, micro = packing.pack(rollouts, np.linspace(-1, 1, 8), weights, packing.Shape(32, 4))
+            batch = Batch(*(jax.device_put(x, sharding.rows(mesh, 4, axis=1)) for x in batch))
+            doors = learner.make_learner(cfg, config, optimizer)
+            state, _ = doors.step(learner.init_state(params, optimizer), batch, jnp.int32(micro))
+            return [r.text for r in rollouts], jax.device_get(state.params)
+
+        whole = jax.device_get(whole)
+        texts, one = run(sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1]))
+        split, eight = run(sharding.make_mesh(sharding.MeshConfig(data=2, fsdp=2, tensor=2)))
+        assert texts == split, (texts, split)
+        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(eight)):
+            np.testing.assert_allclose(a, b, atol=1e-5)
+        print("equal")
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300,
+        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
+    )  # fmt: skip
+    assert done.stdout.strip() == "equal", done.stderr[-2000:]
