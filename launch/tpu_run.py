@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
         logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
         logging.getLogger("spicejax").setLevel(logging.INFO)
         return _run(cfg, Path(options.get("workdir", f"runs/{cfg.name}")), dry_run="dry_run" in options)
-    except (ValueError, OSError, ModuleNotFoundError, CheckpointError, LockedError) as error:
+    except (ValueError, OSError, ModuleNotFoundError, FloatingPointError, CheckpointError, LockedError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 

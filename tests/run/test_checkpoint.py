@@ -379,11 +379,18 @@ def test_signal_ends_the_iteration_and_saves(tmp_path, number):
         assert same(checkpoints.restore(abstract(make_state(0))).state, make_state(step))
 
 
-def test_second_signal_acts_at_once(tmp_path):
-    before = signal.getsignal(signal.SIGINT)
+@pytest.fixture
+def usual_interrupt():
+    """Python's own SIGINT handler: a shell starts background jobs with the signal ignored."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield signal.default_int_handler
+    signal.signal(signal.SIGINT, previous)
+
+
+def test_second_signal_acts_at_once(usual_interrupt):
     with pytest.raises(KeyboardInterrupt), Interrupt() as interrupt:
         signal.raise_signal(signal.SIGTERM)
         assert interrupt.requested
         signal.raise_signal(signal.SIGINT)
         time.sleep(30)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) is usual_interrupt
