@@ -5,8 +5,8 @@ Command:   python launch/tpu_run.py --config=spice_smollm2 [--corpus=SPEC]
            documentation that installed packages carry, so it exists on any machine.
 Hardware:  2 CPU cores, 8 GiB of memory
 Cost:      about 2.5 minutes per iteration on 2 shared CPU cores
-Expect:    a quarter of the tasks valid, few of them solved. The model solves about 3 % of GSM8K: this shows that the real path
-           runs, not that it learns to reason. Measured numbers: LOG.md.
+Expect:    a quarter of the tasks valid, few of them solved. The model solves about 3 % of GSM8K: this shows that the
+           real path runs, not that it learns to reason. Measured numbers: LOG.md.
 """
 
 from spicejax.games.spice import SpiceConfig
