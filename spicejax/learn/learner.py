@@ -142,16 +142,12 @@ def make_learner(
     """
     temperature = temperature or 1.0
 
+    def logprobs_of(params: Params, micro: Batch) -> Float[Array, "B T"]:
+        rows = (micro.tokens, micro.positions, micro.segment_ids)
+        return batch_logprobs(model, params, *rows, temperature=temperature, chunk=cfg.logprob_chunk)
+
     def micro_loss(params: Params, micro: Batch) -> tuple[Float[Array, ""], LossTerms]:
-        logprobs = batch_logprobs(
-            model,
-            params,
-            micro.tokens,
-            micro.positions,
-            micro.segment_ids,
-            temperature=temperature,
-            chunk=cfg.logprob_chunk,
-        )
+        logprobs = logprobs_of(params, micro)
         if loss == "supervised":
             terms = supervised_loss(logprobs, micro.loss_weight)
         else:
@@ -203,15 +199,7 @@ def make_learner(
     def score(params: Params, batch: Batch, num_micro: Int[Array, ""]) -> Float[Array, "A B T"]:
         def one(i: Array, out: Float[Array, "A B T"]) -> Float[Array, "A B T"]:
             micro = jax.tree.map(lambda x: x[i], batch)
-            logprobs = batch_logprobs(
-                model,
-                params,
-                micro.tokens,
-                micro.positions,
-                micro.segment_ids,
-                temperature=temperature,
-                chunk=cfg.logprob_chunk,
-            )
+            logprobs = logprobs_of(params, micro)
             return out.at[i].set(jnp.where(micro.loss_weight > 0, logprobs, 0.0))
 
         return jax.lax.fori_loop(0, num_micro, one, jnp.zeros(batch.tokens.shape, jnp.float32))
