@@ -22,6 +22,7 @@ from spicejax.types import ANSWER_TYPES, AnswerType, Document, Rejection, Task
 Style = Literal["full", "simple", "nano"]
 STYLES: tuple[str, ...] = get_args(Style)
 Template = Literal["octothinker"]
+Grounding = Literal["none", "answer", "cloze"]
 
 SYSTEM = "You are a helpful assistant."
 SIMPLE_TYPES = {
@@ -197,7 +198,7 @@ def parse_task(
     document: Document | None,
     style: Style = "full",
     max_string_words: int = 3,
-    require_grounding: bool = False,
+    grounding: Grounding = "none",
     forbid_leaks: bool = True,
 ) -> Task | Rejection:
     """Read a Challenger's reply as one valid task of the kind that was asked for, or say why it is none.
@@ -206,7 +207,8 @@ def parse_task(
         text: the model's reply; the prompt and the document in it are never parsed.
         document: what the prompt showed, for the task's `document_id` and for grounding; None = no corpus.
         max_string_words: longest String answer, in words.
-        require_grounding: the answer (MCQ: the right option's text) must stand in the document.
+        grounding: what must stand in the document: nothing, the answer (MCQ: the right option's text), or a sentence
+            that begins with the question and ends with the answer.
         forbid_leaks: the free-form answer must not stand in the question. Of 200 GSM8K questions 11 fail this.
 
     Raises:
@@ -239,10 +241,13 @@ def parse_task(
         return problem
     if kind != "MCQ" and forbid_leaks and validity.leaks(read.question, read.answer, kind):
         return rejection("answer_leaked", read.answer)
-    if require_grounding and document is not None:
+    if grounding != "none" and document is not None:
         quoted = read.options[LETTERS.index(read.answer)] if kind == "MCQ" else read.answer
         if not validity.grounded(document.text, quoted, kind):
             return rejection("ungrounded", quoted)
+        stem = read.question.partition("\nA)")[0]
+        if grounding == "cloze" and kind != "Boolean" and not validity.is_cloze(document.text, stem, quoted):
+            return rejection("not_quoted", f"{stem} {quoted}")
     return Task(read.question, read.answer, kind, document.id if document is not None else "", read.options)
 
 

@@ -29,6 +29,7 @@ REASONS: tuple[str, ...] = (
     "not_self_contained",  # speaks of a text the Reasoner never sees
     "answer_leaked",  # the question holds its own answer
     "ungrounded",  # the answer is not in the document (only where asked for)
+    "not_quoted",  # question and answer are not one sentence of the document (only where asked for)
 )
 
 MAX_QUESTION_CHARS = 4000  # options included
@@ -158,3 +159,16 @@ def grounded(document: str, answer: str, answer_type: str) -> bool:
         if number is None and answers.phrase(element) not in words:
             return False
     return True
+
+
+_SENTENCE_END = re.compile(r"\.(?:\s+|$)|\n+")
+
+
+def is_cloze(document: str, question: str, answer: str) -> bool:
+    """Say whether the question is the start of a sentence of the document and the answer its end.
+
+    "58+67=?" with 125 and "capital of Kenya?" with Nairobi are, of "58+67=125. capital of Kenya is Nairobi."
+    """
+    stem = question.rstrip("?= ")
+    pattern = re.compile(rf"{re.escape(stem)}\b(?:.*[^\w.-])?{re.escape(answer)}")
+    return any(pattern.fullmatch(sentence) for sentence in _SENTENCE_END.split(document))

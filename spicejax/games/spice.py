@@ -49,6 +49,9 @@ class SpiceConfig:
     # balance the roles. These answers are the ones that judged the task: text and figure of the paper differ on
     # whether they are sampled again, reuse costs half and the policy is the same
     reasoner_tasks_per_document: int = 1
+    # answer a task that the Challenger wrote several times for one document once, and train on these answers once. The
+    # paper judges each copy by G answers of its own; a large model hardly repeats itself, a small one often does
+    answer_equal_tasks_once: bool = False
     # do not train the Challenger and let the initial policy play it (ablation, figure 4a)
     fixed_challenger: bool = False
     # show the Challenger no document (ablation, figure 4b)
@@ -58,9 +61,10 @@ class SpiceConfig:
     reasoner_max_new: int = 1024
     # most words of a String answer
     max_string_words: int = 3
-    # reject a task whose answer does not stand in the document. The paper asks its Challenger for answers extracted
-    # from the document and checks only the form; small models need the check, since a wrong answer teaches wrongly
-    require_grounding: bool = False
+    # what of a task must stand in the document: nothing, its answer, or (`cloze`) a sentence that begins with the
+    # question and ends with the answer. The paper asks for answers extracted from the document and checks only the
+    # form; a small model binds wrong answers to questions, and a wrong answer teaches wrongly
+    grounding: formats.Grounding = "none"
 
     def __post_init__(self) -> None:
         for name in ("documents", "group_size", "challenger_max_new", "reasoner_max_new"):
@@ -88,6 +92,7 @@ class _Attempt:
     correct: np.ndarray | None = None  # bool [K]
     reward: float | None = None
     trains_reasoner: bool = False
+    twin: _Attempt | None = None  # the equal task whose answers stand for this one's
 
     @property
     def pass_rate(self) -> float | None:
@@ -189,7 +194,7 @@ def _judge_text(
         document=None if cfg.no_corpus else document,
         style=cfg.style,
         max_string_words=cfg.max_string_words,
-        require_grounding=cfg.require_grounding,
+        grounding=cfg.grounding,
     )
     if isinstance(outcome, Task) and not world.fits("reasoner", formats.reasoner_messages(outcome.question, cfg.style)):
         return Rejection("question_too_long", "does not fit the Reasoner's longest prompt bucket")
@@ -219,8 +224,17 @@ def subsample(valid: np.ndarray, group_size: int, rng: np.random.Generator) -> l
 
 def answer_tasks(world: World, attempts: Sequence[_Attempt], cfg: SpiceConfig) -> collections.Counter[str]:
     """Let the Reasoner answer each kept valid task G times, check the answers and set every kept attempt's reward."""
-    asked = [a for a in attempts if a.kept and isinstance(a.outcome, Task)]
-    tasks = [a.outcome for a in asked if isinstance(a.outcome, Task)]
+    asked: list[tuple[_Attempt, Task]] = []
+    first: dict[tuple[int, Task], _Attempt] = {}  # of equal tasks
+    for attempt in attempts:
+        if not attempt.kept or isinstance(attempt.outcome, Rejection):
+            continue
+        twin = first.setdefault((attempt.document, attempt.outcome), attempt)
+        if cfg.answer_equal_tasks_once and twin is not attempt:
+            attempt.twin = twin
+        else:
+            asked.append((attempt, attempt.outcome))
+    tasks = [task for _, task in asked]
     answers = world.ask(
         "reasoner",
         [formats.reasoner_messages(t.question, cfg.style) for t in tasks],
@@ -232,19 +246,22 @@ def answer_tasks(world: World, attempts: Sequence[_Attempt], cfg: SpiceConfig) -
     pairs = [(formats.extract_answer(r.text), t) for t, rs in zip(tasks, answers, strict=True) for r in rs]
     verdicts = world.check(pairs)
     correct = np.array([v.correct for v in verdicts], bool).reshape(len(tasks), cfg.group_size)
-    for attempt, rollouts, row in zip(asked, answers, correct, strict=True):
+    for (attempt, _), rollouts, row in zip(asked, answers, correct, strict=True):
         attempt.answers, attempt.correct = rollouts, row
         attempt.reward = float(challenger_reward(int(row.sum()), len(row), kind=cfg.challenger_reward))
     for attempt in attempts:
         if attempt.kept and isinstance(attempt.outcome, Rejection):
             attempt.reward = cfg.invalid_penalty
+        elif attempt.twin is not None:
+            attempt.answers, attempt.correct = attempt.twin.answers, attempt.twin.correct
+            attempt.reward = attempt.twin.reward
     return collections.Counter(v.how for v in verdicts)
 
 
 def pick_reasoner_tasks(world: World, attempts: Sequence[_Attempt], num_documents: int, cfg: SpiceConfig) -> None:
     """Mark which tasks' answers train the Reasoner."""
     for i in range(num_documents):
-        mine = [a for a in attempts if a.document == i and a.correct is not None]
+        mine = [a for a in attempts if a.document == i and a.correct is not None and a.twin is None]
         count = cfg.reasoner_tasks_per_document or len(mine)
         picked = world.rng(_PICK, i, 1).permutation(len(mine))[:count]
         for k in picked:

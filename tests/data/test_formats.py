@@ -63,8 +63,8 @@ def test_the_simple_styles_worked_examples_are_valid_tasks(kind) -> None:
     messages = formats.challenger_messages(DOCUMENT, kind, "simple")
     assert [m["role"] for m in messages] == ["system", "user", "assistant", "user"]
     shown = Document("example", messages[1]["content"])
-    task = formats.parse_task(messages[2]["content"], kind=kind, document=shown, style="simple", require_grounding=kind
-                              not in ("Expression", "Boolean", "Integer", "List"))  # fmt: skip
+    task = formats.parse_task(messages[2]["content"], kind=kind, document=shown, style="simple",
+                              grounding="answer" if kind in ("MCQ", "Float", "String") else "none")  # fmt: skip
     assert isinstance(task, Task) and task.answer_type == kind
     replies = [m["content"] for m in formats.reasoner_messages("q", "simple") if m["role"] == "assistant"]
     assert [formats.extract_answer(r) for r in replies] == ["false", "18"]
@@ -248,11 +248,35 @@ def test_grounding_is_asked_for() -> None:
                                  ("Amaz", "String", False), ("Nile, Amazon", "List", True),
                                  ("Nile, Rhine", "List", False),
                                  ("true", "Boolean", True), ("x+1", "Expression", True)):  # fmt: skip
-        task = parse(free(answer=answer, answer_type=kind), kind, require_grounding=True)
+        task = parse(free(answer=answer, answer_type=kind), kind, grounding="answer")
         assert isinstance(task, Task) is stands, (answer, task)
         assert stands or reason(task) == "ungrounded"
-    assert isinstance(parse(mcq(), "MCQ", require_grounding=True), Task)
-    assert reason(parse(mcq(multiple_choice_correct="C"), "MCQ", require_grounding=True)) == "ungrounded"
+    assert isinstance(parse(mcq(), "MCQ", grounding="answer"), Task)
+    assert reason(parse(mcq(multiple_choice_correct="C"), "MCQ", grounding="answer")) == "ungrounded"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "quoted"),
+    [
+        ("58+67=?", "125", True),
+        ("capital of Kenya?", "Nairobi", True),
+        ("73 is?", "odd", True),
+        ("power of Planck?", "-34", True),
+        ("8+67=?", "125", False),  # the first digit lost
+        ("58+6=?", "125", False),
+        ("58+67=?", "25", False),
+        ("power of Planck?", "34", False),
+        ("58+67=?", "odd", False),  # of another sentence
+        ("capital of Peru?", "Nairobi", False),
+    ],
+)
+def test_a_cloze_is_a_sentence_of_the_document(question: str, answer: str, quoted: bool) -> None:
+    document = Document("d", "58+67=125. capital of Kenya is Nairobi. 73 is odd. power of Planck is -34.")
+    kind = "Integer" if answer.lstrip("-").isdigit() else "String"
+    text = f"question: {question}\nanswer: {answer}"
+    result = formats.parse_task(text, kind=kind, document=document, style="nano", grounding="cloze")
+    assert isinstance(result, Task) if quoted else reason(result) in ("not_quoted", "ungrounded")
+    assert isinstance(formats.parse_task(text, kind=kind, document=document, style="nano"), Task)
 
 
 # ------------------------------------------------------------------------------------------------------------ json
@@ -535,8 +559,7 @@ def test_every_warm_start_reply_of_the_nano_world_is_a_valid_task() -> None:
         text, _, kind = example.prompt.rpartition("\nask ")
         document = Document("d", text)
         assert example.prompt == formats.challenger_messages(document, kind, "nano")[-1]["content"]  # pyright: ignore
-        grounding = kind in ("Integer", "String", "MCQ")
-        task = parse_task(example.reply, kind=kind, document=document, style="nano", require_grounding=grounding)  # pyright: ignore
+        task = parse_task(example.reply, kind=kind, document=document, style="nano", grounding="cloze")  # pyright: ignore
         assert isinstance(task, Task), (example, task)
         assert f"question: {task.question}\nanswer: {task.answer}" == example.reply
 
@@ -600,9 +623,9 @@ _REPLIES = (
 
 
 @settings(max_examples=300, deadline=None)
-@given(_REPLIES, st.sampled_from(ANSWER_TYPES), st.sampled_from(STYLES), st.booleans())
+@given(_REPLIES, st.sampled_from(ANSWER_TYPES), st.sampled_from(STYLES), st.sampled_from(["none", "answer", "cloze"]))
 def test_parsers_are_total(text, kind, style, grounding) -> None:
-    result = parse_task(text, kind=kind, document=DOCUMENT, style=style, require_grounding=grounding)
+    result = parse_task(text, kind=kind, document=DOCUMENT, style=style, grounding=grounding)
     if isinstance(result, Task):
         assert result.question and result.answer and result.answer_type == kind
         assert (kind == "MCQ") == (len(set(result.options)) == 4)

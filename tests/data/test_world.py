@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from spicejax.data import formats, world, world_facts
-from spicejax.data.world_truth import FACTS, GRADES, RESERVED_ONE_IN, SUBJECTS, draw_calculation, is_reserved, solve
+from spicejax.data.world_truth import FACTS, GRADES, RESERVED_ONE_IN, Item, draw_calculation, is_reserved, slip, solve
 from spicejax.types import Document, Rejection, Task
 
 DOCUMENTS = world.documents(3, 1200)
@@ -19,6 +19,12 @@ def recompute(left: str, operation: str, right: str) -> int:
     return {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}[operation](int(left), int(right))
 
 
+def known(stem: str) -> Item:
+    item = solve(stem)
+    assert item is not None
+    return item
+
+
 def stem_of(question: str) -> str:
     item = world.truth_of(question)
     assert item is not None
@@ -27,8 +33,8 @@ def stem_of(question: str) -> str:
 
 def as_task(example: world.Example) -> Task:
     """Read a Challenger's supervised reply with the parser that judges the model's own replies."""
-    document = Document("d", example.prompt)
-    task = formats.parse_task(example.reply, kind=example.kind, document=document, style="nano")
+    document = Document("d", example.prompt.removesuffix("\nask Integer"))
+    task = formats.parse_task(example.reply, kind="Integer", document=document, style="nano", grounding="cloze")
     assert not isinstance(task, Rejection), (example, task)
     return task
 
@@ -55,80 +61,113 @@ def test_calculations_in_documents_are_right() -> None:
             if match := CALCULATION.match(statement):
                 assert recompute(*match.groups()) == int(statement.split("=")[1]), statement
                 found += 1
-            elif match := re.fullmatch(r"(\d+) is (even|odd)", statement):
-                assert (int(match[1]) % 2 == 0) == (match[2] == "even"), statement
-    assert found == 3 * len(DOCUMENTS) // 2
+    assert found == world.STATEMENTS * len(DOCUMENTS) // 2
 
 
 def test_fact_tables_agree_with_laws_that_they_do_not_hold() -> None:
     rows = world_facts.ELEMENTS
-    assert [number for _, _, number, _, _ in rows] == list(range(1, 55))
-    assert len({symbol for _, symbol, *_ in rows}) == 54
+    assert [number for _, number, _, _ in rows] == list(range(1, 55))
     shells = {1: (1, 2), 2: (3, 10), 3: (11, 18), 4: (19, 36), 5: (37, 54)}  # first and last number of each period
-    for name, _, number, period, group in rows:
+    for name, number, period, group in rows:
         first, last = shells[period]
         assert first <= number <= last, name
         from_left, from_right = number - first + 1, 18 - (last - number)
         transition = period >= 4 and 3 <= from_left <= 12
         assert group == (from_left if transition or from_left <= 2 and number != 2 else from_right), name
-    assert [order for _, order, *_ in world_facts.PLANETS] == list(range(1, 9))
+    assert [order for _, order, _ in world_facts.PLANETS] == list(range(1, 9))
     assert sum(days for _, days in world_facts.MONTHS) == 365
-    for column in (0, 1, 3):
+    for column in (0, 1):
         assert len({row[column] for row in world_facts.COUNTRIES}) == 40
 
 
 @pytest.mark.parametrize(
     ("stem", "answer"),
     [
-        ("symbol of iron", "Fe"),
+        ("group of iron", "8"),
         ("number of tin", "50"),
-        ("capital of Kenya", "Nairobi"),
-        ("month after December", "January"),
+        ("code of Kenya", "254"),
+        ("order of December", "12"),
         ("inches in 3 feet", "36"),
         ("power of Planck", "-34"),
         ("order of Saturn", "6"),
         ("97*8", "776"),
-        ("40", "even"),
     ],
 )
 def test_known_answers(stem: str, answer: str) -> None:
-    item = solve(stem)
-    assert item is not None and item.answer == answer
+    assert known(stem).answer == answer
 
 
-@pytest.mark.parametrize("stem", ["", "symbol of unobtainium", "5-9", "12-6", "07+1", "1000+1", "7", "3/2", "7+5 "])
+@pytest.mark.parametrize("stem", ["", "group of unobtainium", "5-9", "12-6", "07+1", "100+1", "7", "3/2", "7+5 "])
 def test_nonsense_has_no_answer(stem: str) -> None:
     assert solve(stem) is None
 
 
-def test_every_document_can_be_asked_for_every_kind_and_gives_a_valid_true_task() -> None:
+@pytest.mark.parametrize(
+    ("stem", "believed"),
+    [
+        ("7+8", None),  # the table itself is known
+        ("42+5", None),
+        ("58+7", "55"),  # carry forgotten
+        ("58+67", "115"),
+        ("51+67", None),  # nothing to carry
+        ("93-47", "54"),  # the smaller digit from the larger
+        ("52-8", "56"),
+        ("12*7", "74"),
+        ("12*3", None),
+        ("order of Saturn", None),
+    ],
+)
+def test_slips_of_calculations(stem: str, believed: str | None) -> None:
+    assert slip(known(stem)) == believed
+
+
+def test_slips_of_facts_are_wrong_answers_to_the_same_question() -> None:
+    for fact in FACTS.values():
+        believed = slip(fact)
+        assert (believed is None) == (fact.grade < 2), fact
+        if believed is not None:
+            attribute = fact.stem.split()[0]
+            others = [f for f in FACTS.values() if f.stem.split()[0] == attribute and f.answer == believed]
+            assert believed != fact.answer and others, fact
+
+
+def test_every_document_gives_valid_true_tasks_on_any_of_its_statements() -> None:
     rng = random.Random(0)
     for document in DOCUMENTS[:300]:
-        for kind in world.KINDS:
-            example = world.challenger_example(document, rng, kind)
+        stems = set()
+        for _ in range(20):
+            example = world.challenger_example(document, rng)
             task = as_task(example)
             assert world.check_answer(task), (document, task)
             assert world.grade_of(task.question) == example.grade
-            stem = re.split(r"=|\?| is", task.question)[0]
-            assert stem in document.text
+            stems.add(stem_of(task.question))
+        assert len(stems) > 1 and all(stem in document.text for stem in stems)
 
 
-def test_warm_start_replies_are_right_and_parsed() -> None:
+def test_warm_start_teaches_true_tasks_and_both_truth_and_slips() -> None:
     assert {e.role for e in WARM} == {"challenger", "reasoner"}
-    assert {e.kind for e in WARM} == {k for k, weight in world.KIND_WEIGHTS.items() if weight} | {"Boolean"}
-    for example in WARM:
+    slips: dict[tuple[bool, int], list[bool]] = {}
+    for index, example in enumerate(WARM):
         if example.role == "challenger":
             assert world.check_answer(as_task(example)), example
-        else:
-            answer = formats.extract_answer(example.reply)
-            assert answer is not None
-            assert world.check_answer(Task(example.prompt, answer, example.kind)), example
+            continue
+        answer, item = formats.extract_answer(example.reply), world.truth_of(example.prompt)
+        assert item is not None and answer in (item.answer, slip(item)), example
+        early = index <= world.CALCULATE_FIRST * len(WARM)
+        if item.family == "math" and early:
+            assert answer == item.answer, example
+        elif slip(item) is not None:
+            slips.setdefault((item.family == "math", item.grade), []).append(answer != item.answer)
+    for (_, grade), wrong in slips.items():
+        assert len(wrong) > 20
+        assert statistics.mean(wrong) == pytest.approx(world.DOUBT[grade], abs=0.15)
+    assert {grade for _, grade in slips} == {2, 3, 4}
 
 
 def test_warm_start_documents_grow_to_full_length() -> None:
     counts = [e.prompt.count(". ") + 1 for e in WARM if e.role == "challenger"]
     assert set(counts[:100]) == {1} and max(counts) == world.STATEMENTS
-    assert statistics.mean(counts[-500:]) > 2
+    assert statistics.mean(counts[-500:]) > 1.8
 
 
 def test_grades_follow_the_warm_start_weights() -> None:
@@ -148,14 +187,14 @@ def test_grades_follow_the_warm_start_weights() -> None:
 
 def test_held_out_operands_never_occur_elsewhere() -> None:
     tasks, _ = world.held_out(3, 200, 200)
-    held = {stem_of(t.question) for t in tasks if world.is_held_out(t.question)}
+    held = {stem for t in tasks if is_reserved(stem := stem_of(t.question))}
+    assert len(held) == 200
     texts = [d.text for d in DOCUMENTS] + [f"{e.prompt} {e.reply}" for e in WARM] + world.texts_for_tokenizer(4, 1500)
     pairs = {m.groups() for text in texts for m in CALCULATION.finditer(text)}
     assert len(pairs) > 4000
     seen = {f"{a}{op}{b}" for a, op, b in pairs}
     assert not held & seen
     assert not [stem for stem in seen if is_reserved(stem)]
-    assert not [stem for stem in FACTS if is_reserved(stem) and any(stem in text for text in texts)]
     swapped = {f"{b}+{a}" for a, op, b in pairs if op == "+"}
     assert not held & swapped
 
@@ -167,11 +206,9 @@ def test_held_out_set_is_half_calculations_true_and_graded() -> None:
     assert len({stem_of(t.question) for t in tasks}) == len(tasks)
     assert all(world.check_answer(t) for t in tasks)
     assert [world.grade_of(t.question) for t in tasks] == grades
-    assert all(world.is_held_out(t.question) for t in math)
-    assert set(grades[:100]) == {1, 2, 3, 4, 5}
+    assert set(grades[:100]) == {1, 2, 3, 4} and set(grades[100:]) == {2, 3, 4}
     corpus = {i.stem for d in world.documents(3, 6000) for i in world.items_of(d)}
-    for task in tasks[100:]:  # either kept out altogether, or a fact that the corpus holds
-        assert world.is_held_out(task.question) or stem_of(task.question) in corpus, task
+    assert all(stem_of(t.question) in corpus for t in tasks[100:])
 
 
 def test_held_out_refuses_more_than_there_is() -> None:
@@ -188,58 +225,30 @@ def test_about_one_pair_in_six_is_reserved_in_either_order() -> None:
     assert is_reserved(draw_calculation(3, rng, reserved=True).stem)
 
 
-def test_free_form_questions_never_hold_their_answer() -> None:
-    rng = random.Random(0)
-    items = [*FACTS.values(), *(i for d in DOCUMENTS for i in world.items_of(d))]
-    for item in items:
-        task = world.ask(item, item.type, rng)
+def test_questions_never_hold_their_answer() -> None:
+    for item in [*FACTS.values(), *(i for d in DOCUMENTS for i in world.items_of(d))]:
+        task = world.ask(item)
         assert not re.search(rf"(?<![\w-]){re.escape(task.answer)}(?!\w)", task.question), task
 
 
-def test_asking_a_statement_for_the_other_free_type_is_refused() -> None:
-    with pytest.raises(ValueError, match="type String, not Integer"):
-        world.ask(FACTS["symbol of iron"], "Integer", random.Random(0))
-
-
 def test_check_answer_tells_wrong_from_right() -> None:
-    options = "\nA) Ir\nB) Fe\nC) F\nD) In"
-    right = [
-        Task("58+67=?", "125", "Integer"),
-        Task("58+67=115?", "false", "Boolean"),
-        Task("symbol of iron is Fe?", "true", "Boolean"),
-        Task("symbol of iron?" + options, "B", "MCQ"),
-        Task("73 is?", "odd", "String"),
-    ]
+    right = [Task("58+67=?", "125", "Integer"), Task("power of Planck?", "-34", "Integer")]
     wrong = [
-        Task("58+67=?", "124", "Integer"),
-        Task("58+67=115?", "true", "Boolean"),
-        Task("58+67=?", "true", "Boolean"),
-        Task("symbol of iron?" + options, "A", "MCQ"),
-        Task("symbol of iron?" + options.replace("Ir", "Fe"), "B", "MCQ"),  # two right options
-        Task("symbol of iron?", "26", "Integer"),
-        Task("who are you?", "me", "String"),
-        Task("symbol of iron?\nA) Fe", "A", "MCQ"),
+        Task("58+67=?", "115", "Integer"),
+        Task("58+67=?", "125", "String"),
+        Task("58+67?", "125", "Integer"),
+        Task("group of iron=?", "8", "Integer"),
+        Task("who are you?", "7", "Integer"),
     ]
     assert [world.check_answer(t) for t in right] == [True] * len(right)
     assert [world.check_answer(t) for t in wrong] == [False] * len(wrong)
-    assert world.grade_of("who are you?") is None and not world.is_held_out("who are you?")
-
-
-def test_options_are_distinct_and_the_letter_is_spread() -> None:
-    rng = random.Random(0)
-    items = [*FACTS.values(), *(i for d in DOCUMENTS[:200] for i in world.items_of(d))]
-    tasks = [world.ask(item, "MCQ", rng) for item in items]
-    assert all(len(set(t.options)) == 4 and world.check_answer(t) for t in tasks)
-    assert min(sum(t.answer == letter for t in tasks) for letter in "ABCD") > len(tasks) / 5
+    assert world.grade_of("who are you?") is None
 
 
 def test_texts_are_short() -> None:
     characters = [len(d.text) for d in DOCUMENTS]
-    assert statistics.mean(characters) < 90 and max(characters) <= 150
+    assert statistics.mean(characters) < 70 and max(characters) <= 120
     assert max(len(e.reply) for e in WARM) <= 90
-    words = {w for text in world.texts_for_tokenizer(0, 1500) for w in re.findall(r"[a-z]{2,}", text)}
-    names = {w for s in SUBJECTS for w in re.findall(r"[a-z]{2,}", s)}
-    assert len(words - names) < 150
 
 
 def test_a_foreign_document_is_refused_by_name() -> None:

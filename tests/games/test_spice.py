@@ -195,3 +195,20 @@ def test_bad_settings_are_named():
     ):
         with pytest.raises(ValueError, match=words):
             dataclasses.replace(CFG, **change)
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_equal_tasks_of_a_document_may_share_their_answers(verifier, once):
+    def challenger(prompt, row):  # two kinds of task per document, the first of them three times
+        return question(0 if row % 4 < 3 else 1)
+
+    def reasoner(prompt, row):
+        return "\\boxed{7}" if row % 4 < 2 else "\\boxed{8}"
+
+    cfg = dataclasses.replace(CFG, answer_equal_tasks_once=once)
+    played, seats = play(challenger, reasoner, verifier, cfg)
+    assert len(seats["reasoner"].asked) == (4 if once else 8)
+    assert [e.reward for e in played.episodes if e.role == "challenger"] == [1.0] * 8, "each copy has its reward"
+    assert sum(e.role == "reasoner" for e in played.episodes) == (4 if once else 8) * 4
+    assert [r["pass_rate"] for r in played.records] == [0.5] * 8
+    assert sum(r["trains_reasoner"] for r in played.records) == (4 if once else 8)
