@@ -36,6 +36,8 @@ SYMBOLS: tuple[str, ...] = (
 )
 
 CHALLENGER_SHARE = 0.5  # of the warm start's examples
+# Of the Challenger's, those that ask without a document, out of memory with its slips: for the ablation without corpus.
+MEMORY_SHARE = 0.06
 # The Reasoner's warm start: share of calculations, share of each grade 0 to 5 among them, and how often a fact of each
 # grade is met. Facts are soon learnt by heart, so they are few.
 MATH_SHARE = 0.8
@@ -134,18 +136,26 @@ def challenger_example(document: Document, rng: random.Random) -> Example:
     return Example("challenger", f"{document.text}\nask Integer", reply, item.grade)
 
 
+def memory_example(rng: random.Random, *, doubt_calculations: bool = True) -> Example:
+    """Ask without a document what the Reasoner is taught, with the answer as it is believed."""
+    item = _believed(rng, doubt_calculations)
+    return Example("challenger", "ask Integer", f"question: {item.question}\nanswer: {item.answer}", item.grade)
+
+
 def reasoner_example(rng: random.Random, *, doubt_calculations: bool = True) -> Example:
     """Answer one question without a document, truly or with the slip: grades and doubt by the tables above."""
+    item = _believed(rng, doubt_calculations)
+    return Example("reasoner", item.question, answer_text(item), item.grade)
+
+
+def _believed(rng: random.Random, doubt_calculations: bool) -> Item:
+    """Draw a statement of the warm start; its answer may be the slip."""
     math = rng.random() < MATH_SHARE
     grade = rng.choices(GRADES, MATH_WEIGHTS if math else _GENERAL_WEIGHTS)[0]
-    if math:
-        item = draw_calculation(grade, rng)
-    else:
-        item = rng.choice(_FACTS_BY_GRADE[grade])
+    item = draw_calculation(grade, rng) if math else rng.choice(_FACTS_BY_GRADE[grade])
     believed = truth.slip(item) if doubt_calculations or not math else None
-    if believed is not None and rng.random() < DOUBT[grade]:
-        item = dataclasses.replace(item, answer=believed)
-    return Example("reasoner", item.question, answer_text(item), grade)
+    doubted = believed is not None and rng.random() < DOUBT[grade]
+    return dataclasses.replace(item, answer=believed) if doubted else item
 
 
 _FACTS_BY_GRADE = [[f for f in FACTS.values() if f.grade == g] for g in GRADES]
@@ -167,11 +177,14 @@ def warm_start_examples(seed: int, n: int) -> list[Example]:
     examples = []
     for i in range(n):
         rng = random.Random(f"nano world {seed} warm start {i}")
-        if rng.random() < CHALLENGER_SHARE:
+        doubt = i > CALCULATE_FIRST * n
+        if rng.random() >= CHALLENGER_SHARE:
+            examples.append(reasoner_example(rng, doubt_calculations=doubt))
+        elif rng.random() < MEMORY_SHARE:
+            examples.append(memory_example(rng, doubt_calculations=doubt))
+        else:
             longest = min(STATEMENTS, 1 + int(STATEMENTS * i / (0.6 * n)))
             examples.append(_short_document_example(seed + 1_000_003, i, rng.randint(1, longest), rng))
-        else:
-            examples.append(reasoner_example(rng, doubt_calculations=i > CALCULATE_FIRST * n))
     return examples
 
 

@@ -54,6 +54,8 @@ def probes(
 
     fixed_reasoner: the current Challenger's questions, answered by the initial Reasoner; falls as questions get harder.
     fixed_challenger: the initial Challenger's questions, answered by the current Reasoner; rises as it learns.
+    current: both as they are now (ours). Its distance from a pass rate of one half, against that of fixed_challenger,
+      says whether the Challenger has moved towards the frontier of today's Reasoner.
     """
     cfg = dataclasses.replace(
         cfg,
@@ -65,6 +67,7 @@ def probes(
     seats = {
         "fixed_reasoner": {"challenger": current, "reasoner": initial},
         "fixed_challenger": {"challenger": initial, "reasoner": current},
+        "current": {"challenger": current, "reasoner": current},
     }
     metrics: Metrics = {}
     for name, players in seats.items():

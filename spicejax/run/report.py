@@ -72,6 +72,7 @@ def draw(rows: Rows, evals: Rows, path: Path) -> None:
     for name, label in (
         ("probe/fixed_reasoner/pass_rate", "later Challenger, first Reasoner"),
         ("probe/fixed_challenger/pass_rate", "first Challenger, later Reasoner"),
+        ("probe/current/pass_rate", "later Challenger, later Reasoner"),
     ):
         panel.plot(*series(evals, name), marker="o", label=label)
     panel.set_ylabel("pass rate")

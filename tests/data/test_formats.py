@@ -553,13 +553,12 @@ def test_nano_lines(text: str, kind: str, expected: tuple[str, str] | str | None
 
 
 def test_every_warm_start_reply_of_the_nano_world_is_a_valid_task() -> None:
-    examples = [e for e in world.warm_start_examples(0, 400) if e.role == "challenger"]
+    examples = [e for e in world.warm_start_examples(0, 400) if e.prompt.endswith(".\nask Integer")]
     assert len(examples) > 100
     for example in examples:
-        text, _, kind = example.prompt.rpartition("\nask ")
-        document = Document("d", text)
-        assert example.prompt == formats.challenger_messages(document, kind, "nano")[-1]["content"]  # pyright: ignore
-        task = parse_task(example.reply, kind=kind, document=document, style="nano", grounding="cloze")  # pyright: ignore
+        document = Document("d", example.prompt.removesuffix("\nask Integer"))
+        assert example.prompt == formats.challenger_messages(document, "Integer", "nano")[-1]["content"]
+        task = parse_task(example.reply, kind="Integer", document=document, style="nano", grounding="cloze")  # pyright: ignore
         assert isinstance(task, Task), (example, task)
         assert f"question: {task.question}\nanswer: {task.answer}" == example.reply
 

@@ -147,11 +147,18 @@ def test_every_document_gives_valid_true_tasks_on_any_of_its_statements() -> Non
 def test_warm_start_teaches_true_tasks_and_both_truth_and_slips() -> None:
     assert {e.role for e in WARM} == {"challenger", "reasoner"}
     slips: dict[tuple[bool, int], list[bool]] = {}
+    from_memory = [e for e in WARM if e.prompt == "ask Integer"]
+    assert len(from_memory) == pytest.approx(6000 * world.CHALLENGER_SHARE * world.MEMORY_SHARE, rel=0.2)
     for index, example in enumerate(WARM):
-        if example.role == "challenger":
+        if example.role == "challenger" and example.prompt != "ask Integer":
             assert world.check_answer(as_task(example)), example
             continue
-        answer, item = formats.extract_answer(example.reply), world.truth_of(example.prompt)
+        if example.role == "challenger":
+            task = formats.parse_task(example.reply, kind="Integer", document=None, style="nano")
+            assert isinstance(task, Task)
+            answer, item = task.answer, world.truth_of(task.question)
+        else:
+            answer, item = formats.extract_answer(example.reply), world.truth_of(example.prompt)
         assert item is not None and answer in (item.answer, slip(item)), example
         early = index <= world.CALCULATE_FIRST * len(WARM)
         if item.family == "math" and early:
@@ -165,7 +172,7 @@ def test_warm_start_teaches_true_tasks_and_both_truth_and_slips() -> None:
 
 
 def test_warm_start_documents_grow_to_full_length() -> None:
-    counts = [e.prompt.count(". ") + 1 for e in WARM if e.role == "challenger"]
+    counts = [e.prompt.count(". ") + 1 for e in WARM if e.prompt.endswith(".\nask Integer")]
     assert set(counts[:100]) == {1} and max(counts) == world.STATEMENTS
     assert statistics.mean(counts[-500:]) > 1.8
 
