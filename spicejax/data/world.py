@@ -38,14 +38,14 @@ SYMBOLS: tuple[str, ...] = (
 CHALLENGER_SHARE = 0.5  # of the warm start's examples
 # Of the Challenger's, those that ask without a document, out of memory with its slips: for the ablation without corpus.
 MEMORY_SHARE = 0.06
-# The Reasoner's warm start: share of calculations, share of each grade 0 to 5 among them, and how often a fact of each
+# The Reasoner's warm start: share of calculations, share of each grade 0 to 4 among them, and how often a fact of each
 # grade is met. Facts are soon learnt by heart, so they are few.
 MATH_SHARE = 0.8
-MATH_WEIGHTS = (6, 8, 8, 4, 1, 0)
-FACT_WEIGHTS = (0, 3, 2, 1, 1, 0)
+MATH_WEIGHTS = (6, 8, 8, 4, 2)
+FACT_WEIGHTS = (0, 3, 2, 1, 1)
 # How often an answer is the slip, by grade. For calculations only after this share of the examples: a model of this
 # size learns to calculate from true sums or not at all.
-DOUBT = (0.0, 0.0, 0.5, 0.6, 0.7, 0.0)
+DOUBT = (0.0, 0.0, 0.4, 0.55, 0.7)
 CALCULATE_FIRST = 0.6
 FAMILY_WEIGHTS = {"element": 6, "country": 5, "planet": 2, "month": 2, "unit": 3, "constant": 2}
 
@@ -115,7 +115,7 @@ def truth_of(question: str) -> Item | None:
 
 
 def grade_of(question: str) -> int | None:
-    """Return the grade 0 to 5 of a question's text, or None where it is no question of this world."""
+    """Return the grade 0 to 4 of a question's text, or None where it is no question of this world."""
     item = truth_of(question)
     return None if item is None else item.grade
 

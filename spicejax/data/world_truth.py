@@ -5,7 +5,7 @@ A *stem* is a question without its question mark. It is also the left side of a 
     58+67=125      number stem, joined to its answer by "="
     period of iron is 4      word stem, joined by " is "
 
-Grades run from 0 (trivial) to 5 (never taught before self-play). From grade 2 on a statement has a *slip*: the one
+Grades run from 0 (trivial) to 4 (hard). From grade 2 on a statement has a *slip*: the one
 wrong answer that is widely believed, such as 115 for 58+67 (the carry forgotten). The warm start teaches slips beside
 true answers, the documents hold the truth alone.
 """
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from spicejax.data import world_facts as facts
 
-GRADES = range(6)
+GRADES = range(5)
 RESERVED_ONE_IN = 6  # this share of operand pairs is kept for the held-out set
 
 # grade -> (operation, digits of a, digits of b) to draw from; `math_grade` has the last word.
@@ -30,10 +30,9 @@ SHAPES: dict[int, tuple[tuple[str, int, int], ...]] = {
     2: (("+", 2, 1), ("+", 2, 2)),
     3: (("+", 2, 2),),
     4: (("-", 2, 1), ("-", 2, 2)),
-    5: (("*", 2, 1),),
 }
 
-_CALCULATION = re.compile(r"(\d{1,2})([+\-*])(\d{1,2})")
+_CALCULATION = re.compile(r"(\d{1,2})([+-])(\d{1,2})")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,12 +59,12 @@ class Item:
 
 
 def compute(a: int, operation: str, b: int) -> int:
-    """Return a (operation) b for one of + - *."""
-    return {"+": a + b, "-": a - b, "*": a * b}[operation]
+    """Return a (operation) b for one of + and -."""
+    return a + b if operation == "+" else a - b
 
 
 def math_grade(a: int, operation: str, b: int) -> int | None:
-    """Return the grade 0 to 5 of a calculation, or None where the world never asks it: negative or too large."""
+    """Return the grade 0 to 4 of a calculation, or None where the world never asks it: negative or too large."""
     low, high = min(a, b), max(a, b)
     if low < 1 or high > 99:
         return None
@@ -73,17 +72,13 @@ def math_grade(a: int, operation: str, b: int) -> int | None:
         if high < 10:
             return 0
         return (1 if low < 10 else 2) + (a % 10 + b % 10 > 9)
-    if operation == "-":
-        if a <= b or a < 10 or a == 2 * b:  # a == 2b would repeat the answer in the question
-            return None
-        return 4
-    return 5 if 2 <= b <= 9 and a >= 10 else None
+    if a <= b or a < 10 or a == 2 * b:  # a == 2b would repeat the answer in the question
+        return None
+    return 4
 
 
 def calculation_slip(a: int, operation: str, b: int) -> int:
     """Return what comes out when each digit is worked alone: no carry, and the smaller taken from the larger."""
-    if operation == "*":
-        return a // 10 * b * 10 + a % 10 * b % 10
     tens, units = a // 10, a % 10
     if operation == "+":
         return (tens + b // 10) * 10 + (units + b % 10) % 10
@@ -131,24 +126,24 @@ def _facts() -> Iterator[Item]:
         return Item(stem, str(answer), grade, family)
 
     for name, number, period, group in facts.ELEMENTS:
-        yield fact("element", f"number of {name}", number, 4)
-        yield fact("element", f"period of {name}", period, 2)
-        yield fact("element", f"group of {name}", group, 3)
+        yield fact("element", f"number of {name}", number, 3)
+        yield fact("element", f"period of {name}", period, 1)
+        yield fact("element", f"group of {name}", group, 2)
     for name, code in facts.COUNTRIES:
         yield fact("country", f"code of {name}", code, 3)
     for name, order, radius in facts.PLANETS:
         yield fact("planet", f"order of {name}", order, 1)
-        yield fact("planet", f"radius of {name}", radius, 4)
+        yield fact("planet", f"radius of {name}", radius, 3)
     for index, (name, days) in enumerate(facts.MONTHS):
         yield fact("month", f"days of {name}", days, 1)
-        yield fact("month", f"order of {name}", index + 1, 2)
+        yield fact("month", f"order of {name}", index + 1, 1)
     for name, plural, small, count in facts.UNITS:
         yield fact("unit", f"{small} in 1 {name}", count, 1)
         for times in range(2, 10):
             yield fact("unit", f"{small} in {times} {plural}", count * times, 2 if times < 4 else 4)
     for name, digits, power in facts.CONSTANTS:
         yield fact("constant", f"digits of {name}", digits, 4)
-        yield fact("constant", f"power of {name}", power, 3)
+        yield fact("constant", f"power of {name}", power, 2)
 
 
 def slip(item: Item) -> str | None:

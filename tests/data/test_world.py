@@ -12,11 +12,11 @@ from spicejax.types import Document, Rejection, Task
 
 DOCUMENTS = world.documents(3, 1200)
 WARM = world.warm_start_examples(3, 6000)
-CALCULATION = re.compile(r"(?<!\d)(\d+)([+\-*])(\d+)(?==)")
+CALCULATION = re.compile(r"(?<!\d)(\d+)([+-])(\d+)(?==)")
 
 
 def recompute(left: str, operation: str, right: str) -> int:
-    return {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}[operation](int(left), int(right))
+    return {"+": int.__add__, "-": int.__sub__}[operation](int(left), int(right))
 
 
 def known(stem: str) -> Item:
@@ -90,14 +90,13 @@ def test_fact_tables_agree_with_laws_that_they_do_not_hold() -> None:
         ("inches in 3 feet", "36"),
         ("power of Planck", "-34"),
         ("order of Saturn", "6"),
-        ("97*8", "776"),
     ],
 )
 def test_known_answers(stem: str, answer: str) -> None:
     assert known(stem).answer == answer
 
 
-@pytest.mark.parametrize("stem", ["", "group of unobtainium", "5-9", "12-6", "07+1", "100+1", "7", "3/2", "7+5 "])
+@pytest.mark.parametrize("stem", ["", "group of unobtainium", "5-9", "12-6", "07+1", "100+1", "7", "3*2", "7+5 "])
 def test_nonsense_has_no_answer(stem: str) -> None:
     assert solve(stem) is None
 
@@ -112,8 +111,6 @@ def test_nonsense_has_no_answer(stem: str) -> None:
         ("51+67", None),  # nothing to carry
         ("93-47", "54"),  # the smaller digit from the larger
         ("52-8", "56"),
-        ("12*7", "74"),
-        ("12*3", None),
         ("order of Saturn", None),
     ],
 )
@@ -188,8 +185,7 @@ def test_grades_follow_the_warm_start_weights() -> None:
         for m, f in zip(world.MATH_WEIGHTS, general, strict=True)
     ]
     assert share == pytest.approx(wanted, abs=0.03)
-    assert share[5] == 0  # the hardest grade is never taught to the Reasoner
-    assert {i.grade for d in DOCUMENTS for i in world.items_of(d)} == set(GRADES)  # but documents hold it
+    assert {i.grade for d in DOCUMENTS for i in world.items_of(d)} == set(GRADES)
 
 
 def test_held_out_operands_never_occur_elsewhere() -> None:
