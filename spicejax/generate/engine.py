@@ -171,8 +171,10 @@ def decode(
     knobs: Knobs,
     *,
     filtered: bool,
-) -> State:
+) -> tuple[State, Output]:
     """Start the fresh rows and decode until `refill_at` row slots could take new work, or all rows are done.
+
+    Returns the state and its output once more, whole on every device, for the host to read.
 
     The stream of row b is `fold_in(fold_in(key, row_ids[b]), t)`: its text depends neither on its neighbours nor on
     when it started, padding or slots.
@@ -208,7 +210,8 @@ def decode(
         enough = (rows.refill_at > 0) & (jnp.sum(usable) >= rows.refill_at)
         return ~enough & ~jnp.all(state.out.done)
 
-    return jax.lax.while_loop(go_on, step, state)
+    state = jax.lax.while_loop(go_on, step, state)
+    return state, jax.tree.map(functools.partial(_whole, layout), state.out)
 
 
 def _begin(state: State, rows: Rows) -> State:

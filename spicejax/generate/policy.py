@@ -185,10 +185,10 @@ class Player:
             for batch in load_batches(shape, loads):
                 prefix = self._load(shape, prefix, batch, [requests[plan.held[slot]].tokens for slot in batch])
             rows = self._rows(shape, plan, fresh, requests, min(threshold, plan.left))
-            state = engine.decode_jit(
+            state, out = engine.decode_jit(
                 self.cfg, shape, self.params, prefix, state, rows, stops, key, knobs, filtered=settings.filtered
             )
-            out = jax.device_get(state.out)
+            out = jax.device_get(out)
             if not out.finite:
                 raise FloatingPointError(
                     "the sampler met NaN or infinite logits; the parameters are damaged or overflow"
