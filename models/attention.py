@@ -1,12 +1,14 @@
-"""Grouped-query attention: the training door (causal, segments) and the cache door (explicit mask), one layout."""
+"""Grouped-query attention: the training door (causal, segments) and the cache door (parts merged by log-sum-exp)."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import functools
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Num
 
 # "xla" runs everywhere. A further kernel (Pallas splash on TPU, cuDNN flash on GPU) is one more branch in
 # `causal_attention`: that is why it receives segment ids and not a mask, which such kernels cannot take.
@@ -58,26 +60,65 @@ def masked_attention(
     return jnp.einsum("bkgts,bksh->btkgh", weights, value).reshape(query.shape)
 
 
-def step_attention(
-    query: Float[Array, "B 1 H h"],
-    cached: tuple[Float[Array, "B K S h"], Float[Array, "B K S h"]],
-    new: tuple[Float[Array, "B K 1 h"], Float[Array, "B K 1 h"]],
-    mask: Bool[Array, "B 1 S"],
-    new_mask: Bool[Array, "B 1 1"],
-) -> Float[Array, "B 1 H h"]:
-    """`masked_attention` of one token per row over the cache and over its own key, which is not yet in the cache.
+class LayerKV(NamedTuple):
+    """Keys (after rotation) and values of one layer, U rows of S slots.
 
-    Reading the cache without writing it first is what keeps it out of the loop over layers: written there, XLA copies
-    it once per layer.
+    Keys stand transposed: then both products of attention read S or h in the innermost axis, which on CPU is worth a
+    factor of 3 to 4. int8 entries carry one scale for each token and head, others none.
     """
-    grouped, head_dim = _group(query, new[0].shape[1]), query.shape[-1]
-    old_scores = _masked(_scores(grouped, cached[0]), mask, head_dim)
-    new_scores = _masked(_scores(grouped, new[0]), new_mask, head_dim)
-    top = jnp.maximum(jnp.max(old_scores, axis=-1, keepdims=True), new_scores)
-    old_weights, new_weights = jnp.exp(old_scores - top), jnp.exp(new_scores - top)
-    total = jnp.sum(old_weights, axis=-1, keepdims=True) + new_weights
-    out = _average(old_weights / total, cached[1]) + _average(new_weights / total, new[1])
-    return out.reshape(query.shape).astype(new[1].dtype)
+
+    k: Num[Array, "U K h S"]
+    v: Num[Array, "U K S h"]
+    k_scale: Float[Array, "U K S"] | None = None
+    v_scale: Float[Array, "U K S"] | None = None
+
+
+class Partial(NamedTuple):
+    """Attention over a part of the keys: enough to merge it with the other parts (log-sum-exp). All float32."""
+
+    top: Float[Array, "B T H"]  # largest score
+    total: Float[Array, "B T H"]  # sum of exp(score - top)
+    out: Float[Array, "B T H h"]  # sum of exp(score - top) * value
+
+
+def partial_attention(query: Float[Array, "B T H h"], kv: LayerKV, mask: Bool[Array, "rows times S"]) -> Partial:
+    """Attend to U rows of keys, each read by B / U rows of queries in turn: row b reads row b // (B / U).
+
+    The queries that share a row and a kv head are the rows of one matmul, so that shared keys are read once.
+
+    Args:
+      mask: true = may attend; rows is U or 1. times is 1 for a mask that all queries share, or T where B = U.
+    """
+    batch, length, heads, head_dim = query.shape
+    rows, kv_heads = kv.k.shape[:2]
+    share, per_head, slots = batch // rows * length, heads // kv_heads, kv.k.shape[3]
+    dtype = query.dtype if kv.k.dtype == jnp.int8 else kv.k.dtype
+    grouped = query.reshape(rows, share, kv_heads, per_head, head_dim).swapaxes(1, 2)
+    flat = grouped.reshape(rows, kv_heads, share * per_head, head_dim).astype(dtype)
+    scores = jnp.einsum("ukmh,ukhs->ukms", flat, kv.k.astype(dtype), preferred_element_type=jnp.float32)
+    if kv.k_scale is not None:
+        scores = scores * kv.k_scale[:, :, None]
+    scores = scores.reshape(rows, kv_heads, share, per_head, slots) * head_dim**-0.5
+    scores = jnp.where(mask[:, None, :, None, :], scores, MASKED).reshape(rows, kv_heads, share * per_head, slots)
+    top = jnp.max(scores, axis=-1)
+    weights = jnp.exp(scores - top[..., None])
+    total = jnp.sum(weights, axis=-1)
+    if kv.v_scale is not None:
+        weights = weights * kv.v_scale[:, :, None]
+    out = jnp.einsum("ukms,uksh->ukmh", weights.astype(dtype), kv.v.astype(dtype), preferred_element_type=jnp.float32)
+
+    def ungroup(x: Array) -> Array:
+        return x.reshape(rows, kv_heads, share, per_head, -1).swapaxes(1, 2).reshape(batch, length, heads, -1)
+
+    return Partial(ungroup(top)[..., 0], ungroup(total)[..., 0], ungroup(out))
+
+
+def merge(parts: Sequence[Partial]) -> Float[Array, "B T H h"]:
+    """Attention over all parts together, in float32. At least one part must let each query see a key."""
+    top = functools.reduce(jnp.maximum, [p.top for p in parts])
+    factors = [jnp.exp(p.top - top) for p in parts]
+    total = sum(p.total * f for p, f in zip(parts, factors, strict=True))
+    return sum(p.out * (f / total)[..., None] for p, f in zip(parts, factors, strict=True))  # pyright: ignore
 
 
 def _group(query: Float[Array, "B T H h"], kv_heads: int) -> Float[Array, "B T K G h"]:
@@ -87,21 +128,3 @@ def _group(query: Float[Array, "B T H h"], kv_heads: int) -> Float[Array, "B T K
 
 def _masked(scores: Float[Array, "B K G T S"], mask: Bool[Array, "rows T S"], head_dim: int) -> Array:
     return jnp.where(mask[:, None, None], scores * head_dim**-0.5, MASKED)
-
-
-# One query per row is a batched matrix-vector product: on CPU, XLA's dot_general is 4-7 times slower there than a plain
-# multiply and sum, which fuses into one pass over the cache.
-
-
-def _scores(query: Float[Array, "B 1 K G h"], key: Float[Array, "B K S h"]) -> Float[Array, "B K G 1 S"]:
-    if jax.default_backend() != "cpu":
-        return jnp.einsum("btkgh,bksh->bkgts", query, key, preferred_element_type=jnp.float32)
-    query32 = query[:, 0, :, :, None, :].astype(jnp.float32)  # [B K G 1 h]
-    return jnp.sum(query32 * key[:, :, None].astype(jnp.float32), axis=-1)[:, :, :, None, :]
-
-
-def _average(weights: Float[Array, "B K G 1 S"], value: Float[Array, "B K S h"]) -> Float[Array, "B 1 K G h"]:
-    if jax.default_backend() != "cpu":
-        cast = weights.astype(value.dtype)
-        return jnp.einsum("bkgts,bksh->btkgh", cast, value, preferred_element_type=jnp.float32)
-    return jnp.sum(weights[:, :, :, 0, :, None] * value[:, :, None].astype(jnp.float32), axis=-2)[:, None]

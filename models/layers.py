@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import NamedTuple
 
 import flax.linen as nn
 import jax
@@ -12,7 +11,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
-from spicejax.models.attention import AttentionKernel, causal_attention, masked_attention, step_attention
+from spicejax.models.attention import AttentionKernel, LayerKV, causal_attention, merge, partial_attention
 
 INIT_STD = 0.02
 
@@ -36,38 +35,6 @@ class RopeScaling:
             )
         if self.original_max_position < 1:
             raise ValueError(f"RopeScaling.original_max_position={self.original_max_position}: give a positive length")
-
-
-class KVCache(NamedTuple):
-    """Keys (after rotation) and values of all layers. S in the last axis but one: fastest for decoding on CPU."""
-
-    k: Float[Array, "L B K S h"]
-    v: Float[Array, "L B K S h"]
-
-
-class LayerKV(NamedTuple):
-    """Keys (after rotation) and values of one layer: cached ones, or those of the tokens just read (S = T)."""
-
-    k: Float[Array, "B K S h"]
-    v: Float[Array, "B K S h"]
-
-
-class CacheMasks(NamedTuple):
-    """Who may attend to whom when reading through a cache, made once and shared by all layers."""
-
-    all: Bool[Array, "B T S"]  # every slot, the T new ones included
-    old: Bool[Array, "B T S"]  # the same with the T new slots false
-    new: Bool[Array, "B T T"]  # the columns of the new slots
-    write_index: Int[Array, ""]  # first of the new slots
-
-
-def cache_masks(mask: Bool[Array, "B T S"], write_index: Int[Array, ""]) -> CacheMasks:
-    """Split the caller's mask into what is in the cache and what is about to be written."""
-    batch, length, slots = mask.shape
-    slot = jnp.arange(slots)
-    is_new = (slot >= write_index) & (slot < write_index + length)
-    new = jax.lax.dynamic_slice(mask, (0, 0, write_index), (batch, length, length))
-    return CacheMasks(all=mask, old=mask & ~is_new, new=new, write_index=write_index)
 
 
 def constrain(x: Array, *axes: str) -> Array:
@@ -148,10 +115,10 @@ class Attention(nn.Module):
         cos: Array,
         sin: Array,
         segment_ids: Int[Array, "B T"] | None,
-        cached: LayerKV | None = None,
-        masks: CacheMasks | None = None,
+        cached: tuple[LayerKV, ...] = (),
+        masks: tuple[Bool[Array, "_ 1 _"], ...] | None = None,
     ) -> tuple[Float[Array, "B T D"], LayerKV | None]:
-        """Without a cache: causal self-attention. With one: attend by `masks`, return the T new keys and values."""
+        """Without masks: causal self-attention. With: see what they leave of `cached`; return the T new entries too."""
         query = self._project("q", x, self.num_heads)
         key = self._project("k", x, self.num_kv_heads)
         value = self._project("v", x, self.num_kv_heads)
@@ -161,22 +128,16 @@ class Attention(nn.Module):
         query = constrain(apply_rope(query, cos, sin), "batch", "length", "act_heads", "head_dim")
         key = constrain(apply_rope(key, cos, sin), "batch", "length", "act_kv_heads", "head_dim")
         new = None
-        if cached is None or masks is None:
+        if masks is None:
             out = causal_attention(query, key, value, segment_ids, kernel=self.kernel)
         else:
-            new = LayerKV(*(a.swapaxes(1, 2).astype(cached.k.dtype) for a in (key, value)))
-            out = _attend_cached(query, cached, new, masks).astype(self.dtype)
+            new = LayerKV(k=key.transpose(0, 2, 3, 1), v=value.swapaxes(1, 2))
+            own = jnp.tril(jnp.ones((1, x.shape[1], x.shape[1]), bool))
+            seen = zip((*cached, new), (*masks, own), strict=True)
+            out = merge([partial_attention(query, kv, mask) for kv, mask in seen]).astype(self.dtype)
         shape = (self.num_heads, self.head_dim, x.shape[-1])
         kernel = self.param("o", nn.initializers.normal(self.out_std), shape, self.param_dtype)
         return jnp.einsum("btnh,nhd->btd", out, kernel.astype(self.dtype)), new
-
-
-def _attend_cached(query: Array, cached: LayerKV, new: LayerKV, masks: CacheMasks) -> Float[Array, "B T H h"]:
-    if query.shape[1] == 1:
-        return step_attention(query, (cached.k, cached.v), (new.k, new.v), masks.old, masks.new)
-    start = (0, 0, masks.write_index, 0)
-    k, v = (jax.lax.dynamic_update_slice(c, n, start) for c, n in zip(cached, new, strict=True))
-    return masked_attention(query, k, v, masks.all)
 
 
 class SwiGLU(nn.Module):

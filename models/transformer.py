@@ -5,37 +5,25 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from spicejax.models.attention import ATTENTION_KERNELS, AttentionKernel
-from spicejax.models.layers import (
-    INIT_STD,
-    Attention,
-    CacheMasks,
-    KVCache,
-    LayerKV,
-    RMSNorm,
-    RopeScaling,
-    SwiGLU,
-    cache_masks,
-    constrain,
-    rope_tables,
-)
+from spicejax.models.attention import ATTENTION_KERNELS, AttentionKernel, LayerKV
+from spicejax.models.cache import Context, KVCache
+from spicejax.models.layers import INIT_STD, Attention, RMSNorm, RopeScaling, SwiGLU, constrain, rope_tables
 
 __all__ = [
-    "KVCache",
     "RopeScaling",
     "TransformerConfig",
     "abstract_params",
-    "decode_hidden",
+    "extend",
     "hidden_states",
     "init",
-    "init_cache",
     "logits",
     "num_params",
     "param_axes",
@@ -124,11 +112,11 @@ class Block(nn.Module):
     def __call__(
         self,
         x: Float[Array, "B T D"],
-        cached: LayerKV | None,
+        cached: tuple[LayerKV, ...],
         cos: Array,
         sin: Array,
         segment_ids: Array | None,
-        masks: CacheMasks | None,
+        masks: tuple[Array, ...] | None,
     ) -> tuple[Float[Array, "B T D"], LayerKV | None]:
         cfg = self.cfg
         norm = functools.partial(RMSNorm, cfg.rms_norm_eps, cfg.dtype, cfg.param_dtype)
@@ -153,7 +141,7 @@ class Block(nn.Module):
         return constrain(x, "batch", "length", "act_embed"), new
 
 
-def _scanned_block(cfg: TransformerConfig) -> type[nn.Module]:
+def _scanned_block(cfg: TransformerConfig, unroll: bool) -> type[nn.Module]:
     policies = {"layer": None, "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable}
     body: Any = Block
     if cfg.remat != "none":
@@ -164,6 +152,7 @@ def _scanned_block(cfg: TransformerConfig) -> type[nn.Module]:
         split_rngs={"params": True},
         in_axes=(0, *(nn.broadcast,) * 4),  # pyright: ignore[reportArgumentType]
         length=cfg.num_layers,
+        unroll=cfg.num_layers if unroll else 1,
     )
 
 
@@ -171,6 +160,7 @@ class Decoder(nn.Module):
     """Embedding, scanned layers, final norm, output layer. Use the functions below, not the module."""
 
     cfg: TransformerConfig
+    unroll: bool = False  # write the layers out one after another instead of looping over them
 
     def setup(self) -> None:
         cfg = self.cfg
@@ -178,7 +168,7 @@ class Decoder(nn.Module):
         self.embed = self.param("embed", nn.initializers.normal(INIT_STD), table, cfg.param_dtype)
         if not cfg.tie_embeddings:
             self.unembed = self.param("unembed", nn.initializers.normal(INIT_STD), table, cfg.param_dtype)
-        self.layers = _scanned_block(cfg)(cfg)
+        self.layers = _scanned_block(cfg, self.unroll)(cfg)
         self.norm = RMSNorm(cfg.rms_norm_eps, cfg.dtype, cfg.param_dtype)
 
     def __call__(
@@ -186,21 +176,16 @@ class Decoder(nn.Module):
         tokens: Int[Array, "B T"],
         positions: Int[Array, "B T"],
         segment_ids: Int[Array, "B T"] | None = None,
-        cache: KVCache | None = None,
-        write_index: Int[Array, ""] | None = None,
-        mask: Bool[Array, "B T S"] | None = None,
+        context: tuple[Context, ...] | None = None,
     ) -> tuple[Float[Array, "B T D"], KVCache | None]:
         cfg = self.cfg
         x = jnp.take(self.embed, tokens, axis=0).astype(cfg.dtype)
         x = constrain(x, "batch", "length", "act_embed")
         cos, sin = rope_tables(positions, cfg.head_dim, cfg.rope_theta, cfg.rope_scaling)
-        masks = None if mask is None or write_index is None else cache_masks(mask, write_index)
-        cached = None if cache is None else LayerKV(*cache)  # the scan hands each layer its part
+        masks = None if context is None else tuple(c.mask[:, None] for c in context)
+        cached = tuple(LayerKV(*c.cache) for c in context or ())  # the scan hands each layer its part
         x, new = self.layers(x, cached, cos, sin, segment_ids, masks)
-        if cache is not None and write_index is not None:
-            start = (0, 0, 0, write_index, 0)
-            cache = KVCache(*(jax.lax.dynamic_update_slice(c, n, start) for c, n in zip(cache, new, strict=True)))
-        return self.norm(x), cache
+        return self.norm(x), None if new is None else KVCache(*new)
 
 
 def init(cfg: TransformerConfig, key: PRNGKeyArray) -> Params:
@@ -274,32 +259,28 @@ def hidden_states(
     return hidden  # pyright: ignore[reportReturnType]  # flax types apply() loosely
 
 
-def init_cache(cfg: TransformerConfig, batch: int, slots: int, dtype: DType | None = None) -> KVCache:
-    """An empty cache [L, B, K, S, h] for keys and values, in the compute dtype unless told otherwise."""
-    shape = (cfg.num_layers, batch, cfg.num_kv_heads, slots, cfg.head_dim)
-    return KVCache(k=jnp.zeros(shape, dtype or cfg.dtype), v=jnp.zeros(shape, dtype or cfg.dtype))
-
-
-def decode_hidden(
+def extend(
     cfg: TransformerConfig,
     params: Params,
     tokens: Int[Array, "B T"],
     positions: Int[Array, "B T"],
-    cache: KVCache,
-    write_index: Int[Array, ""] | int,
-    mask: Bool[Array, "B T S"],
+    context: Sequence[Context] = (),
+    *,
+    unroll: bool = False,
 ) -> tuple[Float[Array, "B T D"], KVCache]:
-    """Run T tokens against a cache, final norm applied: prefill (T = prompt length) and decode (T = 1).
+    """Run T tokens of each row after what stands in caches: prefill (T = prompt length) and decode (T = 1).
 
-    The new keys go to slots write_index .. write_index + T - 1 of every row before attention, so `mask` (true = may
-    attend) says which of them a token sees, itself included. The caller keeps write_index + T <= S: under jit a write
-    past the end is moved back by XLA and overwrites older slots.
+    A token sees what the masks leave of each cache, and causally the other new tokens of its row.
+
+    Args:
+      context: caches of U rows, U a divisor of B; row b reads row b // (B / U). A prompt shared by a group is one row.
+      unroll: write the layers out. Faster where slicing a layer from the stacked arrays costs a copy (CPU).
+
+    Returns the hidden states, final norm applied, and the keys and values of the T tokens, [L, B, K, h, T] and
+    [L, B, K, T, h] in the compute dtype; storing them is the caller's.
     """
-    index = jnp.asarray(write_index, jnp.int32)
-    hidden, cache = Decoder(cfg).apply(  # pyright: ignore[reportAssignmentType]
-        {"params": params}, tokens, positions, None, cache, index, mask
-    )
-    return hidden, cache  # pyright: ignore[reportReturnType]
+    hidden, new = Decoder(cfg, unroll).apply({"params": params}, tokens, positions, None, tuple(context))  # pyright: ignore[reportAssignmentType]
+    return hidden, new  # pyright: ignore[reportReturnType]
 
 
 def logits(cfg: TransformerConfig, params: Params, hidden: Float[Array, "... D"]) -> Float[Array, "... V"]:

@@ -83,10 +83,22 @@ def replicated(mesh: Mesh) -> NamedSharding:
 
 def rows(mesh: Mesh, size: int, *, axis: int = 0) -> NamedSharding:
     """Sharding of `size` rows along `axis` over data and fsdp; whole where the rows do not divide."""
-    ways = mesh.shape["data"] * mesh.shape["fsdp"]
-    if size % ways:
+    if ways(mesh, size) == 1:
         return replicated(mesh)
     return NamedSharding(mesh, PartitionSpec(*(None,) * axis, ("data", "fsdp")))
+
+
+def ways(mesh: Mesh, size: int) -> int:
+    """Number of equal parts in which `rows` lays `size` rows."""
+    parts = mesh.shape["data"] * mesh.shape["fsdp"]
+    return 1 if size % parts else parts
+
+
+def kv_cache(mesh: Mesh, size: int, kv_heads: int) -> NamedSharding:
+    """Sharding of a cache [L, rows, K, ...]: rows as `rows` lays them, kv heads over tensor where they divide."""
+    spec = rows(mesh, size, axis=1).spec
+    heads = "tensor" if kv_heads % mesh.shape["tensor"] == 0 else None
+    return NamedSharding(mesh, PartitionSpec(*(tuple(spec) or (None, None)), heads))
 
 
 def _divisors(n: int) -> list[int]:

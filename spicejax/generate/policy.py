@@ -1,20 +1,24 @@
-"""The policy as a player: prompts in, Rollouts out. Buckets, filler rows and the host/device line live here."""
+"""The policy as a player: prompts in, Rollouts out. Buckets, the refill loop and the host/device line live here."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from spicejax import sharding
-from spicejax.generate import sampler as sampling
+from spicejax.generate import engine
+from spicejax.generate.sampler import Knobs, SamplerConfig
+from spicejax.generate.schedule import Schedule
 from spicejax.generate.stops import StopMachine
+from spicejax.models.cache import KVCache
 from spicejax.models.transformer import TransformerConfig
 from spicejax.types import Params, Rollout
+
+CacheChoice = Literal["compute", "float32", "bfloat16", "int8"]
 
 
 @runtime_checkable
@@ -29,13 +33,25 @@ class Buckets:
     """The shapes the sampler is compiled for. Few and fixed: after each was met once nothing compiles again."""
 
     prompt: tuple[int, ...]  # prompt lengths in tokens, ascending; the last is the longest prompt accepted
-    rows: int  # responses sampled in one call
+    rows: int  # row slots: responses written at the same time
+    refill: float = 0.125  # share of the row slots that must be free before waiting work is put into them
+    prefill_chunk: int = 512  # tokens that each part of the mesh prefills at once; long prompts go in such pieces
+    cache: CacheChoice = "compute"  # precision of the KV entries; compute = that of the forward pass
+    prefix_tokens: int = 0  # most prompt tokens held at once, over all prompt slots; fewer rows where short. 0 = any
 
     def __post_init__(self) -> None:
         if not self.prompt or list(self.prompt) != sorted(set(self.prompt)) or self.prompt[0] < 1:
             raise ValueError(f"prompt buckets {self.prompt}: give ascending positive lengths such as (128, 512)")
         if self.rows < 1:
             raise ValueError(f"rows={self.rows}: must be at least 1")
+        if not 0 <= self.refill <= 1:
+            raise ValueError(f"refill={self.refill}: give a share of the rows, 0 to 1")
+        if self.prefill_chunk < 1:
+            raise ValueError(f"prefill_chunk={self.prefill_chunk}: must be at least 1 token")
+        if self.prefix_tokens < 0:
+            raise ValueError(f"prefix_tokens={self.prefix_tokens}: must be 0 (no bound) or positive")
+        if self.cache not in get_args(CacheChoice):
+            raise ValueError(f"cache={self.cache!r}: use one of {get_args(CacheChoice)}")
 
     def fit(self, length: int) -> int:
         """Smallest bucket that holds `length` tokens."""
@@ -43,6 +59,53 @@ class Buckets:
             if length <= bucket:
                 return bucket
         raise ValueError(f"a prompt of {length} tokens exceeds the largest bucket, {self.prompt[-1]}; add a larger one")
+
+
+class Request(NamedTuple):
+    """One prompt of a call."""
+
+    index: int  # place among the call's prompts
+    tokens: np.ndarray  # int32 [P]
+    first_row: int
+    limit: int
+
+
+def layout(
+    cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, *, bucket: int, samples: int, max_new: int
+) -> engine.Layout:
+    """The engine's shape for prompts of one bucket, asked `samples` times each for up to `max_new` tokens."""
+    group = min(samples, buckets.rows)
+    prompts = buckets.rows // group
+    if buckets.prefix_tokens:
+        prompts = min(prompts, max(1, buckets.prefix_tokens // bucket))
+    ways = sharding.ways(mesh, 0)
+    if prompts > ways:
+        prompts -= prompts % ways  # so that each part of the mesh holds whole prompt slots
+    pieces = -(-bucket // buckets.prefill_chunk)
+    chunk = -(-bucket // pieces)
+    shards = sharding.ways(mesh, prompts)
+    return engine.Layout(
+        prompts=prompts,
+        group=group,
+        prefix=pieces * chunk,
+        suffix=max_new,
+        lanes=shards * max(1, min(prompts // shards, buckets.prefill_chunk // chunk)),
+        chunk=chunk,
+        cache=cfg.dtype if buckets.cache == "compute" else buckets.cache,
+        mesh=mesh,
+    )
+
+
+def load_batches(shape: engine.Layout, slots: list[int]) -> list[list[int]]:
+    """Cut the prompt slots to load into batches that fit the lanes of every part of the mesh."""
+    per_shard, lanes = shape.prompts // shape.shards, shape.lanes // shape.shards
+    batches: dict[int, list[int]] = {}
+    seen = [0] * shape.shards
+    for slot in slots:
+        shard = slot // per_shard
+        batches.setdefault(seen[shard] // lanes, []).append(slot)
+        seen[shard] += 1
+    return list(batches.values())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +123,10 @@ class Player:
         """The same player with other weights."""
         return dataclasses.replace(self, params=params)
 
+    def layout(self, bucket: int, samples: int, max_new: int) -> engine.Layout:
+        """The engine's shape for prompts of one bucket."""
+        return layout(self.cfg, self.buckets, self.mesh, bucket=bucket, samples=samples, max_new=max_new)
+
     def respond(
         self,
         prompts: Sequence[Sequence[int]],
@@ -67,8 +134,9 @@ class Player:
         samples: int,
         first_row: Sequence[int],
         key: jax.Array,
-        settings: sampling.SamplerConfig,
+        settings: SamplerConfig,
         max_new: int,
+        limits: Sequence[int] | None = None,
     ) -> list[list[Rollout]]:
         """Sample `samples` responses to every prompt.
 
@@ -77,90 +145,112 @@ class Player:
           first_row: row id of each prompt's first sample; sample j has the stream `first_row + j`.
           key: typed key of this iteration and role.
           max_new: most tokens of a response, the stop token included.
+          limits: the same for each prompt by itself, at most `max_new`.
         Raises: ValueError for an empty or too long prompt, FloatingPointError when the model gives NaN.
         """
+        limits = [max_new] * len(prompts) if limits is None else limits
+        if samples < 1 or max_new < 1 or not all(1 <= n <= max_new for n in limits):
+            raise ValueError(f"samples={samples}, max_new={max_new}, limits={limits}: at least 1, limits <= max_new")
         if any(len(p) == 0 for p in prompts):
             raise ValueError("an empty prompt cannot be continued; give at least one token")
-        buckets = [self.buckets.fit(len(p)) for p in prompts]
-        order = sorted(range(len(prompts)), key=lambda i: buckets[i])  # stable: neighbours share a bucket
-        per_call = max(1, self.buckets.rows // samples)
+        by_bucket: dict[int, list[Request]] = {}
+        for i, prompt in enumerate(prompts):
+            request = Request(i, np.asarray(prompt, np.int32), first_row[i], limits[i])
+            by_bucket.setdefault(self.buckets.fit(len(prompt)), []).append(request)
         results: list[list[Rollout]] = [[] for _ in prompts]
-        start = 0
-        while start < len(order):
-            bucket = buckets[order[start]]
-            chunk = [i for i in order[start : start + per_call] if buckets[i] == bucket]
-            start += len(chunk)
-            rows = self._call(
-                [prompts[i] for i in chunk],
-                bucket,
-                per_call,
-                samples,
-                [first_row[i] for i in chunk],
-                key,
-                settings,
-                max_new,
-            )
-            for k, i in enumerate(chunk):
-                results[i] = rows[k * samples : (k + 1) * samples]
+        for bucket, requests in sorted(by_bucket.items()):
+            shape = self.layout(bucket, samples, max_new)
+            for request, rollouts in zip(requests, self._run(shape, requests, samples, key, settings), strict=True):
+                results[request.index] = rollouts
         return results
 
-    def _call(
-        self,
-        prompts: list[Sequence[int]],
-        bucket: int,
-        per_call: int,
-        samples: int,
-        first_row: list[int],
-        key: jax.Array,
-        settings: sampling.SamplerConfig,
-        max_new: int,
-    ) -> list[Rollout]:
-        """One jitted call on `per_call` prompts, fillers included; returns the real rows in order."""
-        tokens = np.zeros((per_call, bucket), np.int32)
-        lengths = np.ones(per_call, np.int32)
-        for i, prompt in enumerate(prompts):
-            tokens[i, : len(prompt)] = prompt
-            lengths[i] = len(prompt)
-        index = np.repeat(np.arange(per_call, dtype=np.int32), samples)
-        row_ids = np.zeros((per_call, samples), np.int32)
-        row_ids[: len(prompts)] = np.asarray(first_row, np.int32)[:, None] + np.arange(samples, dtype=np.int32)
-        by_row = sharding.rows(self.mesh, len(index))
-        by_prompt = sharding.rows(self.mesh, per_call)
-        batch = sampling.Prompts(
-            tokens=jax.device_put(tokens, by_prompt),
-            lengths=jax.device_put(lengths, by_prompt),
-            index=jax.device_put(index, by_row),
-            row_ids=jax.device_put(row_ids.reshape(-1), by_row),
-            active=jax.device_put(index < len(prompts), by_row),
-        )
-        knobs = sampling.Knobs(
-            jnp.float32(settings.temperature),
-            jnp.int32(settings.top_k),
-            jnp.float32(settings.top_p),
-            jnp.float32(settings.min_p),
-        )
-        out = jax.device_get(
-            sampling.sample_jit(
-                self.cfg,
-                self.params,
-                batch,
-                jnp.asarray(self.stop.transitions),
-                key,
-                knobs,
-                jnp.int32(max_new),
-                max_new=max_new,
-                filtered=settings.filtered,
+    def _run(
+        self, shape: engine.Layout, requests: list[Request], samples: int, key: jax.Array, settings: SamplerConfig
+    ) -> list[list[Rollout]]:
+        """Keep the slots of one engine busy until every sample of the requests is written."""
+        plan = Schedule(len(requests), samples, slots=shape.prompts, group=shape.group)
+        rollouts: list[list[Rollout | None]] = [[None] * samples for _ in requests]
+        whole = sharding.replicated(self.mesh)
+        stops, key = jax.device_put((self.stop.transitions, key), whole)
+        knobs = Knobs(*jax.device_put(settings.knobs(), whole))
+        prefix = engine.init_prefix_jit(cfg=self.cfg, layout=shape)
+        state = engine.init_state_jit(cfg=self.cfg, layout=shape)
+        free = np.ones((shape.prompts, shape.group), bool)
+        threshold = max(1, round(self.buckets.refill * shape.rows))
+        while True:
+            loads, fresh = plan.refill(free)
+            busy = fresh | ~free
+            if not busy.any():
+                return [[r for r in rs if r is not None] for rs in rollouts]
+            for batch in load_batches(shape, loads):
+                prefix = self._load(shape, prefix, batch, [requests[plan.held[slot]].tokens for slot in batch])
+            rows = self._rows(shape, plan, fresh, requests, min(threshold, plan.left))
+            state, out = engine.decode_jit(
+                self.cfg, shape, self.params, prefix, state, rows, stops, key, knobs, filtered=settings.filtered
             )
-        )
-        if not out.finite:
-            raise FloatingPointError("the sampler met NaN or infinite logits; the parameters are damaged or overflow")
-        return [self._rollout(prompts[i // samples], out, i) for i in range(len(prompts) * samples)]
+            out = jax.device_get(out)
+            if not out.finite:
+                raise FloatingPointError(
+                    "the sampler met NaN or infinite logits; the parameters are damaged or overflow"
+                )
+            free = out.done.reshape(free.shape)
+            for slot, lane in zip(*np.nonzero(busy & free), strict=True):
+                request = requests[plan.prompt[slot, lane]]
+                row = int(slot) * shape.group + int(lane)
+                rollouts[plan.prompt[slot, lane]][plan.sample[slot, lane]] = self._rollout(request.tokens, out, row)
 
-    def _rollout(self, prompt: Sequence[int], out: sampling.Samples, i: int) -> Rollout:
+    def _load(self, shape: engine.Layout, prefix: KVCache, slots: list[int], prompts: list[np.ndarray]) -> KVCache:
+        """Prefill prompts, all tokens but the last of each, and put them into their prompt slots."""
+        per_shard, lanes = shape.prompts // shape.shards, shape.lanes // shape.shards
+        tokens = np.zeros((shape.shards, lanes, shape.prefix), np.int32)
+        lengths = np.zeros((shape.shards, lanes), np.int32)
+        target = np.full((shape.shards, lanes), per_shard, np.int32)
+        used = [0] * shape.shards
+        for slot, prompt in zip(slots, prompts, strict=True):
+            shard, inside = divmod(slot, per_shard)
+            lane, used[shard] = used[shard], used[shard] + 1
+            tokens[shard, lane, : len(prompt) - 1] = prompt[:-1]
+            lengths[shard, lane], target[shard, lane] = len(prompt) - 1, inside
+        by_lane = sharding.rows(self.mesh, shape.lanes)
+        new = engine.prefill_jit(
+            self.cfg,
+            shape,
+            self.params,
+            jax.device_put(tokens.reshape(shape.lanes, -1), by_lane),
+            jax.device_put(lengths.reshape(-1), by_lane),
+        )
+        where = jax.device_put(target, sharding.rows(self.mesh, shape.shards))
+        return engine.insert_jit(self.cfg, shape, prefix, new, where)
+
+    def _rows(
+        self, shape: engine.Layout, plan: Schedule, fresh: np.ndarray, requests: list[Request], refill_at: int
+    ) -> engine.Rows:
+        """What the device needs to know of the slots now."""
+        last, first_row, limits = (
+            np.array([f(r) for r in requests] + [1], np.int32)  # the last entry stands for empty slots (-1)
+            for f in (lambda r: r.tokens[-1], lambda r: r.first_row, lambda r: r.limit)
+        )
+        lengths = np.array([len(r.tokens) for r in requests] + [1], np.int32)
+        by_row, by_prompt = sharding.rows(self.mesh, shape.rows), sharding.rows(self.mesh, shape.prompts)
+        prompt = plan.prompt.reshape(-1)
+        rows = engine.Rows(
+            fresh=fresh.reshape(-1),
+            first_token=last[prompt],
+            row_ids=first_row[prompt] + plan.sample.reshape(-1),
+            limits=limits[prompt],
+            prefix_lengths=lengths[plan.held] - 1,
+            waiting=plan.waiting(),
+            refill_at=np.int32(refill_at),
+        )
+        return jax.device_put(
+            rows, engine.Rows(*(by_row,) * 4, *(by_prompt,) * 2, refill_at=sharding.replicated(self.mesh))
+        )
+
+    def _rollout(self, prompt: np.ndarray, out: engine.Output, i: int) -> Rollout:
         n = int(out.lengths[i])
         ids = np.asarray(out.tokens[i, :n])
         return Rollout(
-            prompt_ids=np.asarray(prompt, np.int32),
+            prompt_ids=prompt,
             token_ids=ids,
             logprobs=np.asarray(out.logprobs[i, :n]),
             sample_logprobs=np.asarray(out.sample_logprobs[i, :n]),

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Literal
 
 from spicejax.games.spice import SpiceConfig
+from spicejax.generate.policy import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.transformer import TransformerConfig
@@ -83,8 +84,17 @@ class RunConfig:
     spice: SpiceConfig
     # prompt lengths the sampler is compiled for, in tokens, ascending; the last must hold the longest prompt
     prompt_buckets: tuple[int, ...]
-    # responses sampled in one call; a multiple of spice.group_size
+    # row slots of the sampler, responses written at the same time; a multiple of spice.group_size
     rows_per_call: int
+    # share of the row slots that must be free before waiting samples are put into them
+    refill: float = 0.125
+    # tokens each part of the mesh prefills at once; longer prompts are prefilled in pieces
+    prefill_chunk: int = 512
+    # precision of the sampler's KV entries: compute = model.dtype; int8 carries a scale for each token and head
+    kv_cache: Literal["compute", "float32", "bfloat16", "int8"] = "compute"
+    # most prompt tokens whose KV entries the sampler holds at once; fewer responses are then written at the same time
+    # where every prompt is asked once. 0 = no bound
+    prefix_tokens: int = 0
     sampler: SamplerConfig = SamplerConfig()
     learner: LearnerConfig = LearnerConfig()
     mesh: MeshConfig = MeshConfig()
@@ -99,7 +109,19 @@ class RunConfig:
     # iterations between printed sample tasks; 0 = never
     show_every: int = 10
 
+    def buckets(self) -> Buckets:
+        """The sampler's shapes."""
+        return Buckets(
+            prompt=self.prompt_buckets,
+            rows=self.rows_per_call,
+            refill=self.refill,
+            prefill_chunk=self.prefill_chunk,
+            cache=self.kv_cache,
+            prefix_tokens=self.prefix_tokens,
+        )
+
     def __post_init__(self) -> None:
+        self.buckets()  # says what is wrong with them
         if self.rows_per_call % self.spice.group_size:
             raise ValueError(
                 f"rows_per_call={self.rows_per_call} must be a multiple of spice.group_size={self.spice.group_size}"

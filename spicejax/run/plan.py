@@ -20,25 +20,39 @@ def memory(cfg: RunConfig, shape: transformer.TransformerConfig, devices: int) -
     """Bytes per device of the large parts: arithmetic, not a compiler's word.
 
     weights and optimizer: parameters and both AdamW moments, split over fsdp and tensor; gradients: float32;
-    kv_cache: one sampling call at its longest; logits: the float32 logits of one scored chunk; activations: layer
-    inputs kept by the backward pass of one micro-batch (other intermediates are not counted).
+    kv_cache: all slots of the sampler at the longest prompt and response; logits: the float32 logits of one scored
+    chunk; activations: layer inputs kept by the backward pass of one micro-batch (other intermediates are not counted).
     """
     mesh = dict(zip(sharding.AXES, _axes(cfg, devices), strict=True))
     split, ways = mesh["fsdp"] * mesh["tensor"], mesh["data"] * mesh["fsdp"]
     count = transformer.num_params(shape)
     stored, computed = np.dtype(_numpy(cfg.model.param_dtype)).itemsize, 2 if cfg.model.dtype == "bfloat16" else 4
-    slots = cfg.prompt_buckets[-1] + max(cfg.spice.challenger_max_new, cfg.spice.reasoner_max_new)
-    rows, micro = math.ceil(cfg.rows_per_call / ways), math.ceil(cfg.learner.rows / ways)
+    slots = kv_slots(cfg) / ways
+    micro = math.ceil(cfg.learner.rows / ways)
+    entry = {"compute": computed, "float32": 4, "bfloat16": 2, "int8": 1 + 4 / shape.head_dim}[cfg.kv_cache]
     kv_split = mesh["tensor"] if shape.num_kv_heads % mesh["tensor"] == 0 else 1
     scored = micro * (cfg.learner.logprob_chunk or cfg.learner.row_length)
     return {
         "weights": count * stored / split,
         "optimizer": 2 * count * stored / split,
         "gradients": 4 * count / split,
-        "kv_cache": 2 * shape.num_layers * rows * slots * shape.num_kv_heads * shape.head_dim * computed / kv_split,
+        "kv_cache": 2 * shape.num_layers * slots * shape.num_kv_heads * shape.head_dim * entry / kv_split,
         "logits": 4 * scored * shape.vocab_size / mesh["tensor"],
         "activations": shape.num_layers * micro * cfg.learner.row_length * shape.d_model * computed,
     }
+
+
+def kv_slots(cfg: RunConfig) -> int:
+    """Tokens whose KV entries the sampler holds at the most: each group's prompt once, and every response.
+
+    Where the model chooses the kind of task, every prompt is asked once, for a few tokens.
+    """
+    bucket, rows = cfg.prompt_buckets[-1], cfg.rows_per_call
+    longest = max(cfg.spice.challenger_max_new, cfg.spice.reasoner_max_new)
+    most = max(1, cfg.prefix_tokens // bucket) if cfg.prefix_tokens else rows
+    groups = min(rows // cfg.spice.group_size, most)
+    alone = min(rows, most) * bucket if cfg.spice.task_type == "model" else 0
+    return max(groups * (bucket + cfg.spice.group_size * longest), alone)
 
 
 def describe(cfg: RunConfig, workdir: Path) -> str:

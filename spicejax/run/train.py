@@ -19,7 +19,7 @@ from spicejax import sharding
 from spicejax.data import benchmarks, corpus, formats, tokens
 from spicejax.games import spice
 from spicejax.games.world import Messages, World
-from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.policy import Player
 from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner, packing
 from spicejax.learn.advantages import equal_fraction, group_advantages
@@ -101,7 +101,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         stop=stop_machine(
             model.vocab_size, tokenizer.eos_ids, stop_strings, tokenizer.token_bytes() if stop_strings else None
         ),
-        buckets=Buckets(cfg.prompt_buckets, cfg.rows_per_call),
+        buckets=cfg.buckets(),
         mesh=mesh,
     )
     keep_initial = cfg.spice.fixed_challenger or cfg.eval.probe_documents > 0 or cfg.learner.kl_coef > 0

@@ -9,12 +9,21 @@ import numpy as np
 import pytest
 from tiny_models import LLAMA, QWEN2, QWEN3, full_logits, random_params
 
-from spicejax.models import transformer
+from spicejax.models import cache, transformer
+from spicejax.models.cache import Context
 from spicejax.models.transformer import TransformerConfig
+
+extend = jax.jit(transformer.extend, static_argnums=0, static_argnames="unroll")
 
 
 def tokens_of(batch: int, length: int, seed: int = 3) -> jax.Array:
     return jax.random.randint(jax.random.key(seed), (batch, length), 0, QWEN3.vocab_size)
+
+
+def empty_cache(cfg: TransformerConfig, rows: int, slots: int) -> cache.KVCache:
+    """A cache whose slots hold garbage, which must not be seen."""
+    made = cache.init_cache(cfg.num_layers, rows, cfg.num_kv_heads, slots, cfg.head_dim, "float32")
+    return jax.tree.map(lambda x: jnp.full_like(x, 7.0), made)
 
 
 @functools.partial(jax.jit, static_argnums=0, static_argnames=("chunk",))
@@ -53,35 +62,36 @@ def test_cached_decode_equals_full_forward(base, prompt):
     """Prefill, then one token at a time."""
     params, tokens = random_params(base), tokens_of(2, 11)
     expected = full_logits(base, params, tokens)
-    slots = 16
-    step = jax.jit(transformer.decode_hidden, static_argnums=0)
-    cache = transformer.init_cache(base, 2, slots)
-    # Garbage in slots not yet written must not be seen.
-    cache = jax.tree.map(lambda c: jnp.full_like(c, 7.0), cache)
+    store = empty_cache(base, 2, 16)
     pieces, at = [], 0
     while at < tokens.shape[1]:
         count = prompt if at == 0 else 1
         positions = jnp.broadcast_to(jnp.arange(at, at + count), (2, count))
-        mask = jnp.arange(slots) <= positions[..., None]
-        hidden, cache = step(base, params, tokens[:, at : at + count], positions, cache, at, mask)
+        seen = Context(store, jnp.broadcast_to(jnp.arange(16) < at, (2, 16)))
+        hidden, new = extend(base, params, tokens[:, at : at + count], positions, (seen,))
+        store = cache.write(store, new, at)
         pieces.append(transformer.logits(base, params, hidden))
         at += count
     np.testing.assert_allclose(jnp.concatenate(pieces, 1), expected, atol=2e-5 * float(jnp.abs(expected).max()))
 
 
-def test_left_padding_does_not_change_a_row():
-    """A short prompt behind padding, positions from 0 at its first real token, masked: as if it stood alone."""
-    params, tokens = random_params(QWEN3), tokens_of(1, 6)
-    expected = full_logits(QWEN3, params, tokens)
-    pad, slots = 3, 12
-    padded = jnp.concatenate([jnp.full((1, pad), 50), tokens], axis=1)
-    positions = jnp.maximum(jnp.arange(9) - pad, 0)[None]
-    mask = (jnp.arange(slots) <= jnp.arange(9)[:, None]) & (jnp.arange(slots) >= pad)
-    cache = transformer.init_cache(QWEN3, 1, slots)
-    hidden, _ = transformer.decode_hidden(QWEN3, params, padded, positions, cache, 0, mask[None])
-    assert bool(jnp.isfinite(hidden).all()), "fully masked rows are finite"
-    got = transformer.logits(QWEN3, params, hidden[:, pad:])
-    np.testing.assert_allclose(got, expected, atol=2e-5 * float(jnp.abs(expected).max()))
+@pytest.mark.parametrize("unroll", [False, True])
+def test_rows_that_share_a_prefix_equal_rows_of_their_own(unroll):
+    """Two prompts of different lengths, three rows each, own tokens in a second cache, two new tokens at once."""
+    params, prompts, own, new = random_params(QWEN3), tokens_of(2, 6), tokens_of(6, 4, seed=3), tokens_of(6, 2, seed=4)
+    lengths = np.array([6, 4])
+    prefix, suffix = empty_cache(QWEN3, 2, 8), empty_cache(QWEN3, 6, 5)
+    _, entries = extend(QWEN3, params, prompts, jnp.broadcast_to(jnp.arange(6), (2, 6)))
+    prefix = Context(cache.write(prefix, entries, 0), jnp.arange(8) < lengths[:, None])
+    offsets = np.repeat(lengths, 3)[:, None]
+    _, entries = extend(QWEN3, params, own, offsets + jnp.arange(4), (prefix,))
+    suffix = Context(cache.write(suffix, entries, 1), jnp.broadcast_to(jnp.arange(5) >= 1, (6, 5)))
+    hidden, _ = extend(QWEN3, params, new, offsets + 4 + jnp.arange(2), (prefix, suffix), unroll=unroll)
+    got = transformer.logits(QWEN3, params, hidden)
+    for row in range(6):
+        whole = jnp.concatenate([prompts[row // 3, : lengths[row // 3]], own[row], new[row]])[None]
+        expected = full_logits(QWEN3, params, whole)[0, -2:]
+        np.testing.assert_allclose(got[row], expected, atol=2e-5 * float(jnp.abs(expected).max()))
 
 
 @pytest.mark.parametrize("base", [QWEN3, QWEN2], ids=lambda c: c.family)
@@ -158,7 +168,8 @@ def test_bfloat16_stays_close_and_scores_in_float32():
     half = dataclasses.replace(LLAMA, dtype="bfloat16")
     exact, rough = token_loss(LLAMA, params, tokens), token_loss(half, params, tokens)
     assert rough.dtype == jnp.float32
-    assert transformer.init_cache(half, 1, 4).k.dtype == jnp.bfloat16
+    _, entries = extend(half, params, tokens, jnp.broadcast_to(jnp.arange(9), (2, 9)))
+    assert entries.k.dtype == jnp.bfloat16
     assert 0 < float(jnp.abs(exact - rough).mean()) < 0.05 * float(jnp.abs(exact).mean())
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from spicejax import config as configuration
 from spicejax import configs
-from spicejax.generate.sampler import sample_jit
+from spicejax.generate import engine
 from spicejax.models import hf
 from spicejax.run import train
 from spicejax.run.checkpoint import Checkpoints
@@ -160,7 +160,8 @@ def test_nothing_compiles_after_the_first_iterations(whole, cache, tmp_path):
         for iteration in range(6):
             played = train.spice.play(run.world(iteration), next(run.documents), run.cfg.spice)
             train.update(run, played.episodes, iteration)
-            compiled.append((sample_jit._cache_size(), run.learner.step._cache_size()))
+            sizes = [f._cache_size() for f in (engine.prefill_jit, engine.insert_jit, engine.decode_jit)]
+            compiled.append((*sizes, run.learner.step._cache_size()))
     assert compiled[2] == compiled[-1], compiled
 
 

@@ -1,0 +1,258 @@
+"""Time rollouts against peers: python benchmarks/sampler.py [--size=small] [--workloads=w1,w2,plain] [--repeats=3]
+
+The same random Qwen3-shaped model for every backend (`ours`, Hugging Face `hf`, google-tunix `tunix`; the last two are
+left out, with a note, where they are not installed). Calls are interleaved, forward then backward, and the medians
+compared. Prints one JSON object. Peers get their best case: exact cache, no cut of the vocabulary, no stop token.
+
+  w1     8 prompts x 8 samples that share a prompt of 1,024 tokens, 128 new tokens each
+  w2     256 questions of 64 tokens, answers of geometric length, mean a sixth of the longest (128). Peers answer in
+         batches of 64 rows; a row ends at its own limit, a batch with its longest row
+  plain  4 prompts of 64 tokens x 8 samples, 128 new tokens each
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.metadata
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from spicejax import sharding
+from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.generate.stops import stop_machine
+from spicejax.models import transformer
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """Shape of the model."""
+
+    layers: int
+    d_model: int
+    heads: int
+    kv_heads: int
+    d_ff: int
+    vocab: int
+    head_dim: int = 64
+
+
+SIZES = {"tiny": Size(4, 256, 4, 2, 1024, 4096), "small": Size(12, 512, 8, 4, 2048, 16384)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """Prompts, samples of each, and how long each answer is."""
+
+    prompts: np.ndarray  # int32 [N, P]
+    samples: int
+    max_new: int
+    limits: np.ndarray  # int32 [N], new tokens of the samples of each prompt
+    rows: int  # rows written at the same time
+
+    @property
+    def new_tokens(self) -> int:
+        """Tokens asked for."""
+        return int(self.limits.sum()) * self.samples
+
+
+def workloads(vocab: int) -> dict[str, Workload]:
+    """The three workloads, the same for all backends."""
+    rng = np.random.default_rng(0)
+
+    def prompts(count: int, length: int) -> np.ndarray:
+        return rng.integers(3, vocab, (count, length), dtype=np.int32)
+
+    skewed = np.minimum(rng.geometric(6 / 128, 256), 128).astype(np.int32)
+    return {
+        "w1": Workload(prompts(8, 1024), 8, 128, np.full(8, 128, np.int32), 64),
+        "w2": Workload(prompts(256, 64), 1, 128, skewed, 64),
+        "plain": Workload(prompts(4, 64), 8, 128, np.full(4, 128, np.int32), 32),
+    }
+
+
+class Ids:
+    """Text is the ids in decimal: the cheapest tokenizer there is."""
+
+    def encode(self, text: str, **_: Any) -> list[int]:
+        return [int(t) for t in text.split()]
+
+    def decode(self, ids: Sequence[int], **_: Any) -> str:
+        return " ".join(map(str, ids))
+
+    def bos_id(self) -> int:
+        return 0  # none: google-tunix then puts no token in front
+
+    def eos_id(self) -> int:
+        return 2
+
+    def pad_id(self) -> int:
+        return 0
+
+
+Call = Callable[[Workload, int], int]  # (workload, seed) -> new tokens written
+
+
+def ours(size: Size) -> Call:
+    """This library."""
+    cfg = transformer.TransformerConfig(
+        family="qwen3", vocab_size=size.vocab, d_model=size.d_model, num_layers=size.layers, num_heads=size.heads,
+        num_kv_heads=size.kv_heads, head_dim=size.head_dim, d_ff=size.d_ff, rope_theta=1e6, tie_embeddings=True,
+        max_position=4096, qk_norm=True,
+    )  # fmt: skip
+    mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
+    params = jax.jit(transformer.init, static_argnums=0)(cfg, jax.random.key(0))
+    stop = stop_machine(size.vocab, [])
+
+    def call(work: Workload, seed: int) -> int:
+        player = Player(cfg, params, Ids(), stop, Buckets((work.prompts.shape[1],), work.rows), mesh)
+        answers = player.respond(
+            work.prompts.tolist(), samples=work.samples, first_row=range(0, 10**6, 1000)[: len(work.prompts)],
+            key=jax.random.key(seed), settings=SamplerConfig(), max_new=work.max_new, limits=work.limits.tolist(),
+        )  # fmt: skip
+        return sum(len(r.token_ids) for rs in answers for r in rs)
+
+    return call
+
+
+def batches(work: Workload) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Prompts [rows, P] and limits [rows] of each batch of a backend without refills."""
+    prompts, limits = np.repeat(work.prompts, work.samples, axis=0), np.repeat(work.limits, work.samples)
+    return [(prompts[i : i + work.rows], limits[i : i + work.rows]) for i in range(0, len(prompts), work.rows)]
+
+
+def hf(size: Size) -> Call:
+    """Hugging Face `generate` on torch."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM, StoppingCriteria, StoppingCriteriaList
+
+    torch.manual_seed(0)
+    shape = Qwen3Config(
+        vocab_size=size.vocab, hidden_size=size.d_model, intermediate_size=size.d_ff, num_hidden_layers=size.layers,
+        num_attention_heads=size.heads, num_key_value_heads=size.kv_heads, head_dim=size.head_dim,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6}, tie_word_embeddings=True,
+        max_position_embeddings=4096, pad_token_id=0, bos_token_id=1, eos_token_id=None,
+    )  # fmt: skip
+    model = Qwen3ForCausalLM._from_config(shape, dtype=torch.float32, attn_implementation="sdpa").eval()
+
+    class RowLimits(StoppingCriteria):
+        """Ends each row at its own length."""
+
+        def __init__(self, start: int, limits: np.ndarray):
+            self.ends = torch.from_numpy(limits + start)
+
+        def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+            return input_ids.shape[1] >= self.ends
+
+    @torch.inference_mode()
+    def call(work: Workload, seed: int) -> int:
+        torch.manual_seed(seed)
+        for prompts, limits in batches(work):
+            ids = torch.from_numpy(prompts).long()
+            out = model.generate(
+                ids, attention_mask=torch.ones_like(ids), max_new_tokens=work.max_new, do_sample=True, top_k=0,
+                top_p=1.0, stopping_criteria=StoppingCriteriaList([RowLimits(ids.shape[1], limits)]),
+            )  # fmt: skip
+            if out.shape[1] != ids.shape[1] + limits.max():
+                raise RuntimeError(f"hf wrote {out.shape[1] - ids.shape[1]} tokens, expected {limits.max()}")
+        return work.new_tokens
+
+    return call
+
+
+def tunix(size: Size) -> Call:
+    """The sampler of google-tunix on its own Qwen3."""
+    from flax import nnx
+    from tunix.generate import sampler
+    from tunix.models.qwen3 import model as qwen3
+
+    shape = qwen3.ModelConfig(
+        num_layers=size.layers, vocab_size=size.vocab, embed_dim=size.d_model, hidden_dim=size.d_ff,
+        num_heads=size.heads, head_dim=size.head_dim, num_kv_heads=size.kv_heads, rope_theta=1_000_000,
+        norm_eps=1e-6, use_tied_embedding=True,
+    )  # fmt: skip
+    model = qwen3.Qwen3(shape, rngs=nnx.Rngs(0))
+    made: dict[int, Any] = {}
+
+    def call(work: Workload, seed: int) -> int:
+        for prompts, limits in batches(work):
+            slots = prompts.shape[1] + int(limits.max())
+            if slots not in made:
+                config = sampler.CacheConfig(slots, size.layers, size.kv_heads, size.head_dim)
+                made[slots] = sampler.Sampler(model, Ids(), config)
+            out = made[slots](
+                [" ".join(map(str, row)) for row in prompts], max_generation_steps=int(limits.max()),
+                max_prompt_length=prompts.shape[1], temperature=1.0, top_p=1.0, seed=seed,
+                eos_tokens=[size.vocab + 1],
+            )  # fmt: skip
+            if any(len(t) != limits.max() for t in out.tokens):
+                raise RuntimeError("tunix ended a row early")
+        return work.new_tokens
+
+    return call
+
+
+BACKENDS: dict[str, Callable[[Size], Call]] = {"ours": ours, "hf": hf, "tunix": tunix}
+
+
+def measure(calls: dict[str, Call], work: Workload, repeats: int) -> dict[str, dict[str, Any]]:
+    """Seconds of the first and of the later calls of each backend, interleaved."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for repeat in range(repeats + 1):
+        for name in list(calls)[:: 1 if repeat % 2 else -1]:
+            start = time.perf_counter()
+            written = calls[name](work, repeat)
+            seconds[name].append(time.perf_counter() - start)
+            if written != work.new_tokens:
+                raise RuntimeError(f"{name} wrote {written} tokens, expected {work.new_tokens}")
+    result = {}
+    for name, (first, *later) in seconds.items():
+        median = statistics.median(later)
+        result[name] = {
+            "first_call_s": round(first, 3),
+            "seconds": [round(s, 3) for s in later],
+            "median_s": round(median, 3),
+            "new_tokens_per_s": round(work.new_tokens / median, 1),
+        }
+    return result
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="small", choices=list(SIZES))
+    parser.add_argument("--workloads", default="w1,w2,plain", help="comma list")
+    parser.add_argument("--backends", default="ours,hf,tunix", help="comma list")
+    parser.add_argument("--repeats", type=int, default=3, help="timed calls of each backend after the first")
+    args = parser.parse_args()
+    calls, notes, versions = {}, [], {"jax": jax.__version__}
+    packages = {"hf": ("torch", "transformers"), "tunix": ("google-tunix",)}
+    for name in args.backends.split(","):
+        try:
+            calls[name] = BACKENDS[name](SIZES[args.size])
+            versions |= {p: importlib.metadata.version(p) for p in packages.get(name, ())}
+        except ImportError as error:
+            notes.append(f"{name} left out: {error}")
+    results = {}
+    for name in args.workloads.split(","):
+        results[name] = measure(calls, workloads(SIZES[args.size].vocab)[name], args.repeats)
+        peers = {k: v["median_s"] for k, v in results[name].items() if k != "ours"}
+        if peers and "ours" in results[name]:
+            best = min(peers, key=lambda k: peers[k])
+            results[name]["ours_over_best_peer"] = {
+                "peer": best, "times": round(peers[best] / results[name]["ours"]["median_s"], 2)
+            }  # fmt: skip
+    print(json.dumps({"size": args.size, "versions": versions, "notes": notes, "results": results}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

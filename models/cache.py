@@ -1,0 +1,70 @@
+"""The KV cache of all layers: its precisions, writing to it, and what a token may see of it."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Num
+
+CacheDtype = Literal["float32", "bfloat16", "int8"]
+CACHE_DTYPES: tuple[str, ...] = get_args(CacheDtype)
+
+_SLOT_AXES = (4, 3, 3, 3)  # of k, v, k_scale, v_scale
+
+
+class KVCache(NamedTuple):
+    """Keys (after rotation) and values of all layers; see `attention.LayerKV` for the order of the axes."""
+
+    k: Num[Array, "L B K h S"]
+    v: Num[Array, "L B K S h"]
+    k_scale: Float[Array, "L B K S"] | None = None  # int8 only
+    v_scale: Float[Array, "L B K S"] | None = None
+
+
+class Context(NamedTuple):
+    """A cache of U rows and the slots in it that may be seen."""
+
+    cache: KVCache
+    mask: Bool[Array, "U S"]
+
+
+def init_cache(layers: int, rows: int, kv_heads: int, slots: int, head_dim: int, dtype: CacheDtype) -> KVCache:
+    """An empty cache of `slots` tokens a row."""
+    if dtype not in CACHE_DTYPES:
+        raise ValueError(f"cache dtype {dtype!r}: use one of {CACHE_DTYPES}")
+    k = jnp.zeros((layers, rows, kv_heads, head_dim, slots), dtype)
+    v = jnp.zeros((layers, rows, kv_heads, slots, head_dim), dtype)
+    if dtype != "int8":
+        return KVCache(k, v)
+    scale = jnp.zeros((layers, rows, kv_heads, slots), jnp.float32)
+    return KVCache(k, v, scale, scale)
+
+
+def write(cache: KVCache, new: KVCache, start: Int[Array, ""] | int) -> KVCache:
+    """Put the slots of `new` (compute dtype) at `start` of every row, in the cache's precision."""
+    stored = encode(new, cache.k.dtype)
+    update = jax.lax.dynamic_update_slice_in_dim
+    return KVCache(
+        *(
+            None if old is None else update(old, value, start, axis)
+            for old, value, axis in zip(cache, stored, _SLOT_AXES, strict=True)
+        )
+    )  # pyright: ignore[reportArgumentType]
+
+
+def encode(new: KVCache, dtype: jnp.dtype) -> KVCache:
+    """`new` in the precision of a cache; int8 has one scale for each token and head, largest entry = 127."""
+    if dtype != jnp.int8:
+        return KVCache(new.k.astype(dtype), new.v.astype(dtype))
+    k, k_scale = _quantize(new.k, axis=3)
+    v, v_scale = _quantize(new.v, axis=4)
+    return KVCache(k, v, k_scale, v_scale)
+
+
+def _quantize(x: Array, axis: int) -> tuple[Array, Array]:
+    x32 = x.astype(jnp.float32)
+    scale = jnp.max(jnp.abs(x32), axis=axis) / 127
+    rounded = jnp.round(x32 / jnp.expand_dims(jnp.where(scale > 0, scale, 1.0), axis))
+    return rounded.astype(jnp.int8), scale

@@ -1,0 +1,346 @@
+"""The decoding engine on the device: prompt slots, row slots, and the three programs that fill and advance them.
+
+U prompt slots hold the KV entries of one prompt each, once, however many rows read them; each has G row slots, which
+hold a response each. `prefill` computes prompts, `insert` puts them into slots, `decode` writes tokens until enough
+slots are free again. The host decides who sits where (`schedule.py`); nothing here depends on it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from spicejax import sharding
+from spicejax.generate.sampler import Knobs, draw
+from spicejax.generate.stops import ACCEPT
+from spicejax.models import cache as caching
+from spicejax.models import transformer
+from spicejax.types import Params
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The static shape of an engine. One layout, one compilation of each program."""
+
+    prompts: int  # U, prompt slots
+    group: int  # G, row slots of each prompt slot; row slot b belongs to prompt slot b // G
+    prefix: int  # P, tokens a prompt slot holds, a multiple of `chunk`
+    suffix: int  # R, most new tokens of a row
+    lanes: int  # N, prompts prefilled at once
+    chunk: int  # C, tokens of each of them prefilled at once
+    cache: caching.CacheDtype  # precision of the KV entries
+    mesh: jax.sharding.Mesh
+
+    @property
+    def rows(self) -> int:
+        """B, row slots in all."""
+        return self.prompts * self.group
+
+    @property
+    def shards(self) -> int:
+        """Parts of the mesh that hold prompt slots of their own; a prompt is prefilled where it stays."""
+        return sharding.ways(self.mesh, self.prompts)
+
+
+class Rows(NamedTuple):
+    """What the host says of the slots at each call of `decode`."""
+
+    fresh: Bool[Array, "B"]  # begins now; the others go on
+    first_token: Int[Array, "B"]  # last token of the prompt: fed first, since its KV entry is not in the prefix
+    row_ids: Int[Array, "B"]  # names the row's random stream: same id and key, same text
+    limits: Int[Array, "B"]  # most new tokens, 1 to R
+    prefix_lengths: Int[Array, "U"]  # tokens of the prompt but its last; 0 or more
+    waiting: Int[Array, "U"]  # samples of the slot's prompt that wait for a row slot
+    refill_at: Int[Array, ""]  # return when this many row slots could take new work; 0 = when all rows are done
+
+
+class Output(NamedTuple):
+    """Responses so far, right-padded with 0 after `lengths`."""
+
+    tokens: Int[Array, "B R"]
+    logprobs: Float[Array, "B R"]  # plain model: temperature 1, nothing cut
+    sample_logprobs: Float[Array, "B R"]  # distribution the token was drawn from; 0 when greedy
+    lengths: Int[Array, "B"]  # the stop token counts
+    stopped: Bool[Array, "B"]  # by stop token or string
+    done: Bool[Array, "B"]  # stopped or at its limit; an empty slot counts as done
+    finite: Bool[Array, ""]  # no NaN or infinite logit was met
+
+
+class State(NamedTuple):
+    """Everything that lives on the device between two calls, the prefix apart."""
+
+    step: Int[Array, ""]  # tokens decoded since the engine began
+    token: Int[Array, "B"]  # to be fed next
+    machine: Int[Array, "B"]  # state of the stop machine
+    suffix: caching.KVCache  # [L, B, K, R, h]
+    out: Output
+
+
+def init_prefix(cfg: transformer.TransformerConfig, layout: Layout) -> caching.KVCache:
+    """Empty prompt slots."""
+    return _place(layout, cfg, _cache(cfg, layout, layout.prompts, layout.prefix))
+
+
+def init_state(cfg: transformer.TransformerConfig, layout: Layout) -> State:
+    """Empty row slots."""
+    rows, width = layout.rows, layout.suffix
+    by_row = functools.partial(jax.lax.with_sharding_constraint, shardings=sharding.rows(layout.mesh, rows))
+    out = Output(
+        tokens=by_row(jnp.zeros((rows, width), jnp.int32)),
+        logprobs=by_row(jnp.zeros((rows, width), jnp.float32)),
+        sample_logprobs=by_row(jnp.zeros((rows, width), jnp.float32)),
+        lengths=by_row(jnp.zeros(rows, jnp.int32)),
+        stopped=by_row(jnp.zeros(rows, bool)),
+        done=by_row(jnp.ones(rows, bool)),
+        finite=_whole(layout, jnp.array(True)),
+    )
+    zeros = by_row(jnp.zeros(rows, jnp.int32))
+    suffix = _place(layout, cfg, _cache(cfg, layout, rows, width))
+    return State(_whole(layout, jnp.int32(0)), zeros, zeros, suffix, out)
+
+
+def prefill(
+    cfg: transformer.TransformerConfig,
+    layout: Layout,
+    params: Params,
+    tokens: Int[Array, "N P"],
+    lengths: Int[Array, "N"],
+) -> caching.KVCache:
+    """KV entries [L, N, K, P, h] of N right-padded prompts, `chunk` tokens of each at a time.
+
+    No matrix of scores is larger than chunk x P, chunks after the longest length are left out, and no logits are
+    computed: the last token of a prompt is fed by `decode`.
+    """
+    lanes, bucket = tokens.shape
+    slot = jnp.arange(bucket)
+
+    def piece(i: Int[Array, ""] | int, cache: caching.KVCache, *, alone: bool = False) -> caching.KVCache:
+        start = i * layout.chunk
+        part = jax.lax.dynamic_slice_in_dim(tokens, start, layout.chunk, axis=1)
+        positions = jnp.broadcast_to(start + jnp.arange(layout.chunk, dtype=jnp.int32), part.shape)
+        before = caching.Context(cache, jnp.broadcast_to(slot < start, (lanes, bucket)))
+        _, new = transformer.extend(cfg, params, part, positions, () if alone else (before,))
+        return _place(layout, cfg, caching.write(cache, new, start))
+
+    empty = _place(layout, cfg, _cache(cfg, layout, lanes, bucket))
+    if bucket == layout.chunk:
+        return piece(0, empty, alone=True)
+    return jax.lax.fori_loop(0, -(-jnp.max(lengths) // layout.chunk), piece, empty)
+
+
+def insert(
+    cfg: transformer.TransformerConfig,
+    layout: Layout,
+    prefix: caching.KVCache,
+    new: caching.KVCache,
+    slots: Int[Array, "shards lanes"],
+) -> caching.KVCache:
+    """Put prefilled prompts into prompt slots.
+
+    Args:
+      slots: prompt slot of each prompt, counted within its shard; U / shards = none (a filler).
+    """
+    shards = layout.shards
+
+    def put(old: Array, fresh: Array) -> Array:
+        def split(x: Array) -> Array:
+            return x.reshape(x.shape[0], shards, x.shape[1] // shards, *x.shape[2:])
+
+        # A scatter for each shard, so that no entry crosses the network.
+        place = jax.vmap(lambda o, f, s: o.at[:, s].set(f, mode="drop"), in_axes=(1, 1, 0), out_axes=1)
+        return place(split(old), split(fresh), slots).reshape(old.shape)
+
+    return _place(layout, cfg, jax.tree.map(put, prefix, new))
+
+
+def decode(
+    cfg: transformer.TransformerConfig,
+    layout: Layout,
+    params: Params,
+    prefix: caching.KVCache,
+    state: State,
+    rows: Rows,
+    transitions: Int[Array, "V S"],
+    key: Array,
+    knobs: Knobs,
+    *,
+    filtered: bool,
+) -> tuple[State, Output]:
+    """Start the fresh rows and decode until `refill_at` row slots could take new work, or all rows are done.
+
+    Returns the state and its output once more, whole on every device, for the host to read.
+
+    The stream of row b is `fold_in(fold_in(key, row_ids[b]), t)`: its text depends neither on its neighbours nor on
+    when it started, padding or slots.
+
+    Args:
+      transitions: the stop machine (see `generate/stops.py`).
+      key: typed PRNG key of this iteration and role.
+    """
+    state = _begin(state, rows)
+    row_keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(rows.row_ids)
+    unroll = layout.mesh.devices.flat[0].platform == "cpu"
+    prefix_mask = jnp.arange(layout.prefix) < rows.prefix_lengths[:, None]
+    offsets = jnp.repeat(rows.prefix_lengths, layout.group)
+
+    def step(state: State) -> State:
+        t = state.out.lengths
+        # All rows write the same column of a ring of R. A row is never older than R, so what it still needs is the
+        # t columns before this one, whenever it began: no scatter by row, and nothing to clear at a refill.
+        age = (state.step - 1 - jnp.arange(layout.suffix)) % layout.suffix
+        seen = (caching.Context(prefix, prefix_mask), caching.Context(state.suffix, age < t[:, None]))
+        hidden, new = transformer.extend(cfg, params, state.token[:, None], (offsets + t)[:, None], seen, unroll=unroll)
+        suffix = _place(layout, cfg, caching.write(state.suffix, new, state.step % layout.suffix))
+        logits = transformer.logits(cfg, params, hidden[:, 0])
+        keys = jax.vmap(jax.random.fold_in)(row_keys, t)
+        token, logprob, sample_logprob = draw(logits, keys, knobs, filtered=filtered)
+        machine = transitions[token, state.machine].astype(jnp.int32)
+        out = _record(state.out, logits, machine == ACCEPT, rows.limits, token, logprob, sample_logprob)
+        return State(state.step + 1, token, jnp.maximum(machine, 0), suffix, out)
+
+    def go_on(state: State) -> Bool[Array, ""]:
+        free = jnp.sum(state.out.done.reshape(layout.prompts, layout.group), axis=-1)
+        usable = jnp.where(free == layout.group, free, jnp.minimum(free, rows.waiting))
+        enough = (rows.refill_at > 0) & (jnp.sum(usable) >= rows.refill_at)
+        return ~enough & ~jnp.all(state.out.done)
+
+    state = jax.lax.while_loop(go_on, step, state)
+    return state, jax.tree.map(functools.partial(_whole, layout), state.out)
+
+
+def _begin(state: State, rows: Rows) -> State:
+    fresh, out = rows.fresh, state.out
+    return state._replace(
+        token=jnp.where(fresh, rows.first_token, state.token),
+        machine=jnp.where(fresh, 0, state.machine),
+        out=out._replace(
+            tokens=jnp.where(fresh[:, None], 0, out.tokens),
+            logprobs=jnp.where(fresh[:, None], 0.0, out.logprobs),
+            sample_logprobs=jnp.where(fresh[:, None], 0.0, out.sample_logprobs),
+            lengths=jnp.where(fresh, 0, out.lengths),
+            stopped=out.stopped & ~fresh,
+            done=out.done & ~fresh,
+        ),
+    )
+
+
+def _record(
+    out: Output,
+    logits: Float[Array, "B V"],
+    accepted: Bool[Array, "B"],
+    limits: Int[Array, "B"],
+    token: Int[Array, "B"],
+    logprob: Float[Array, "B"],
+    sample_logprob: Float[Array, "B"],
+) -> Output:
+    """Append one token to every row that is not done."""
+    live = ~out.done
+    here = live[:, None] & (jnp.arange(out.tokens.shape[1]) == out.lengths[:, None])
+    lengths = out.lengths + live
+    stop = live & accepted
+    return Output(
+        tokens=jnp.where(here, token[:, None], out.tokens),
+        logprobs=jnp.where(here, logprob[:, None], out.logprobs),
+        sample_logprobs=jnp.where(here, sample_logprob[:, None], out.sample_logprobs),
+        lengths=lengths,
+        stopped=out.stopped | stop,
+        done=out.done | stop | (lengths >= limits),
+        finite=out.finite & jnp.all(jnp.isfinite(jnp.where(live[:, None], logits, 0.0))),
+    )
+
+
+def _cache(cfg: transformer.TransformerConfig, layout: Layout, rows: int, slots: int) -> caching.KVCache:
+    return caching.init_cache(cfg.num_layers, rows, cfg.num_kv_heads, slots, cfg.head_dim, layout.cache)
+
+
+def _place(layout: Layout, cfg: transformer.TransformerConfig, cache: caching.KVCache) -> caching.KVCache:
+    """Keep a cache where its rows are."""
+    where = sharding.kv_cache(layout.mesh, cache.k.shape[1], cfg.num_kv_heads)
+    return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, where), cache)
+
+
+def _whole(layout: Layout, x: Array) -> Array:
+    return jax.lax.with_sharding_constraint(x, sharding.replicated(layout.mesh))
+
+
+init_prefix_jit = jax.jit(init_prefix, static_argnames=("cfg", "layout"))
+init_state_jit = jax.jit(init_state, static_argnames=("cfg", "layout"))
+prefill_jit = jax.jit(prefill, static_argnames=("cfg", "layout"))
+insert_jit = jax.jit(insert, static_argnames=("cfg", "layout"), donate_argnames="prefix")
+decode_jit = jax.jit(decode, static_argnames=("cfg", "layout", "filtered"), donate_argnames="state")
+
+
+class Program(NamedTuple):
+    """One program of the hot loop, ready to be lowered: `program.function.lower(*program.arguments)`."""
+
+    name: str
+    function: Any  # jitted; its static arguments are bound
+    arguments: tuple[Any, ...]  # abstract, with their shardings
+
+
+def programs(
+    cfg: transformer.TransformerConfig, layout: Layout, params: Params, *, stop_states: int, filtered: bool
+) -> list[Program]:
+    """The programs of one layout with abstract arguments, to be compiled ahead of time for the devices of its mesh.
+
+    Args:
+      params: abstract parameters (ShapeDtypeStruct) with their shardings.
+      stop_states: states of the stop machine; 1 without stop strings.
+    """
+    mesh = layout.mesh
+    whole = sharding.replicated(mesh)
+
+    def struct(shape: tuple[int, ...], dtype: Any, where: Any = whole) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=where)
+
+    def by_row(size: int, *more: int, dtype: Any = jnp.int32) -> jax.ShapeDtypeStruct:
+        return struct((size, *more), dtype, sharding.rows(mesh, size))
+
+    def placed(make: Callable[..., Any]) -> Any:
+        """Shapes of a state, placed as the engine places it."""
+        shapes = jax.eval_shape(functools.partial(make, cfg, layout))
+        return jax.tree.map(lambda s: struct(s.shape, s.dtype, _where(layout, cfg, s.shape)), shapes)
+
+    lanes, scalar = layout.lanes, functools.partial(struct, ())
+    lane_cache = jax.tree.map(
+        lambda s: struct(s.shape, s.dtype, sharding.kv_cache(mesh, lanes, cfg.num_kv_heads)),
+        jax.eval_shape(functools.partial(_cache, cfg, layout, lanes, layout.prefix)),
+    )
+    slots = struct((layout.shards, lanes // layout.shards), jnp.int32, sharding.rows(mesh, layout.shards))
+    rows = Rows(
+        fresh=by_row(layout.rows, dtype=bool),
+        first_token=by_row(layout.rows),
+        row_ids=by_row(layout.rows),
+        limits=by_row(layout.rows),
+        prefix_lengths=by_row(layout.prompts),
+        waiting=by_row(layout.prompts),
+        refill_at=scalar(jnp.int32),
+    )
+    knobs = Knobs(scalar(jnp.float32), scalar(jnp.int32), scalar(jnp.float32), scalar(jnp.float32))
+    key = struct((), jax.eval_shape(lambda: jax.random.key(0)).dtype)
+    stops = struct((cfg.vocab_size, stop_states), jnp.int16)
+    prefix, state = placed(init_prefix), placed(init_state)
+    bound = {
+        "prefill": (prefill, (params, by_row(lanes, layout.prefix), by_row(lanes))),
+        "insert": (insert, (prefix, lane_cache, slots)),
+        "decode": (functools.partial(decode, filtered=filtered), (params, prefix, state, rows, stops, key, knobs)),
+    }
+    donated = {"insert": 0, "decode": 2}
+    return [
+        Program(name, jax.jit(functools.partial(f, cfg, layout), donate_argnums=donated.get(name, ())), arguments)
+        for name, (f, arguments) in bound.items()
+    ]
+
+
+def _where(layout: Layout, cfg: transformer.TransformerConfig, shape: tuple[int, ...]) -> Any:
+    if not shape:
+        return sharding.replicated(layout.mesh)
+    if len(shape) > 2:  # a cache
+        return sharding.kv_cache(layout.mesh, shape[1], cfg.num_kv_heads)
+    return sharding.rows(layout.mesh, shape[0])

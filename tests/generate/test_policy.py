@@ -1,0 +1,250 @@
+"""The player against a plain sampler: tokens, random streams, refills, stops, precisions and compilations."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from spicejax import sharding
+from spicejax.generate import engine
+from spicejax.generate import sampler as sampling
+from spicejax.generate.policy import Buckets, Player, layout
+from spicejax.generate.stops import stop_machine
+from spicejax.learn.learner import batch_logprobs
+from spicejax.models import transformer
+
+CFG = transformer.TransformerConfig(
+    family="qwen3", vocab_size=61, d_model=32, num_layers=2, num_heads=4, num_kv_heads=2, head_dim=8, d_ff=48,
+    rope_theta=1e4, tie_embeddings=True, max_position=256, qk_norm=True,
+)  # fmt: skip
+BYTES = [bytes([97 + i % 26]) * (1 + i % 3) for i in range(61)]
+
+
+class Letters:
+    """Decoder of a vocabulary of letter runs."""
+
+    def decode(self, ids):
+        return b"".join(BYTES[i] for i in ids).decode()
+
+
+@pytest.fixture(scope="module")
+def params():
+    scaled = transformer.init(CFG, jax.random.key(0))
+    return jax.tree.map(lambda x: x * 3 if x.ndim > 2 else x, scaled)  # sharper than at birth, so that texts differ
+
+
+def player(params, *, buckets=(8, 16), rows=8, stops=(), strings=(), **shapes):
+    mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
+    machine = stop_machine(CFG.vocab_size, stops, strings, BYTES)
+    return Player(CFG, params, Letters(), machine, Buckets(buckets, rows, **shapes), mesh)
+
+
+def respond(who, prompts, *, samples=2, first_row=None, max_new=12, limits=None, **settings):
+    first = [10 * i for i in range(len(prompts))] if first_row is None else first_row
+    return who.respond(
+        prompts, samples=samples, first_row=first, key=jax.random.key(7), settings=sampling.SamplerConfig(**settings),
+        max_new=max_new, limits=limits,
+    )  # fmt: skip
+
+
+PROMPTS = [[1, 2, 3], [4, 5, 6, 7, 8, 9, 10], [11] * 12]
+WIDTH = 32
+
+
+@jax.jit
+def plain_token(params, ids, length, key, t, temperature):
+    """Token t of a row by the full forward pass over everything before it: no cache, no batch, no slots."""
+    hidden = transformer.hidden_states(CFG, params, ids[None], jnp.arange(WIDTH)[None])
+    logits = transformer.logits(CFG, params, hidden[:, length - 1])
+    knobs = sampling.Knobs(temperature, 0, 1.0, 0.0)
+    return sampling.draw(logits, jax.random.fold_in(key, t)[None], knobs, filtered=False)[0][0]
+
+
+def plain(params, prompt, row_id, *, max_new=12, temperature=1.0):
+    """The tokens of one response, one full forward pass each."""
+    ids = np.zeros(WIDTH, np.int32)
+    ids[: len(prompt)] = prompt
+    key = jax.random.fold_in(jax.random.key(7), row_id)
+    for t in range(max_new):
+        n = len(prompt) + t
+        ids[n] = plain_token(params, jnp.asarray(ids), n, key, t, temperature)
+    return ids[len(prompt) : len(prompt) + max_new]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_tokens_equal_those_of_full_forward_passes(params, temperature):
+    for shapes in ({}, {"prefill_chunk": 5, "rows": 2}):
+        answers = respond(player(params, **shapes), PROMPTS, temperature=temperature)
+        for i, rollouts in enumerate(answers):
+            for j, r in enumerate(rollouts):
+                expected = plain(params, PROMPTS[i], 10 * i + j, temperature=temperature)
+                np.testing.assert_array_equal(r.token_ids, expected)
+
+
+def test_logprobs_equal_the_learners_full_forward(params):
+    for rollouts in respond(player(params), PROMPTS):
+        for r in rollouts:
+            ids = jnp.concatenate([r.prompt_ids, r.token_ids])[None]
+            positions = jnp.arange(ids.shape[1])[None]
+            full = batch_logprobs(CFG, params, ids, positions, jnp.ones_like(ids), temperature=1.0, chunk=0)
+            np.testing.assert_allclose(full[0, len(r.prompt_ids) :], r.logprobs, atol=1e-5)
+            np.testing.assert_allclose(r.sample_logprobs, r.logprobs, atol=1e-6)
+
+
+def test_a_rows_text_depends_on_neither_neighbours_nor_padding_nor_buckets(params):
+    together = respond(player(params), PROMPTS)
+    for i, prompt in enumerate(PROMPTS):
+        for who in (player(params, buckets=(32,), rows=4), player(params, buckets=(16,), rows=2)):
+            (alone,) = respond(who, [prompt], first_row=[10 * i])
+            for a, b in zip(alone, together[i], strict=True):
+                np.testing.assert_array_equal(a.token_ids, b.token_ids)
+                np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-5)
+    texts = [r.text for rs in together for r in rs]
+    assert len(set(texts)) == len(texts), "rows with different ids drew the same text"
+
+
+def test_same_row_id_same_text_and_other_key_other_text(params):
+    one, two = respond(player(params), [[1, 2], [1, 2]], samples=1, first_row=[5, 5])
+    assert one[0].text == two[0].text
+    (other,) = player(params).respond(
+        [[1, 2]], samples=1, first_row=[5], key=jax.random.key(8), settings=sampling.SamplerConfig(), max_new=12
+    )
+    assert other[0].text != one[0].text
+
+
+def test_stop_token_ends_a_row_and_is_kept(params):
+    free = [r for rs in respond(player(params), PROMPTS, samples=4) for r in rs]
+    stop = int(free[0].token_ids[3])
+    stopped = [r for rs in respond(player(params, stops=[stop]), PROMPTS, samples=4) for r in rs]
+    assert any(r.finish_reason == "stop" for r in stopped)
+    for a, b in zip(free, stopped, strict=True):
+        where = np.flatnonzero(a.token_ids == stop)
+        n = where[0] + 1 if len(where) else len(a.token_ids)
+        np.testing.assert_array_equal(b.token_ids, a.token_ids[:n])
+        assert b.finish_reason == ("stop" if len(where) else "length")
+
+
+def test_stop_strings_end_a_row_across_token_borders(params):
+    free = [r for rs in respond(player(params), PROMPTS, samples=4) for r in rs]
+    text = free[1].text
+    needle = text[2:6]  # begins and ends inside tokens
+    stopped = [r for rs in respond(player(params, strings=[needle, "zzzzzzzzz"]), PROMPTS, samples=4) for r in rs]
+    assert stopped[1].finish_reason == "stop"
+    for a, b in zip(free, stopped, strict=True):
+        assert b.text == a.text.split(needle)[0]
+        ended = Letters().decode(a.token_ids[: len(b.token_ids)])
+        assert (needle in ended) == (b.finish_reason == "stop")
+        assert needle not in Letters().decode(a.token_ids[: len(b.token_ids) - 1]), "stopped a token too late"
+
+
+MANY = [[i % 60 + 1, *range(1, 2 + i % 7)] for i in range(9)]
+LIMITS = [1, 12, 3, 2, 9, 12, 1, 5, 4]
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_the_schedule_of_slots_changes_no_text(params, samples):
+    """Few slots, refilled after each row or when all are free, or one slot for all: the same tokens exactly."""
+    whole = respond(player(params, buckets=(8,), rows=27), MANY, samples=samples, limits=LIMITS)
+    assert [[len(r.token_ids) for r in rs] for rs in whole] == [[n] * samples for n in LIMITS]
+    for shapes in ({"rows": 6, "refill": 0.0}, {"rows": 6, "refill": 1.0}, {"rows": 1}, {"rows": 7, "refill": 0.5}):
+        other = respond(player(params, buckets=(8,), **shapes), MANY, samples=samples, limits=LIMITS)
+        for a, b in zip(sum(whole, []), sum(other, []), strict=True):
+            np.testing.assert_array_equal(a.token_ids, b.token_ids)
+            np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-5)
+            np.testing.assert_array_equal(a.prompt_ids, b.prompt_ids)
+
+
+def test_more_samples_than_row_slots_refill_the_rows_of_one_prompt(params):
+    """Sample j of a prompt is row first_row + j, in whichever slot it was written."""
+    stop = [3, 17, 40]
+    few = respond(player(params, rows=4, refill=0.0, stops=stop), PROMPTS[:2], samples=11)
+    many = respond(player(params, rows=22, stops=stop), PROMPTS[:2], samples=11)
+    assert len({len(r.token_ids) for rs in many for r in rs}) > 2, "lengths differ, so rows were refilled in turn"
+    for a, b in zip(sum(few, []), sum(many, []), strict=True):
+        np.testing.assert_array_equal(a.token_ids, b.token_ids)
+        assert a.finish_reason == b.finish_reason
+
+
+def test_cost_follows_the_tokens_written(params, monkeypatch):
+    """Nine rows of 1 to 12 tokens through three slots: far fewer steps than three times the longest."""
+    steps = []
+    real = engine.decode_jit
+    monkeypatch.setattr(engine, "decode_jit", lambda *a, **k: steps.append(real(*a, **k)) or steps[-1])
+    respond(player(params, buckets=(8,), rows=3, refill=0.0), MANY, samples=1, limits=LIMITS)
+    assert sum(LIMITS) / 3 <= int(steps[-1][0].step) <= sum(LIMITS) / 3 + 12 < 36
+
+
+@pytest.mark.parametrize(("cache", "tolerance"), [("bfloat16", 0.05), ("int8", 0.05)])
+def test_smaller_caches_give_nearly_the_same_logprobs(params, cache, tolerance):
+    """Scored by the full forward pass in float32: the sampler's own logprobs differ by rounding only."""
+    for r in sum(respond(player(params, cache=cache, prefill_chunk=5), PROMPTS), []):
+        ids = jnp.concatenate([r.prompt_ids, r.token_ids])[None]
+        positions = jnp.arange(ids.shape[1])[None]
+        full = batch_logprobs(CFG, params, ids, positions, jnp.ones_like(ids), temperature=1.0, chunk=0)
+        gap = np.abs(full[0, len(r.prompt_ids) :] - r.logprobs)
+        assert gap[len(r.prompt_ids) > 1 :].max() < tolerance and gap[-1] > 0, gap
+
+
+def sizes():
+    return [f._cache_size() for f in (engine.prefill_jit, engine.insert_jit, engine.decode_jit)]
+
+
+def test_nothing_compiles_after_warm_up(params):
+    who = player(params, prefill_chunk=6)
+    respond(who, [[1] * 8, [1] * 16], samples=2)
+    before = sizes()
+    for length in range(1, 17):
+        respond(who, [[3] * length] * (1 + length % 7), samples=2, temperature=0.1 * length)
+    assert sizes() == before
+
+
+def test_programs_are_the_ones_that_run(params):
+    """What `programs` describes compiles without data and has the shapes of the running engine."""
+    who = player(params, cache="int8", prefill_chunk=6)
+    shape = who.layout(16, samples=4, max_new=12)
+    assert (shape.prompts, shape.group, shape.prefix, shape.chunk, shape.lanes) == (2, 4, 18, 6, 1)
+    abstract = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding.replicated(who.mesh)), params
+    )
+    made = {p.name: p for p in engine.programs(CFG, shape, abstract, stop_states=1, filtered=False)}
+    assert list(made) == ["prefill", "insert", "decode"]
+    for program in made.values():
+        assert program.function.lower(*program.arguments).compile().memory_analysis() is not None
+    prefix, state = made["decode"].arguments[1:3]
+    assert (
+        prefix.k.shape == (2, 2, 2, 8, 18) and prefix.k.dtype == jnp.int8 and state.suffix.v.shape == (2, 8, 2, 12, 8)
+    )
+    out, _ = jax.eval_shape(made["decode"].function, *made["decode"].arguments)
+    assert jax.tree.map(lambda a: (a.shape, a.dtype), out) == jax.tree.map(lambda a: (a.shape, a.dtype), state)
+
+
+def test_layouts_fit_rows_prompts_and_budgets():
+    mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
+
+    def shape(samples, bucket=600, **more):
+        made = layout(CFG, Buckets((bucket,), 32, **more), mesh, bucket=bucket, samples=samples, max_new=5)
+        return made.prompts, made.group, made.prefix, made.chunk, made.lanes
+
+    assert shape(8) == (4, 8, 600, 300, 1)
+    assert shape(1, bucket=100) == (32, 1, 100, 100, 5)
+    assert shape(1024, bucket=100) == (1, 32, 100, 100, 1)
+    assert shape(1, prefix_tokens=1800) == (3, 1, 600, 300, 1)
+    assert shape(8, prefix_tokens=100) == (1, 8, 600, 300, 1)
+
+
+def test_bad_input_is_named(params):
+    with pytest.raises(ValueError, match="prompt of 17 tokens exceeds the largest bucket, 16"):
+        respond(player(params), [[1] * 17])
+    with pytest.raises(ValueError, match="empty prompt"):
+        respond(player(params), [[]])
+    with pytest.raises(ValueError, match="limits"):
+        respond(player(params), [[1]], limits=[13])
+    with pytest.raises(ValueError, match="refill=1.5"):
+        Buckets((8,), 8, refill=1.5)
+    with pytest.raises(ValueError, match="cache='int4'"):
+        Buckets((8,), 8, cache="int4")  # pyright: ignore[reportArgumentType]
+    broken = dataclasses.replace(player(params), params=jax.tree.map(lambda x: x * jnp.nan, params))
+    with pytest.raises(FloatingPointError, match="NaN"):
+        respond(broken, [[1, 2]])
