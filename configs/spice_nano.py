@@ -37,10 +37,10 @@ CONFIG = RunConfig(
     rows_per_call=128,
     sampler=SamplerConfig(temperature=1.0),
     learner=LearnerConfig(
-        learning_rate=2e-4, beta2=0.99, loss_norm_length=16, row_length=128, rows=16, min_micro_batches=8
+        learning_rate=5e-4, beta2=0.99, loss_norm_length=16, row_length=128, rows=16, min_micro_batches=8
     ),
     eval=EvalConfig(every=20, probe_documents=32, probe_group=4),
     checkpoint=CheckpointConfig(every=20, keep=2),
-    iterations=40,
+    iterations=100,
     show_every=20,
 )
