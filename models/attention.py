@@ -1,7 +1,8 @@
-"""Grouped-query attention: the training door (causal, segments) and the cache door (parts merged by log-sum-exp)."""
+"""Grouped-query attention: the training door (segments, slots) and the cache door (parts merged by log-sum-exp)."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
@@ -10,9 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num
 
-# "xla" runs everywhere. A further kernel (Pallas splash on TPU, cuDNN flash on GPU) is one more branch in
-# `causal_attention`: that is why it receives segment ids and not a mask, which such kernels cannot take.
-AttentionKernel = Literal["xla"]
+# Kernels of the training door. "xla" runs everywhere and is the reference; "splash" is Pallas on TPU; "cudnn" is fused
+# attention on NVIDIA GPUs (bfloat16 only); "auto" takes the backend's own where it can, else "xla". When compiling for
+# a TPU that is not attached, name the kernel: "auto" asks which backend runs this process.
+AttentionKernel = Literal["auto", "xla", "splash", "cudnn"]
 ATTENTION_KERNELS: tuple[str, ...] = get_args(AttentionKernel)
 
 # Masked scores get a large finite value, never -inf: a row with nothing to attend to then gives a uniform, finite
@@ -20,12 +22,41 @@ ATTENTION_KERNELS: tuple[str, ...] = get_args(AttentionKernel)
 MASKED = -0.7 * float(jnp.finfo(jnp.float32).max)
 
 
-def causal_mask(length: int, segment_ids: Int[Array, "B T"] | None) -> Bool[Array, "rows T T"]:
-    """True where query t may attend to key s: s <= t and the same segment, where those are given (else rows = 1)."""
-    causal = jnp.tril(jnp.ones((length, length), dtype=bool))[None]
+@dataclasses.dataclass(frozen=True)
+class Slots:
+    """Layout of a row whose responses share prompts: `prompt` tokens, then slots of `length` tokens each.
+
+    A token sees the earlier tokens of its own segment that stand in the prompt area or in its own slot, so responses
+    in different slots share a prompt without seeing each other.
+    """
+
+    prompt: int  # P, tokens of the prompt area
+    length: int  # R, tokens of a slot
+
+    def __post_init__(self) -> None:
+        if self.prompt < 1 or self.length < 1:
+            raise ValueError(f"Slots(prompt={self.prompt}, length={self.length}): both must be at least 1 token")
+
+    def count(self, row: int) -> int:
+        """Slots of a row of `row` tokens; ValueError where they do not fill it."""
+        slots, left = divmod(row - self.prompt, self.length)
+        if left or slots < 1:
+            raise ValueError(f"a row of {row} tokens is not {self.prompt} prompt tokens and slots of {self.length}")
+        return slots
+
+
+def causal_mask(
+    length: int, segment_ids: Int[Array, "B T"] | None, slots: Slots | None = None
+) -> Bool[Array, "rows T T"]:
+    """True where query t may attend to key s: s <= t, and the same segment and slot where given; rows is B or 1."""
+    index = jnp.arange(length)
+    allowed = index[:, None] >= index[None, :]
+    if slots is not None:
+        slot = (index - slots.prompt) // slots.length
+        allowed &= (index < slots.prompt)[None, :] | (slot[:, None] == slot[None, :])
     if segment_ids is None:
-        return causal
-    return causal & (segment_ids[:, :, None] == segment_ids[:, None, :])
+        return allowed[None]
+    return allowed & (segment_ids[:, :, None] == segment_ids[:, None, :])
 
 
 def causal_attention(
@@ -34,13 +65,84 @@ def causal_attention(
     value: Float[Array, "B T K h"],
     segment_ids: Int[Array, "B T"] | None,
     *,
-    kernel: AttentionKernel = "xla",
+    slots: Slots | None = None,
+    kernel: AttentionKernel = "auto",
 ) -> Float[Array, "B T H h"]:
-    """Attend causally by index within a segment; segment 0 is padding and only sees padding."""
+    """Attend causally by index within a segment (and slot); segment 0 is padding and only sees padding.
+
+    What padding returns is finite and means nothing. Raises ValueError for a kernel that cannot do this.
+    """
+    if kernel == "auto":
+        kernel = _native_kernel(query)
+    if kernel == "splash":
+        from spicejax.models import splash  # pallas is slow to import and only TPUs need it
+
+        return splash.attention(query, key, value, segment_ids, slots)
+    if kernel == "cudnn":
+        return _cudnn_attention(query, key, value, causal_mask(query.shape[1], segment_ids, slots))
     if kernel != "xla":
         raise ValueError(f"attention kernel {kernel!r} is not known; use one of {ATTENTION_KERNELS}")
-    mask = causal_mask(query.shape[1], segment_ids)
-    return masked_attention(query, key.swapaxes(1, 2), value.swapaxes(1, 2), mask)
+    if slots is None:
+        mask = causal_mask(query.shape[1], segment_ids)
+        return masked_attention(query, key.swapaxes(1, 2), value.swapaxes(1, 2), mask)
+    return slot_attention(query, key, value, segment_ids, slots)
+
+
+def _native_kernel(query: Array) -> AttentionKernel:
+    backend, head_dim = jax.default_backend(), query.shape[-1]
+    if backend == "tpu" and head_dim % 64 == 0:
+        return "splash"
+    if backend == "gpu" and query.dtype == jnp.bfloat16 and head_dim % 8 == 0 and head_dim <= 128:
+        return "cudnn"
+    return "xla"
+
+
+def _cudnn_attention(query: Array, key: Array, value: Array, mask: Bool[Array, "rows T T"]) -> Array:
+    """Fused on the GPU. Segments and slots reach cuDNN as a [rows, 1, T, T] bias: memory, not the skipping of work."""
+    if query.dtype != jnp.bfloat16:
+        raise ValueError(f"attention='cudnn' works in bfloat16, not {query.dtype}; use dtype='bfloat16' or 'xla'")
+    return jax.nn.dot_product_attention(query, key, value, mask=mask[:, None], implementation="cudnn")
+
+
+def slot_attention(
+    query: Float[Array, "B T H h"],
+    key: Float[Array, "B T K h"],
+    value: Float[Array, "B T K h"],
+    segment_ids: Int[Array, "B T"] | None,
+    slots: Slots,
+) -> Float[Array, "B T H h"]:
+    """`causal_attention` over slots without the masked blocks: no slot is scored against another.
+
+    Scores are P x P of the prompt area, and P + R of every token in a slot, under one softmax.
+    """
+    batch, length, heads, head_dim = query.shape
+    prompt, count, kv_heads = slots.prompt, slots.count(length), key.shape[2]
+    segments = jnp.zeros((batch, length), jnp.int32) if segment_ids is None else segment_ids
+    lead = causal_attention(
+        *(x[:, :prompt] for x in (query, key, value)), segments[:, :prompt], kernel="xla"
+    )  # the prompt area is an ordinary packed row
+
+    def in_slots(x: Array) -> Array:
+        return x[:, prompt:].reshape(batch, count, slots.length, *x.shape[2:])
+
+    grouped = in_slots(_group(query, kv_heads))
+    own_key, own_value, own = in_slots(key), in_slots(value), in_slots(segments)
+    causal = jnp.tril(jnp.ones((slots.length, slots.length), dtype=bool))
+    mask = jnp.concatenate(
+        [own[..., None] == segments[:, None, None, :prompt], (own[..., None] == own[:, :, None]) & causal], axis=-1
+    )
+    scores = jnp.concatenate(
+        [
+            jnp.einsum("bnrkgh,bpkh->bkgnrp", grouped, key[:, :prompt], preferred_element_type=jnp.float32),
+            jnp.einsum("bnrkgh,bnskh->bkgnrs", grouped, own_key, preferred_element_type=jnp.float32),
+        ],
+        axis=-1,
+    )
+    scores = jnp.where(mask[:, None, None], scores * head_dim**-0.5, MASKED)
+    weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
+    out = jnp.einsum("bkgnrp,bpkh->bnrkgh", weights[..., :prompt], value[:, :prompt])
+    out = out + jnp.einsum("bkgnrs,bnskh->bnrkgh", weights[..., prompt:], own_value)
+    return jnp.concatenate([lead, out.reshape(batch, length - prompt, heads, head_dim)], axis=1)
 
 
 def masked_attention(

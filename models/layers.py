@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
-from spicejax.models.attention import AttentionKernel, LayerKV, causal_attention, merge, partial_attention
+from spicejax.models.attention import AttentionKernel, LayerKV, Slots, causal_attention, merge, partial_attention
+from spicejax.models.lora import SUFFIX, LoraConfig, LowRank
 
 INIT_STD = 0.02
 
@@ -85,6 +86,13 @@ class RMSNorm(nn.Module):
         return (normed * scale.astype(jnp.float32)).astype(self.dtype)
 
 
+def adapted(cfg: LoraConfig | None, name: str, out: Array, x: Array, shape: tuple[int, ...], inner: int = 1) -> Array:
+    """`out`, the product of x with matrix `name`, plus its adapter's where it has one. For compact modules."""
+    if cfg is None or name not in cfg.targets:
+        return out
+    return out + LowRank(cfg, shape[:inner], shape[inner:], out.dtype, name=name + SUFFIX)(x)
+
+
 class Attention(nn.Module):
     """Grouped-query attention with optional bias on q, k, v (Qwen2) and RMSNorm on q and k heads (Qwen3)."""
 
@@ -98,11 +106,13 @@ class Attention(nn.Module):
     kernel: AttentionKernel
     dtype: DTypeLike
     param_dtype: DTypeLike
+    lora: LoraConfig | None = None
+    slots: Slots | None = None
 
     def _project(self, name: str, x: Float[Array, "B T D"], heads: int) -> Float[Array, "B T N h"]:
         shape = (x.shape[-1], heads, self.head_dim)
         kernel = self.param(name, nn.initializers.normal(INIT_STD), shape, self.param_dtype)
-        out = jnp.einsum("btd,dnh->btnh", x, kernel.astype(self.dtype))
+        out = adapted(self.lora, name, jnp.einsum("btd,dnh->btnh", x, kernel.astype(self.dtype)), x, shape)
         if self.qkv_bias:
             bias = self.param(f"{name}_bias", nn.initializers.zeros, shape[1:], self.param_dtype)
             out = out + bias.astype(self.dtype)
@@ -129,7 +139,7 @@ class Attention(nn.Module):
         key = constrain(apply_rope(key, cos, sin), "batch", "length", "act_kv_heads", "head_dim")
         new = None
         if masks is None:
-            out = causal_attention(query, key, value, segment_ids, kernel=self.kernel)
+            out = causal_attention(query, key, value, segment_ids, slots=self.slots, kernel=self.kernel)
         else:
             new = LayerKV(k=key.transpose(0, 2, 3, 1), v=value.swapaxes(1, 2))
             own = jnp.tril(jnp.ones((1, x.shape[1], x.shape[1]), bool))
@@ -137,7 +147,8 @@ class Attention(nn.Module):
             out = merge([partial_attention(query, kv, mask) for kv, mask in seen]).astype(self.dtype)
         shape = (self.num_heads, self.head_dim, x.shape[-1])
         kernel = self.param("o", nn.initializers.normal(self.out_std), shape, self.param_dtype)
-        return jnp.einsum("btnh,nhd->btd", out, kernel.astype(self.dtype)), new
+        update = jnp.einsum("btnh,nhd->btd", out, kernel.astype(self.dtype))
+        return adapted(self.lora, "o", update, out, shape, inner=2), new
 
 
 class SwiGLU(nn.Module):
@@ -147,13 +158,15 @@ class SwiGLU(nn.Module):
     out_std: float
     dtype: DTypeLike
     param_dtype: DTypeLike
+    lora: LoraConfig | None = None
+
+    def _project(self, name: str, x: Float[Array, "B T n"], width: int, std: float) -> Float[Array, "B T m"]:
+        shape = (x.shape[-1], width)
+        matrix = self.param(name, nn.initializers.normal(std), shape, self.param_dtype)
+        return adapted(self.lora, name, x @ matrix.astype(self.dtype), x, shape)
 
     @nn.compact
     def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
-        d_model = x.shape[-1]
-        normal = nn.initializers.normal
-        gate = self.param("gate", normal(INIT_STD), (d_model, self.d_ff), self.param_dtype).astype(self.dtype)
-        up = self.param("up", normal(INIT_STD), (d_model, self.d_ff), self.param_dtype).astype(self.dtype)
-        down = self.param("down", normal(self.out_std), (self.d_ff, d_model), self.param_dtype).astype(self.dtype)
-        hidden = constrain(jax.nn.silu(x @ gate) * (x @ up), "batch", "length", "act_mlp")
-        return hidden @ down
+        gate, up = (self._project(name, x, self.d_ff, INIT_STD) for name in ("gate", "up"))
+        hidden = constrain(jax.nn.silu(gate) * up, "batch", "length", "act_mlp")
+        return self._project("down", hidden, x.shape[-1], self.out_std)

@@ -13,12 +13,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from spicejax.models.attention import ATTENTION_KERNELS, AttentionKernel, LayerKV
+from spicejax.models import lora
+from spicejax.models.attention import ATTENTION_KERNELS, AttentionKernel, LayerKV, Slots
 from spicejax.models.cache import Context, KVCache
 from spicejax.models.layers import INIT_STD, Attention, RMSNorm, RopeScaling, SwiGLU, constrain, rope_tables
+from spicejax.models.lora import LoraConfig
+from spicejax.models.scoring import label_logprobs
 
 __all__ = [
     "RopeScaling",
+    "Slots",
     "TransformerConfig",
     "abstract_params",
     "extend",
@@ -62,7 +66,8 @@ class TransformerConfig:
     dtype: DType = "float32"  # compute; norms, softmax, rotation, logits and log-probabilities stay float32
     param_dtype: DType = "float32"  # storage
     remat: Remat = "none"  # "layer" keeps only layer inputs, "dots" also keeps matmul outputs
-    attention: AttentionKernel = "xla"  # kernel of the training pass
+    attention: AttentionKernel = "auto"  # kernel of the training pass
+    lora: LoraConfig | None = None  # low-rank adapters in every layer, part of the parameters
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "d_model", "num_layers", "num_heads", "num_kv_heads", "d_ff", "max_position"):
@@ -107,6 +112,7 @@ class Block(nn.Module):
     """One pre-norm layer as the body of a scan: x is carried, `cached` and the returned keys run over layers."""
 
     cfg: TransformerConfig
+    slots: Slots | None = None  # layout of the rows of a training pass
 
     @nn.compact
     def __call__(
@@ -132,11 +138,13 @@ class Block(nn.Module):
             kernel=cfg.attention,
             dtype=cfg.dtype,
             param_dtype=cfg.param_dtype,
+            lora=cfg.lora,
+            slots=self.slots,
             name="attn",
         )
         update, new = attention(norm(name="attn_norm")(x), cos, sin, segment_ids, cached, masks)
         x = x + update
-        mlp = SwiGLU(cfg.d_ff, out_std, cfg.dtype, cfg.param_dtype, name="mlp")
+        mlp = SwiGLU(cfg.d_ff, out_std, cfg.dtype, cfg.param_dtype, cfg.lora, name="mlp")
         x = x + mlp(norm(name="mlp_norm")(x))
         return constrain(x, "batch", "length", "act_embed"), new
 
@@ -160,6 +168,7 @@ class Decoder(nn.Module):
     """Embedding, scanned layers, final norm, output layer. Use the functions below, not the module."""
 
     cfg: TransformerConfig
+    slots: Slots | None = None
     unroll: bool = False  # write the layers out one after another instead of looping over them
 
     def setup(self) -> None:
@@ -168,7 +177,7 @@ class Decoder(nn.Module):
         self.embed = self.param("embed", nn.initializers.normal(INIT_STD), table, cfg.param_dtype)
         if not cfg.tie_embeddings:
             self.unembed = self.param("unembed", nn.initializers.normal(INIT_STD), table, cfg.param_dtype)
-        self.layers = _scanned_block(cfg, self.unroll)(cfg)
+        self.layers = _scanned_block(cfg, self.unroll)(cfg, self.slots)
         self.norm = RMSNorm(cfg.rms_norm_eps, cfg.dtype, cfg.param_dtype)
 
     def __call__(
@@ -189,7 +198,10 @@ class Decoder(nn.Module):
 
 
 def init(cfg: TransformerConfig, key: PRNGKeyArray) -> Params:
-    """Draw fresh parameters: normal(0.02), the two projections into the residual stream over sqrt(2L), zero biases."""
+    """Draw fresh parameters: normal(0.02), the two projections into the residual stream over sqrt(2L), zero biases.
+
+    With `cfg.lora` the adapters are among them.
+    """
     dummy = jnp.zeros((1, 1), jnp.int32)
     return dict(Decoder(cfg).init(key, dummy, dummy)["params"])
 
@@ -236,6 +248,8 @@ def param_axes(cfg: TransformerConfig) -> Params:
             layers["attn"][f"{name}_bias"] = ("layers", *_LAYER_AXES["attn"][name][1:])
     if cfg.qk_norm:
         layers["attn"] |= {name: {"scale": ("layers", None)} for name in ("q_norm", "k_norm")}
+    if cfg.lora is not None:
+        layers = lora.join(layers, lora.axes(cfg.lora, layers))
     axes: Params = {"embed": ("vocab", "embed"), "layers": layers, "norm": {"scale": (None,)}}
     if not cfg.tie_embeddings:
         axes["unembed"] = ("vocab", "embed")
@@ -249,13 +263,14 @@ def hidden_states(
     positions: Int[Array, "B T"],
     *,
     segment_ids: Int[Array, "B T"] | None = None,
+    slots: Slots | None = None,
 ) -> Float[Array, "B T D"]:
-    """Run the training pass, final norm applied: token t sees s <= t of the same segment.
+    """Run the training pass, final norm applied: token t sees s <= t of the same segment, and by `slots` where given.
 
-    `positions` feed the rotation only; `segment_ids` separate packed sequences, 0 = padding. What padding rows return
-    is finite and means nothing.
+    `positions` feed the rotation only; `segment_ids` separate packed sequences, 0 = padding; `slots` is the layout of
+    rows whose responses share prompts. What padding rows return is finite and means nothing.
     """
-    hidden, _ = Decoder(cfg).apply({"params": params}, tokens, positions, segment_ids)
+    hidden, _ = Decoder(cfg, slots).apply({"params": params}, tokens, positions, segment_ids)
     return hidden  # pyright: ignore[reportReturnType]  # flax types apply() loosely
 
 
@@ -279,7 +294,7 @@ def extend(
     Returns the hidden states, final norm applied, and the keys and values of the T tokens, [L, B, K, h, T] and
     [L, B, K, T, h] in the compute dtype; storing them is the caller's.
     """
-    hidden, new = Decoder(cfg, unroll).apply({"params": params}, tokens, positions, None, tuple(context))  # pyright: ignore[reportAssignmentType]
+    hidden, new = Decoder(cfg, unroll=unroll).apply({"params": params}, tokens, positions, None, tuple(context))  # pyright: ignore[reportAssignmentType]
     return hidden, new  # pyright: ignore[reportReturnType]
 
 
@@ -300,27 +315,13 @@ def token_logprobs(
 ) -> Float[Array, "B T"]:
     """log softmax(logits / temperature)[target] in float32: hidden[:, t] scores targets[:, t] (shift them yourself).
 
-    `chunk` works through that many positions at a time and recomputes their logits in the backward pass: memory
-    B * chunk * V instead of B * T * V.
+    `chunk` works through that many vocabulary entries at a time, forward and backward: memory B * T * chunk instead of
+    B * T * V. No gradient reaches the temperature.
     """
-
-    def score(part: Array, wanted: Array) -> Array:
-        scaled = constrain(logits(cfg, params, part), "batch", "length", "act_vocab") / temperature
-        # A comparison instead of a gather: its gradient fuses, where a gather's is a scatter into [B, T, V].
-        hit = wanted[..., None] == jnp.arange(cfg.vocab_size, dtype=wanted.dtype)
-        return jnp.sum(jnp.where(hit, scaled, 0.0), axis=-1) - jax.nn.logsumexp(scaled, axis=-1)
-
     if isinstance(temperature, float | int) and temperature <= 0:
         raise ValueError(f"token_logprobs: temperature={temperature} must be positive; greedy sampling has no density")
-    batch, length = targets.shape
-    if chunk is None or chunk >= length:
-        return score(hidden, targets)
-    if chunk < 1:
-        raise ValueError(f"token_logprobs: chunk={chunk} must be positive, or None for all positions at once")
-    count = -(-length // chunk)
-    pad = count * chunk - length
-    parts = jnp.pad(hidden, ((0, 0), (0, pad), (0, 0))).reshape(batch, count, chunk, hidden.shape[-1])
-    wanted = jnp.pad(targets, ((0, 0), (0, pad))).reshape(batch, count, chunk)
-    body = jax.checkpoint(score, prevent_cse=False)
-    _, out = jax.lax.scan(lambda _, xs: (None, body(*xs)), None, (parts.swapaxes(0, 1), wanted.swapaxes(0, 1)))
-    return out.swapaxes(0, 1).reshape(batch, count * chunk)[:, :length]
+    if chunk is not None and chunk < 1:
+        raise ValueError(f"token_logprobs: chunk={chunk} must be positive, or None for the whole vocabulary at once")
+    table = params["embed" if cfg.tie_embeddings else "unembed"]
+    sharpness = jax.lax.stop_gradient(1.0 / jnp.asarray(temperature, jnp.float32))
+    return label_logprobs(hidden.astype(cfg.dtype), table, targets, sharpness, chunk or cfg.vocab_size)

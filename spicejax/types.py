@@ -65,20 +65,25 @@ class Episode:
 
 
 class Batch(NamedTuple):
-    """Packed rows for the learner, A micro-batches of B rows. Index t scores the token at t (predicted from t - 1).
+    """Rows for the learner, A micro-batches of B rows of T tokens, of which the last S of each row can be scored.
 
-    Several episodes share a row: `segment_ids` keeps them apart, `positions` restart at 0 with each of them.
+    Packed rows: S = T; several episodes share a row, `segment_ids` keep them apart, `positions` restart with each.
+    Rows of slots: T = P + S; prompts stand in the first P tokens, each once, their responses in slots behind; a
+    prompt and its responses are one segment, and the positions of each response go on where its prompt ends.
     """
 
-    # Each is a numpy array when packed and a jax array on the devices, [A, B, T].
+    # Each is a numpy array when packed and a jax array on the devices.
+    # [A, B, T]
     tokens: Any  # int32
     positions: Any  # int32
     segment_ids: Any  # int32, 0 = padding
+    # [A, B, S]: index s scores the token at T - S + s
     loss_weight: Any  # float32, loss_mask x the token's share of the loss; 0 = not trained
     advantages: Any  # float32
     behaviour_logprobs: Any  # float32, under the distribution sampled from; 0 where not trained
     old_logprobs: Any  # float32, the learner's own before the first update; 0 where not trained
     reference_logprobs: Any  # float32, the frozen reference's, for the KL term; 0 without one
+    predict_from: Any  # int32, index in the row of the token before the scored one: its hidden state predicts it
 
 
 Metrics = dict[str, float]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -11,8 +12,8 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from spicejax.learn.losses import LossTerms, drgrpo_loss, supervised_loss
-from spicejax.learn.packing import Aggregation
-from spicejax.models import transformer
+from spicejax.learn.packing import Aggregation, Shape, SlotShape
+from spicejax.models import lora, transformer
 from spicejax.types import Batch, Params
 
 
@@ -48,16 +49,27 @@ class LearnerConfig:
     trajectories_per_update: int = 0
     # passes over an iteration's trajectories, each in a new order
     epochs: int = 1
-    # tokens of a packed row; must hold the longest prompt plus response
+    # how episodes are laid out. packed: whole episodes, prompt and response, first fit into rows of row_length.
+    # shared_prompt: the episodes of a group (same prompt) share one copy of it: a row is an area of prompts and then
+    # slots of responses, which costs the prompt once instead of once per response and scores responses alone; it wins
+    # where prompts are not short against responses, packed where they are or where groups are small
+    layout: Literal["packed", "shared_prompt"] = "packed"
+    # packed: tokens of a row; must hold the longest prompt plus response
     row_length: int = 8192
+    # shared_prompt: tokens of the prompt area, ascending; a group goes into rows of the smallest that holds its prompt
+    prompt_areas: tuple[int, ...] = (1024, 8192)
+    # shared_prompt: tokens of a slot; must hold the longest response
+    slot_length: int = 2048
+    # shared_prompt: slots of a row
+    slots: int = 8
     # packed rows of a micro-batch, over all devices; gradients are accumulated over micro-batches inside the step
     rows: int = 8
     # micro-batches a step is laid out for at least; a fuller iteration compiles for twice as many, and so on
     min_micro_batches: int = 1
     # the run stops after this many updates in all that were not finite (each is skipped); 0 = never
     max_skipped: int = 5
-    # positions whose logits exist at a time when scoring tokens; 0 = all of a micro-batch at once
-    logprob_chunk: int = 0
+    # vocabulary entries whose logits exist at a time when scoring tokens; 0 = all at once
+    vocab_chunk: int = 0
 
     def __post_init__(self) -> None:
         for name in (
@@ -66,21 +78,51 @@ class LearnerConfig:
             "loss_norm_length",
             "epochs",
             "row_length",
+            "slot_length",
+            "slots",
             "rows",
             "min_micro_batches",
         ):
             if getattr(self, name) <= 0:
                 raise ValueError(f"learner.{name}={getattr(self, name)}: must be positive")
-        for name in ("clip_low", "clip_high", "tis_cap", "kl_coef", "weight_decay", "trajectories_per_update"):
+        for name in (
+            "clip_low",
+            "clip_high",
+            "tis_cap",
+            "kl_coef",
+            "weight_decay",
+            "trajectories_per_update",
+            "vocab_chunk",
+        ):
             if getattr(self, name) < 0:
                 raise ValueError(f"learner.{name}={getattr(self, name)}: must not be negative")
+        areas = self.prompt_areas
+        if not areas or list(areas) != sorted(set(areas)) or areas[0] < 1:
+            raise ValueError(f"learner.prompt_areas={areas}: give ascending positive lengths such as (1024, 8192)")
+
+    @property
+    def shapes(self) -> tuple[Shape | SlotShape, ...]:
+        """Shapes of the batches a step is made of, one for each kind of row."""
+        if self.layout == "packed":
+            return (Shape(self.row_length, self.rows),)
+        return tuple(SlotShape(area, self.slot_length, self.slots, self.rows) for area in self.prompt_areas)
+
+    def too_short(self, prompt: int, response: int) -> str:
+        """Which field keeps an episode of these lengths out of the rows; empty where it fits."""
+        if self.layout == "packed":
+            total, found = prompt + response, self.row_length
+            return "" if total <= found else f"learner.row_length={found} cannot hold an episode of {total} tokens"
+        if self.prompt_areas[-1] < prompt:
+            return f"learner.prompt_areas={self.prompt_areas} cannot hold a prompt of {prompt} tokens"
+        found = self.slot_length
+        return "" if response <= found else f"learner.slot_length={found} cannot hold a response of {response} tokens"
 
 
 class TrainState(NamedTuple):
     """Everything an update changes. Donated to the step: the old state is gone after it."""
 
     step: Int[Array, ""]  # optimizer steps tried
-    params: Params
+    params: Params  # what is trained: all parameters, or the adapters alone
     opt_state: Any
     skipped: Int[Array, ""]  # steps not applied because a loss or gradient was not finite
 
@@ -116,12 +158,38 @@ def batch_logprobs(
     return jnp.pad(scored, ((0, 0), (1, 0)))
 
 
+def scored_logprobs(
+    model: transformer.TransformerConfig,
+    params: Params,
+    micro: Batch,
+    *,
+    slot_length: int | None,
+    temperature: float,
+    chunk: int,
+) -> Float[Array, "B S"]:
+    """Logprob of every scored token of one micro-batch; meaningless where nothing is trained.
+
+    `slot_length` is the layout's, None for packed rows. Only the hidden states that predict a scored token meet the
+    vocabulary.
+    """
+    length, scored = micro.tokens.shape[-1], micro.predict_from.shape[-1]
+    slots = None if slot_length is None else transformer.Slots(prompt=length - scored, length=slot_length)
+    hidden = transformer.hidden_states(
+        model, params, micro.tokens, micro.positions, segment_ids=micro.segment_ids, slots=slots
+    )
+    predicting = jnp.take_along_axis(hidden, micro.predict_from[..., None], axis=1)
+    targets = micro.tokens[:, length - scored :]
+    return transformer.token_logprobs(model, params, predicting, targets, temperature=temperature, chunk=chunk or None)
+
+
 @dataclasses.dataclass(frozen=True)
 class Learner:
     """The jitted doors of the learner. Build once per run with `make_learner`."""
 
-    step: Any  # (TrainState, Batch, num_micro) -> (TrainState, dict of scalars)
-    score: Any  # (Params, Batch, num_micro) -> logprobs [A, B, T]
+    # (TrainState, Batch, num_micro, frozen params = None) -> (TrainState, dict of scalars). A step on several batches
+    # of different shapes takes a tuple of them and a tuple of their num_micro.
+    step: Any
+    score: Any  # (all params, Batch, num_micro) -> logprobs [A, B, S]
 
 
 def make_learner(
@@ -140,14 +208,16 @@ def make_learner(
       on_policy: one update per rollout: the old logprobs are the step's own, without gradient, and
         `Batch.old_logprobs` is not read. Otherwise fill it with `score` before the first update.
     """
-    temperature = temperature or 1.0
+    logprobs_of = functools.partial(
+        scored_logprobs,
+        model,
+        slot_length=cfg.slot_length if cfg.layout == "shared_prompt" else None,
+        temperature=temperature or 1.0,
+        chunk=cfg.vocab_chunk,
+    )
 
-    def logprobs_of(params: Params, micro: Batch) -> Float[Array, "B T"]:
-        rows = (micro.tokens, micro.positions, micro.segment_ids)
-        return batch_logprobs(model, params, *rows, temperature=temperature, chunk=cfg.logprob_chunk)
-
-    def micro_loss(params: Params, micro: Batch) -> tuple[Float[Array, ""], LossTerms]:
-        logprobs = logprobs_of(params, micro)
+    def micro_loss(trained: Params, frozen: Params, micro: Batch) -> tuple[Float[Array, ""], LossTerms]:
+        logprobs = logprobs_of(lora.join(frozen, trained), micro)
         if loss == "supervised":
             terms = supervised_loss(logprobs, micro.loss_weight)
         else:
@@ -165,17 +235,25 @@ def make_learner(
             )
         return terms.loss, terms
 
-    def step(state: TrainState, batch: Batch, num_micro: Int[Array, ""]) -> tuple[TrainState, dict[str, Array]]:
-        """One optimizer step on micro-batches 0 .. num_micro - 1; the rest of `batch` is filler."""
+    def gradients(trained: Params, frozen: Params, batch: Any, num_micro: Any) -> tuple[Params, LossTerms]:
+        """Sums over micro-batches 0 .. num_micro - 1 of every batch, in float32."""
         gradient = jax.grad(micro_loss, has_aux=True)
+        zeros = jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), trained)
+        carry = (zeros, LossTerms(*(jnp.float32(0),) * 6))
+        for part, used in [(batch, num_micro)] if isinstance(batch, Batch) else zip(batch, num_micro, strict=True):
 
-        def accumulate(i: Array, carry: tuple[Params, LossTerms]) -> tuple[Params, LossTerms]:
-            grads, terms = gradient(state.params, jax.tree.map(lambda x: x[i], batch))
-            return jax.tree.map(jnp.add, carry[0], grads), jax.tree.map(jnp.add, carry[1], terms)
+            def accumulate(i: Array, carry: tuple[Params, LossTerms], part: Batch = part) -> tuple[Params, LossTerms]:
+                grads, terms = gradient(trained, frozen, jax.tree.map(lambda x: x[i], part))
+                return jax.tree.map(jnp.add, carry[0], grads), jax.tree.map(jnp.add, carry[1], terms)
 
-        zeros = jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), state.params)
-        grads, terms = jax.lax.fori_loop(0, num_micro, accumulate, (zeros, LossTerms(*(jnp.float32(0),) * 6)))
-        grads = jax.tree.map(lambda g, p: g.astype(p.dtype), grads, state.params)
+            carry = jax.lax.fori_loop(0, used, accumulate, carry)
+        return jax.tree.map(lambda g, p: g.astype(p.dtype), carry[0], trained), carry[1]
+
+    def step(
+        state: TrainState, batch: Any, num_micro: Any, frozen: Params | None = None
+    ) -> tuple[TrainState, dict[str, Array]]:
+        """One optimizer step on micro-batches 0 .. num_micro - 1; the rest of `batch` is filler."""
+        grads, terms = gradients(state.params, frozen or {}, batch, num_micro)
         norm = optax.tree.norm(grads)
         # One NaN element would poison the clip and both moments for ever, so a bad step changes nothing but a counter.
         good = jnp.isfinite(norm) & jnp.isfinite(terms.loss)
@@ -196,12 +274,12 @@ def make_learner(
             "skipped": (~good).astype(jnp.float32),
         }
 
-    def score(params: Params, batch: Batch, num_micro: Int[Array, ""]) -> Float[Array, "A B T"]:
-        def one(i: Array, out: Float[Array, "A B T"]) -> Float[Array, "A B T"]:
+    def score(params: Params, batch: Batch, num_micro: Int[Array, ""]) -> Float[Array, "A B S"]:
+        def one(i: Array, out: Float[Array, "A B S"]) -> Float[Array, "A B S"]:
             micro = jax.tree.map(lambda x: x[i], batch)
             logprobs = logprobs_of(params, micro)
             return out.at[i].set(jnp.where(micro.loss_weight > 0, logprobs, 0.0))
 
-        return jax.lax.fori_loop(0, num_micro, one, jnp.zeros(batch.tokens.shape, jnp.float32))
+        return jax.lax.fori_loop(0, num_micro, one, jnp.zeros(batch.loss_weight.shape, jnp.float32))
 
     return Learner(step=jax.jit(step, donate_argnums=0), score=jax.jit(score))

@@ -9,6 +9,8 @@ from spicejax.games.spice import SpiceConfig
 from spicejax.generate.policy import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
+from spicejax.models.attention import AttentionKernel
+from spicejax.models.lora import LoraConfig
 from spicejax.models.transformer import TransformerConfig
 from spicejax.run.nano import NanoConfig
 from spicejax.sharding import MeshConfig
@@ -29,6 +31,10 @@ class ModelConfig:
     param_dtype: Literal["float32", "bfloat16"] = "float32"
     # what the backward pass computes again instead of keeping
     remat: Literal["none", "layer", "dots"] = "none"
+    # kernel of the learner's attention: auto = splash on TPU, cudnn on GPU in bfloat16, xla elsewhere
+    attention: AttentionKernel = "auto"
+    # train low-rank adapters instead of all parameters; unset = all. model.lora.rank=16 sets it
+    lora: LoraConfig | None = None
     # how messages become a prompt: the chat template of the model's folder, or a plain conversation for base models
     template: Literal["chat", "conversation"] = "chat"
 
@@ -130,11 +136,8 @@ class RunConfig:
             raise ValueError(
                 f"rows_per_call={self.rows_per_call} must be a multiple of eval.probe_group={self.eval.probe_group}"
             )
-        longest = self.prompt_buckets[-1] + max(self.spice.challenger_max_new, self.spice.reasoner_max_new)
-        if self.learner.row_length < longest:
-            raise ValueError(
-                f"learner.row_length={self.learner.row_length} cannot hold the longest prompt and response, "
-                f"{longest} tokens; raise it or lower prompt_buckets or spice.*_max_new"
-            )
+        response = max(self.spice.challenger_max_new, self.spice.reasoner_max_new)
+        if obstacle := self.learner.too_short(self.prompt_buckets[-1], response):
+            raise ValueError(f"{obstacle}; raise it or lower prompt_buckets or spice.*_max_new")
         if self.iterations < 1:
             raise ValueError(f"iterations={self.iterations}: must be at least 1")

@@ -12,7 +12,7 @@ from spicejax import config as configuration
 from spicejax import sharding
 from spicejax.data import tokens
 from spicejax.learn import learner
-from spicejax.models import hf, transformer
+from spicejax.models import hf, lora, transformer
 from spicejax.run import nano
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.config import RunConfig
@@ -20,7 +20,7 @@ from spicejax.types import Params
 
 
 def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params, tokens.Tokenizer]:
-    """The trained policy of a run: iterations done, shape, parameters, tokenizer.
+    """The trained policy of a run: iterations done, shape, parameters (adapters merged), tokenizer.
 
     Raises: FileNotFoundError where `workdir` holds no whole checkpoint; what `Checkpoints.restore` raises.
     """
@@ -33,12 +33,23 @@ def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params,
         cfg = nano.prepare(configuration.from_json(RunConfig, saved))
         shape = dataclasses.replace(hf.read_config(cfg.model.path), param_dtype=cfg.model.param_dtype)
         optimizer = learner.make_optimizer(cfg.learner)
-        abstract = jax.eval_shape(lambda p: learner.init_state(p, optimizer), transformer.abstract_params(shape))
+        abstract = _trained(dataclasses.replace(shape, lora=cfg.model.lora))
+        abstract = jax.eval_shape(lambda p: learner.init_state(p, optimizer), abstract)
         place = sharding.replicated(sharding.make_mesh(sharding.MeshConfig()))
         abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), abstract)
         restored = checkpoints.restore(abstract)
         assert restored is not None  # saved_config found a whole one, and restore raises where all are damaged
-        return restored.step, shape, restored.state.params, tokens.load(cfg.model.path)
+        params = restored.state.params
+        if cfg.model.lora is not None:
+            _, base = hf.load(cfg.model.path, dtype=cfg.model.param_dtype)
+            params = lora.merge(cfg.model.lora, lora.join(base, params))
+        return restored.step, shape, params, tokens.load(cfg.model.path)
+
+
+def _trained(shape: transformer.TransformerConfig) -> Params:
+    """Shapes of what a run trains and its checkpoints hold."""
+    params = transformer.abstract_params(shape)
+    return params if shape.lora is None else lora.split(params)[1]
 
 
 def write(

@@ -20,7 +20,7 @@ def memory(cfg: RunConfig, shape: transformer.TransformerConfig, devices: int) -
     """Bytes per device of the large parts: arithmetic, not a compiler's word.
 
     weights and optimizer: parameters and both AdamW moments, split over fsdp and tensor; gradients: float32;
-    kv_cache: all slots of the sampler at the longest prompt and response; logits: the float32 logits of one scored
+    kv_cache: all slots of the sampler at the longest prompt and response; logits: the float32 logits of one vocabulary
     chunk; activations: layer inputs kept by the backward pass of one micro-batch (other intermediates are not counted).
     """
     mesh = dict(zip(sharding.AXES, _axes(cfg, devices), strict=True))
@@ -31,14 +31,15 @@ def memory(cfg: RunConfig, shape: transformer.TransformerConfig, devices: int) -
     micro = math.ceil(cfg.learner.rows / ways)
     entry = {"compute": computed, "float32": 4, "bfloat16": 2, "int8": 1 + 4 / shape.head_dim}[cfg.kv_cache]
     kv_split = mesh["tensor"] if shape.num_kv_heads % mesh["tensor"] == 0 else 1
-    scored = micro * (cfg.learner.logprob_chunk or cfg.learner.row_length)
+    row = max(kind.row_length for kind in cfg.learner.shapes)
+    entries = min(cfg.learner.vocab_chunk or shape.vocab_size, shape.vocab_size)
     return {
         "weights": count * stored / split,
         "optimizer": 2 * count * stored / split,
         "gradients": 4 * count / split,
         "kv_cache": 2 * shape.num_layers * slots * shape.num_kv_heads * shape.head_dim * entry / kv_split,
-        "logits": 4 * scored * shape.vocab_size / mesh["tensor"],
-        "activations": shape.num_layers * micro * cfg.learner.row_length * shape.d_model * computed,
+        "logits": 4 * micro * row * entries / mesh["tensor"],
+        "activations": shape.num_layers * micro * row * shape.d_model * computed,
     }
 
 

@@ -23,7 +23,7 @@ from spicejax.generate.policy import Player
 from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner, packing
 from spicejax.learn.advantages import equal_fraction, group_advantages
-from spicejax.models import hf, transformer
+from spicejax.models import hf, lora, transformer
 from spicejax.run import evaluate, nano
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.config import RunConfig
@@ -49,11 +49,17 @@ class Run:
     player: Player  # the policy; its parameters are those of `state`
     initial: Params | None  # copy of the first parameters, where something needs them
     state: learner.TrainState
+    frozen: Params  # what `state` does not train: empty, or everything but the adapters
     learner: learner.Learner
     documents: corpus.DocumentIterator
     corpus: corpus.Corpus
     held_out: list[benchmarks.Item]
     verifier: Verifier
+
+    @property
+    def params(self) -> Params:
+        """All parameters of the policy."""
+        return lora.join(self.frozen, self.state.params)
 
     def world(self, iteration: int) -> World:
         """Seat the players of one iteration."""
@@ -105,7 +111,8 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         mesh=mesh,
     )
     keep_initial = cfg.spice.fixed_challenger or cfg.eval.probe_documents > 0 or cfg.learner.kl_coef > 0
-    initial = jax.tree.map(jnp.copy, params) if keep_initial else None
+    frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
+    initial = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if keep_initial else None
     optimizer = learner.make_optimizer(cfg.learner)
     source = corpus.open_corpus(
         cfg.corpus.source,
@@ -123,7 +130,8 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         tokenizer=tokenizer,
         player=player,
         initial=initial,
-        state=learner.init_state(params, optimizer),
+        state=learner.init_state(trained, optimizer),
+        frozen=frozen,
         learner=learner.make_learner(
             model, cfg.learner, optimizer, temperature=cfg.sampler.temperature, on_policy=_on_policy(cfg.learner)
         ),
@@ -135,13 +143,22 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
 
 
 def load_model(cfg: RunConfig, mesh: jax.sharding.Mesh) -> tuple[transformer.TransformerConfig, Params]:
-    """Read the weights into sharded device arrays of the configured precision."""
+    """Read the weights into sharded device arrays of the configured precision; draw fresh adapters where asked for."""
     shape = dataclasses.replace(
-        hf.read_config(cfg.model.path), dtype=cfg.model.dtype, param_dtype=cfg.model.param_dtype, remat=cfg.model.remat
+        hf.read_config(cfg.model.path),
+        dtype=cfg.model.dtype,
+        param_dtype=cfg.model.param_dtype,
+        remat=cfg.model.remat,
+        attention=cfg.model.attention,
     )
     shardings = sharding.param_shardings(mesh, transformer.param_axes(shape), transformer.abstract_params(shape))
     _, params = hf.load(cfg.model.path, dtype=cfg.model.param_dtype, shardings=shardings)
-    return shape, params
+    if cfg.model.lora is None:
+        return shape, params
+    shape = dataclasses.replace(shape, lora=cfg.model.lora)
+    shardings = sharding.param_shardings(mesh, transformer.param_axes(shape), transformer.abstract_params(shape))
+    draw = jax.jit(lambda key: lora.split(transformer.init(shape, key))[1], out_shardings=lora.split(shardings)[1])
+    return shape, lora.join(params, draw(jax.random.key(cfg.seed)))
 
 
 def _on_policy(cfg: learner.LearnerConfig) -> bool:
@@ -227,22 +244,26 @@ def update(run: Run, episodes: list[Episode], iteration: int) -> Metrics:
         metrics[f"{role}/mean_reward"] = float(rewards[mine].mean())
     sums: dict[str, float] = {}
     steps = 0
-    for batch, micro in minibatches(run, episodes, advantages, iteration):
-        run.state, out = run.learner.step(run.state, batch, jnp.int32(micro))
-        for name, value in jax.device_get(out).items():
+    for parts, waste in minibatches(run, episodes, advantages, iteration):
+        batches, micros = zip(*parts, strict=True)
+        run.state, out = run.learner.step(run.state, batches, micros, run.frozen)
+        for name, value in (jax.device_get(out) | waste).items():
             sums[name] = sums.get(name, 0.0) + float(value)
         steps += 1
-    run.player = run.player.with_params(run.state.params)
+    run.player = run.player.with_params(run.params)
     if cfg.max_skipped and int(run.state.skipped) >= cfg.max_skipped:
         raise FloatingPointError(f"{int(run.state.skipped)} updates were not finite; lower learner.learning_rate")
     metrics["learner/steps"] = float(steps)
     return metrics | {f"learner/{name}": value / max(steps, 1) for name, value in sums.items()}
 
 
+Part = tuple[Batch, Any]  # rows of one shape, and how many of its micro-batches are in use
+
+
 def minibatches(
     run: Run, episodes: list[Episode], advantages: np.ndarray, iteration: int
-) -> Iterator[tuple[Batch, int]]:
-    """Packed batches of the iteration's optimizer steps, each with its number of micro-batches.
+) -> Iterator[tuple[list[Part], Metrics]]:
+    """Rows of the iteration's optimizer steps, by shape, each step with the share of padding in them.
 
     Trajectories whose advantage is exactly 0 add nothing to the gradient while the KL term is off: they count in the
     mean but are not laid out.
@@ -251,34 +272,42 @@ def minibatches(
     size = cfg.trajectories_per_update or len(episodes)
     rng = np.random.default_rng([run.cfg.seed, iteration, 99])
     order = np.arange(len(episodes))
-    parts = []
+    picks = []
     for _ in range(cfg.epochs):
         if size < len(episodes):
             order = rng.permutation(len(episodes))
-        parts += [order[k : k + size] for k in range(0, len(order), size)]
-    packed = []
-    for part in parts:
-        rollouts = [episodes[i].rollout for i in part]
+        picks += [order[k : k + size] for k in range(0, len(order), size)]
+    steps: list[tuple[list[Part], Metrics]] = []
+    for pick in picks:
+        rollouts = [episodes[i].rollout for i in pick]
         weights = packing.token_weights(rollouts, aggregation=cfg.aggregation, norm_length=cfg.loss_norm_length)
-        live = [k for k, i in enumerate(part) if advantages[i] != 0 or cfg.kl_coef > 0]
+        live = [k for k, i in enumerate(pick) if advantages[i] != 0 or cfg.kl_coef > 0]
         if live:
-            batch, micro = packing.pack(
+            parts = packing.lay_out(
                 [rollouts[k] for k in live],
-                advantages[part[live]],
+                advantages[pick[live]],
                 [weights[k] for k in live],
-                packing.Shape(cfg.row_length, cfg.rows),
+                cfg.shapes,
                 min_micro=cfg.min_micro_batches,
             )
-            place = sharding.rows(run.mesh, cfg.rows, axis=1)
-            packed.append((Batch(*(jax.device_put(x, place) for x in batch)), micro))
+            steps.append(([_on_devices(run, part) for part in parts], packing.padding(parts)))
     # Old logprobs of every step are taken before the first one, with the parameters that sampled.
-    for k, (batch, micro) in enumerate(packed):
-        if not _on_policy(cfg):
-            batch = batch._replace(old_logprobs=run.learner.score(run.state.params, batch, jnp.int32(micro)))
-        if cfg.kl_coef > 0:
-            batch = batch._replace(reference_logprobs=run.learner.score(run.initial, batch, jnp.int32(micro)))
-        packed[k] = (batch, micro)
-    yield from packed
+    steps = [([_with_logprobs(run, part) for part in parts], waste) for parts, waste in steps]
+    yield from steps
+
+
+def _on_devices(run: Run, part: tuple[Batch, int]) -> Part:
+    place = sharding.rows(run.mesh, run.cfg.learner.rows, axis=1)
+    return jax.tree.map(lambda x: jax.device_put(x, place), part[0]), jnp.int32(part[1])
+
+
+def _with_logprobs(run: Run, part: Part) -> Part:
+    batch, micro = part
+    if not _on_policy(run.cfg.learner):
+        batch = batch._replace(old_logprobs=run.learner.score(run.params, batch, micro))
+    if run.cfg.learner.kl_coef > 0:
+        batch = batch._replace(reference_logprobs=run.learner.score(run.initial, batch, micro))
+    return batch, micro
 
 
 def _resume(run: Run, checkpoints: Checkpoints, cfg: RunConfig) -> tuple[int, dict[str, Any]]:
@@ -298,7 +327,7 @@ def _resume(run: Run, checkpoints: Checkpoints, cfg: RunConfig) -> tuple[int, di
             "take these changes back or choose another --workdir"
         )
     run.state = restored.state
-    run.player = run.player.with_params(run.state.params)
+    run.player = run.player.with_params(run.params)
     run.documents.set_state(restored.extra["documents"])
     log.info("resuming after iteration %d", restored.step)
     return restored.step, restored.extra["counters"]

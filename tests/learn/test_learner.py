@@ -168,7 +168,7 @@ def test_saving_memory_gives_the_same_gradient(remat, chunk):
     """Recomputed activations, and logits of a few positions at a time; 23 scored positions in chunks of 5."""
     batch, used = packed()
     metrics, plain = measure(recorder(), batch, used)
-    lean = recorder(dataclasses.replace(MODEL, remat=remat), dataclasses.replace(CONFIG, logprob_chunk=chunk))
+    lean = recorder(dataclasses.replace(MODEL, remat=remat), dataclasses.replace(CONFIG, vocab_chunk=chunk))
     lean_metrics, grads = measure(lean, batch, used)
     assert lean_metrics["loss"] == pytest.approx(metrics["loss"], rel=1e-6)
     assert difference(plain, grads) < 1e-6

@@ -99,7 +99,9 @@ def test_types_and_segments_count_from_one():
     rollouts, advantages = episodes()
     batch, _ = pack(rollouts, advantages, shares(rollouts), Shape(64, 2))
     for name, field in batch._asdict().items():
-        assert field.dtype == (np.int32 if name in ("tokens", "positions", "segment_ids") else np.float32), name
+        assert field.dtype == (
+            np.int32 if name in ("tokens", "positions", "segment_ids", "predict_from") else np.float32
+        ), name
     for row in batch.segment_ids.reshape(-1, 64):
         assert sorted(set(row) - {0}) == list(range(1, row.max() + 1))
 
@@ -178,7 +180,7 @@ def test_packing_wastes_little():
 
 def test_nothing_to_pack_is_an_empty_micro_batch():
     batch, used = pack([], np.zeros(0, np.float32), [], Shape(8, 2))
-    assert used == 1 and batch.tokens.shape == (1, 2, 8) and not batch.segment_ids.any()
+    assert used == 0 and batch.tokens.shape == (1, 2, 8) and not batch.segment_ids.any()
 
 
 # --- weights --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,94 @@
+"""Log-probabilities of given tokens without the logits of the whole vocabulary, forward and backward."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from spicejax.models.attention import MASKED
+from spicejax.models.layers import constrain
+
+
+def label_logprobs(
+    hidden: Float[Array, "B T D"],
+    table: Float[Array, "V D"],
+    targets: Int[Array, "B T"],
+    sharpness: Float[Array, ""],
+    chunk: int,
+) -> Float[Array, "B T"]:
+    """log softmax(sharpness * hidden table^T)[target], [B, T] in float32, `chunk` vocabulary entries at a time.
+
+    Products take operands of hidden's dtype and are accumulated in float32. The forward pass keeps the log-sum-exp of
+    each position and no logits; the backward pass makes each chunk's logits again. Both gradients are summed in
+    float32; that of `table` comes out in its own dtype, that of `sharpness` is 0.
+    """
+    return _label_logprobs(hidden, table, targets, sharpness, _chunks(table.shape[0], chunk))
+
+
+def _chunks(vocab: int, chunk: int) -> int:
+    """How many chunks: a divisor of the vocabulary where a close one exists, so that nothing is padded."""
+    least = -(-vocab // chunk)
+    return next((n for n in range(least, 2 * least) if vocab % n == 0), least)
+
+
+def _pieces(table: Float[Array, "V D"], count: int) -> Float[Array, "count C D"]:
+    """Chunk j holds entries j, count + j, 2 count + j ...: each shard of a vocabulary has a part of every chunk."""
+    padded = jnp.pad(table, ((0, -table.shape[0] % count), (0, 0)))
+    return padded.reshape(-1, count, table.shape[1]).swapaxes(0, 1)
+
+
+def _logits(hidden: Array, piece: Array, sharpness: Array, j: Array, count: int, vocab: int) -> tuple[Array, Array]:
+    """Logits of chunk j, [B, T, C], and the vocabulary entries they belong to, [C]. Padding entries are masked."""
+    entries = j + count * jnp.arange(piece.shape[0], dtype=jnp.int32)
+    scores = jnp.einsum("btd,cd->btc", hidden, piece.astype(hidden.dtype), preferred_element_type=jnp.float32)
+    scores = constrain(scores * sharpness, "batch", "length", "act_vocab")
+    return jnp.where(entries < vocab, scores, MASKED), entries
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
+def _label_logprobs(hidden: Array, table: Array, targets: Array, sharpness: Array, count: int) -> Array:
+    return _forward(hidden, table, targets, sharpness, count)[0]
+
+
+def _forward(hidden: Array, table: Array, targets: Array, sharpness: Array, count: int) -> tuple[Array, tuple]:
+    vocab = table.shape[0]
+
+    def add(carry: tuple[Array, Array, Array], xs: tuple[Array, Array]) -> tuple[tuple[Array, Array, Array], None]:
+        top, total, chosen = carry
+        scores, entries = _logits(hidden, xs[1], sharpness, xs[0], count, vocab)
+        higher = jnp.maximum(top, jnp.max(scores, axis=-1))
+        total = total * jnp.exp(top - higher) + jnp.sum(jnp.exp(scores - higher[..., None]), axis=-1)
+        # A comparison instead of a gather: it fuses, and works where the vocabulary is split over devices.
+        chosen = chosen + jnp.sum(jnp.where(targets[..., None] == entries, scores, 0.0), axis=-1)
+        return (higher, total, chosen), None
+
+    start = (jnp.full(targets.shape, MASKED), jnp.zeros(targets.shape), jnp.zeros(targets.shape))
+    (top, total, chosen), _ = jax.lax.scan(add, start, (jnp.arange(count, dtype=jnp.int32), _pieces(table, count)))
+    normaliser = top + jnp.log(total)
+    return chosen - normaliser, (hidden, table, targets, sharpness, normaliser)
+
+
+def _backward(count: int, kept: tuple, grad: Array) -> tuple:
+    hidden, table, targets, sharpness, normaliser = kept
+    grad = (grad * sharpness)[..., None]
+
+    def add(d_hidden: Array, xs: tuple[Array, Array]) -> tuple[Array, Array]:
+        scores, entries = _logits(hidden, xs[1], sharpness, xs[0], count, table.shape[0])
+        hit = targets[..., None] == entries
+        d_scores = (grad * (hit - jnp.exp(scores - normaliser[..., None]))).astype(hidden.dtype)
+        piece = xs[1].astype(hidden.dtype)
+        d_hidden = d_hidden + jnp.einsum("btc,cd->btd", d_scores, piece, preferred_element_type=jnp.float32)
+        d_piece = jnp.einsum("btc,btd->cd", d_scores, hidden, preferred_element_type=jnp.float32)
+        return d_hidden, d_piece.astype(table.dtype)
+
+    xs = (jnp.arange(count, dtype=jnp.int32), _pieces(table, count))
+    d_hidden, d_pieces = jax.lax.scan(add, jnp.zeros(hidden.shape, jnp.float32), xs)
+    d_table = d_pieces.swapaxes(0, 1).reshape(-1, table.shape[1])[: table.shape[0]]
+    return d_hidden.astype(hidden.dtype), d_table, np.zeros(targets.shape, jax.dtypes.float0), jnp.zeros_like(sharpness)
+
+
+_label_logprobs.defvjp(_forward, _backward)

@@ -1,0 +1,124 @@
+"""Pallas splash attention on TPU for the training door: segments, slots and grouped heads by JAX's own kernel."""
+
+from __future__ import annotations
+
+import functools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as kernels
+from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
+from jax.sharding import PartitionSpec
+from jaxtyping import Array, Float, Int
+
+from spicejax.models.attention import Slots
+
+LANES = 128  # rows are padded to a multiple of it
+BLOCK = 512  # side of the blocks of longer rows
+
+
+class SlotMask(masks._ComputableMask):  # noqa: SLF001  # the only way to a mask that the kernel computes itself
+    """`attention.causal_mask` of slots, computed block by block from indices; without slots plain causal."""
+
+    def __init__(self, length: int, slots: Slots | None) -> None:
+        self.slots = slots
+
+        def allowed(query: Array, key: Array) -> Array:
+            causal = query >= key
+            if slots is None:
+                return causal
+            same = (query - slots.prompt) // slots.length == (key - slots.prompt) // slots.length
+            return causal & (same | (key < slots.prompt))
+
+        super().__init__(shape=(length, length), mask_function=allowed)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SlotMask) and (self.shape, self.slots) == (other.shape, other.slots)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.shape, self.slots))
+
+
+def attention(
+    query: Float[Array, "B T H h"],
+    key: Float[Array, "B T K h"],
+    value: Float[Array, "B T K h"],
+    segment_ids: Int[Array, "B T"] | None,
+    slots: Slots | None,
+    *,
+    interpret: bool = False,
+) -> Float[Array, "B T H h"]:
+    """`attention.causal_attention` by one splash call a row; `interpret` runs it anywhere, slowly, for tests.
+
+    Under a mesh (`jax.set_mesh` with flax's logical axis rules) each device works on its own rows and heads: batch and
+    act_heads are split as the rules say where they divide, the rest is whole.
+    Raises: ValueError for heads whose width is no multiple of 64.
+    """
+    if query.shape[-1] % 64:
+        raise ValueError(f"attention='splash' needs a head_dim of 64 or a multiple, got {query.shape[-1]}; use 'xla'")
+    if slots is not None:
+        slots.count(query.shape[1])
+    segments = jnp.ones(query.shape[:2], jnp.int32) if segment_ids is None else segment_ids
+    local = functools.partial(_rows, slots=slots, interpret=interpret)
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or mesh.size == 1:
+        return local(query, key, value, segments)
+    batch = _split(mesh, "batch", query.shape[0])
+    heads = _split(mesh, "act_heads", key.shape[2])
+    by_head = PartitionSpec(batch, None, heads, None)
+    specs = (by_head, by_head, by_head, PartitionSpec(batch, None))
+    return jax.shard_map(local, in_specs=specs, out_specs=by_head, check_vma=False)(query, key, value, segments)
+
+
+def _split(mesh: jax.sharding.AbstractMesh, logical: str, size: int) -> tuple[str, ...] | None:
+    """Mesh axes that the logical axis rules split `logical` over; None without any, or where `size` does not divide."""
+    named = nn.logical_to_mesh_axes((logical,))  # pyright: ignore[reportPrivateImportUsage]
+    axes = named[0] if named else None
+    axes = (axes,) if isinstance(axes, str) else tuple(axes or ())
+    ways = int(np.prod([mesh.shape[a] for a in axes]))
+    return axes if axes and size % ways == 0 else None
+
+
+def _rows(
+    query: Float[Array, "B T H h"],
+    key: Float[Array, "B T K h"],
+    value: Float[Array, "B T K h"],
+    segments: Int[Array, "B T"],
+    *,
+    slots: Slots | None,
+    interpret: bool,
+) -> Float[Array, "B T H h"]:
+    batch, length, heads, head_dim = query.shape
+    kv_heads = key.shape[2]
+    unit = BLOCK if length > BLOCK else LANES
+    pad = -length % unit
+    grouped = (query * head_dim**-0.5).astype(query.dtype).reshape(batch, length, kv_heads, -1, head_dim)
+    grouped = jnp.pad(grouped, ((0, 0), (0, pad), (0, 0), (0, 0), (0, 0))).transpose(0, 2, 3, 1, 4)
+    key, value = (jnp.pad(x, ((0, 0), (0, pad), (0, 0), (0, 0))).swapaxes(1, 2) for x in (key, value))
+    segments = jnp.pad(segments, ((0, 0), (0, pad)))
+    kernel = _kernel(length + pad, heads // kv_heads, slots, interpret)
+    over_heads = jax.vmap(kernel, in_axes=(0, 0, 0, None))
+    out = jax.vmap(over_heads)(grouped, key, value, kernels.SegmentIds(q=segments, kv=segments))
+    return out[..., :length, :].transpose(0, 3, 1, 2, 4).reshape(query.shape)
+
+
+@functools.lru_cache(maxsize=32)
+def _kernel(length: int, group: int, slots: Slots | None, interpret: bool) -> kernels.SplashAttentionKernel:
+    """The kernel of a kv head and its `group` query heads. Its tables are numpy: no trace can leak into the cache."""
+    side = min(BLOCK, length)
+    sizes = kernels.BlockSizes(
+        block_q=side,
+        block_kv=side,
+        block_kv_compute=side,
+        block_q_dkv=side,
+        block_kv_dkv=side,
+        block_kv_dkv_compute=side,
+        block_q_dq=side,
+        block_kv_dq=side,
+    )
+    with jax.ensure_compile_time_eval():
+        mask = masks.MultiHeadMask([SlotMask(length, slots)] * group)
+        kernel = kernels.make_splash_mqa_single_device(mask, block_sizes=sizes, interpret=interpret)
+        return jax.tree.map(np.asarray, kernel)

@@ -1,0 +1,65 @@
+"""Training adapters: the gradient reaches them alone, the base stays as it is, and it is the gradient of the whole."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from test_slots import MODEL, RECORDER, episodes, strong_params
+
+from spicejax.learn.learner import LearnerConfig, init_state, make_learner, make_optimizer
+from spicejax.learn.packing import Shape, pack
+from spicejax.models import lora, transformer
+from spicejax.models.lora import LoraConfig
+
+CONFIG = LearnerConfig(learning_rate=1e-2, loss_norm_length=8, max_grad_norm=10.0)
+SHAPE = dataclasses.replace(MODEL, lora=LoraConfig(rank=2, alpha=4.0, targets=("q", "v", "o", "up")))
+
+
+def parts():
+    """Frozen base, adapters with both factors drawn, and a batch with its micro-batches in use."""
+    rng = np.random.default_rng(7)
+    _, abstract = lora.split(transformer.abstract_params(SHAPE))
+    adapters = jax.tree.map(lambda x: jnp.asarray(rng.normal(0, 0.3, x.shape), x.dtype), abstract)
+    batch, used = pack(*episodes(), Shape(24, 2))
+    return strong_params(), adapters, batch, jnp.int32(used)
+
+
+def test_the_gradient_is_that_of_the_whole_tree_at_the_adapters():
+    base, adapters, batch, used = parts()
+    learner = make_learner(SHAPE, CONFIG, RECORDER)
+    whole = lora.join(base, jax.tree.map(jnp.copy, adapters))
+    state, metrics = learner.step(init_state(adapters, RECORDER), batch, used, base)
+    assert jax.tree.structure(state.params) == jax.tree.structure(lora.split(whole)[1])
+    full, full_metrics = learner.step(init_state(jax.tree.map(jnp.copy, whole), RECORDER), batch, used)
+    np.testing.assert_allclose(metrics["loss"], full_metrics["loss"], rtol=1e-6)
+    expected = lora.split(full.opt_state)[1]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-7), state.opt_state, expected)
+    assert float(optax.tree.norm(expected)) > 0
+    assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(base)), "the base is not donated"
+
+
+def test_steps_move_only_the_adapters_and_improve_the_surrogate():
+    base, _, batch, used = parts()
+    fresh = lora.split(transformer.init(SHAPE, jax.random.key(0)))[1]
+    before = jax.device_get(fresh), jax.device_get(base)
+    optimizer = make_optimizer(CONFIG)
+    learner = make_learner(SHAPE, CONFIG, optimizer, on_policy=False)
+    old = learner.score(lora.join(base, fresh), batch, used)
+    np.testing.assert_array_equal(old, make_learner(MODEL, CONFIG, optimizer).score(base, batch, used))
+    batch = batch._replace(old_logprobs=old, behaviour_logprobs=old)
+    state, losses = init_state(fresh, optimizer), []
+    for _ in range(4):
+        state, metrics = learner.step(state, batch, used, base)
+        losses.append(float(metrics["loss"]))
+    assert losses[-1] < losses[0]
+    assert jax.tree.structure(state.params) == jax.tree.structure(before[0])
+    assert all(
+        np.any(np.asarray(a) != b) for a, b in zip(*map(jax.tree.leaves, (state.params, before[0])), strict=True)
+    )
+    jax.tree.map(np.testing.assert_array_equal, base, before[1])
+    merged = lora.merge(SHAPE.lora, lora.join(base, state.params))
+    scores = [np.asarray(make_learner(m, CONFIG, optimizer).score(p, batch, used)) for m, p in
+              ((MODEL, merged), (SHAPE, lora.join(base, state.params)))]  # fmt: skip
+    np.testing.assert_allclose(*scores, rtol=1e-4, atol=1e-4)

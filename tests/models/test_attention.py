@@ -1,0 +1,204 @@
+"""Attention of the training door: slots without masked work, and the splash kernel, against a masked softmax."""
+
+import functools
+import os
+import subprocess
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from spicejax.models import attention, splash
+from spicejax.models.attention import Slots, causal_attention, causal_mask, masked_attention
+
+
+def drawn(length: int, heads: int, kv_heads: int, head_dim: int, slots: Slots | None):
+    """Query, key, value, segment ids (runs without slots, anything with them) and weights of a scalar loss."""
+    rng = np.random.default_rng(length)
+    arrays = [jnp.asarray(rng.normal(size=(2, length, n, head_dim)), jnp.float32) for n in (heads, kv_heads, kv_heads)]
+    segments = rng.integers(0, 3, (2, length))
+    weights = jnp.asarray(rng.normal(size=(2, length, heads, head_dim)) / length, jnp.float32)
+    return arrays, jnp.asarray(segments if slots else np.sort(segments, axis=1), jnp.int32), weights
+
+
+def reference(query, key, value, segments, slots):
+    mask = causal_mask(query.shape[1], segments, slots)
+    return masked_attention(query, key.swapaxes(1, 2), value.swapaxes(1, 2), mask)
+
+
+def assert_same(function, arrays, segments, weights, slots, tolerance=2e-5):
+    """Output, and gradients of q, k and v."""
+
+    def loss(run, *qkv):
+        out = run(*qkv, segments, slots)
+        return jnp.sum(out * weights), out
+
+    both = [
+        jax.jit(jax.value_and_grad(functools.partial(loss, run), argnums=(0, 1, 2), has_aux=True))(*arrays)
+        for run in (reference, function)
+    ]
+    for a, b in zip(*map(jax.tree.leaves, both), strict=True):
+        np.testing.assert_allclose(a, b, atol=tolerance * float(jnp.abs(a).max()) + 1e-7)
+
+
+def test_mask_of_slots_by_hand():
+    """Prompt area of 2, slots of 2: rows are queries."""
+    expected = np.array(
+        [
+            [1, 0, 0, 0, 0, 0],
+            [1, 1, 0, 0, 0, 0],
+            [1, 1, 1, 0, 0, 0],
+            [1, 1, 1, 1, 0, 0],
+            [1, 1, 0, 0, 1, 0],
+            [1, 1, 0, 0, 1, 1],
+        ],
+        bool,
+    )
+    np.testing.assert_array_equal(causal_mask(6, None, Slots(2, 2))[0], expected)
+    segments = jnp.array([[1, 2, 1, 2, 2, 0]])
+    same = np.equal.outer(np.array(segments[0]), np.array(segments[0]))
+    np.testing.assert_array_equal(causal_mask(6, segments, Slots(2, 2))[0], expected & same)
+
+
+@pytest.mark.parametrize("slots", [Slots(5, 3), Slots(2, 9), Slots(8, 12)])
+def test_slots_without_masked_work_equal_the_mask(slots):
+    arrays, segments, weights = drawn(20, 6, 2, 8, slots)
+    assert_same(_xla, arrays, segments, weights, slots)
+
+
+def _xla(query, key, value, segments, slots):
+    return causal_attention(query, key, value, segments, slots=slots, kernel="xla")
+
+
+def test_no_matrix_of_a_whole_row():
+    """With slots neither pass makes an array of T x T scores, nor of all slots against all slots."""
+    slots, length = Slots(16, 8), 16 + 64 * 8
+    arrays, segments, weights = drawn(length, 2, 1, 8, slots)
+
+    def loss(qkv, run):
+        return jnp.sum(run(*qkv, segments, slots) * weights)
+
+    def largest(run):
+        jaxpr = jax.make_jaxpr(jax.grad(functools.partial(loss, run=run)))(arrays)
+        return max(v.aval.size for eqn in jaxpr.eqns for v in eqn.outvars)
+
+    assert largest(reference) >= 2 * 2 * length**2
+    assert largest(_xla) <= 2 * 2 * length * (slots.prompt + slots.length)
+
+
+@pytest.mark.parametrize(
+    ("length", "slots", "heads", "kv_heads", "head_dim"),
+    [(90, Slots(26, 16), 4, 2, 64), (130, None, 2, 1, 128)],
+)
+def test_splash_equals_the_mask(length, slots, heads, kv_heads, head_dim):
+    """Interpreted on CPU: rows padded to the kernel's blocks, grouped heads, segments, forward and backward."""
+    arrays, segments, weights = drawn(length, heads, kv_heads, head_dim, slots)
+    assert_same(functools.partial(splash.attention, interpret=True), arrays, segments, weights, slots)
+
+
+def test_what_a_kernel_cannot_do_is_named(monkeypatch):
+    arrays, segments, _ = drawn(20, 4, 2, 24, None)
+    with pytest.raises(ValueError, match="head_dim of 64 or a multiple, got 24"):
+        causal_attention(*arrays, segments, kernel="splash")
+    with pytest.raises(ValueError, match="works in bfloat16, not float32"):
+        causal_attention(*arrays, segments, kernel="cudnn")
+    with pytest.raises(ValueError, match="a row of 20 tokens is not 5 prompt tokens and slots of 4"):
+        causal_attention(*arrays, segments, slots=Slots(5, 4), kernel="xla")
+    with pytest.raises(ValueError, match=r"Slots\(prompt=0, length=4\)"):
+        Slots(0, 4)
+
+
+def test_auto_takes_the_backend_s_kernel_where_it_can(monkeypatch):
+    wide, odd = jnp.zeros((1, 2, 4, 64), jnp.bfloat16), jnp.zeros((1, 2, 4, 24), jnp.float32)
+    picks = {}
+    for backend in ("cpu", "tpu", "gpu"):
+        monkeypatch.setattr(jax, "default_backend", lambda backend=backend: backend)
+        picks[backend] = [attention._native_kernel(x) for x in (wide, odd)]
+    assert picks == {"cpu": ["xla", "xla"], "tpu": ["splash", "xla"], "gpu": ["cudnn", "xla"]}
+
+
+PROGRAM = """
+import functools, os, sys
+import jax, jax.numpy as jnp, numpy as np, flax.linen as nn
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
+from spicejax.models import splash
+from spicejax.models.attention import Slots
+
+RULES = (("batch", ("data", "fsdp")), ("act_heads", "tensor"))
+
+def train(q, k, v, segments, slots, interpret):
+    def loss(q, k, v):
+        return jnp.sum(splash.attention(q, k, v, segments, slots, interpret=interpret).astype(jnp.float32) ** 2)
+    return jax.value_and_grad(loss, argnums=(0, 1, 2))(q, k, v)
+
+def on(devices, batch, length, heads, kv_heads, head_dim, dtype):
+    mesh = Mesh(np.asarray(devices).reshape(2, 2, 2), ("data", "fsdp", "tensor"), axis_types=(AxisType.Auto,) * 3)
+    by_head = NamedSharding(mesh, P(("data", "fsdp"), None, "tensor", None))
+    by_row = NamedSharding(mesh, P(("data", "fsdp"), None))
+    shapes = [((batch, length, n, head_dim), dtype, by_head) for n in (heads, kv_heads, kv_heads)]
+    return mesh, [*shapes, ((batch, length), jnp.int32, by_row)]
+"""
+
+
+def run(program: str, **env: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM + textwrap.dedent(program)],
+        capture_output=True, text=True, timeout=600, env={**os.environ, **env},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.strip()
+
+
+@pytest.mark.slow
+def test_splash_over_a_mesh_equals_one_device():
+    """Rows over data x fsdp and heads over tensor, eight simulated devices, interpreted."""
+    out = run(
+        """
+        slots = Slots(26, 16)
+        mesh, shapes = on(jax.devices(), 4, 90, 4, 2, 64, jnp.float32)
+        rng = np.random.default_rng(0)
+        arrays = [rng.normal(size=s).astype(np.float32) for s, _, _ in shapes[:3]]
+        arrays.append(rng.integers(0, 3, shapes[3][0]).astype(np.int32))
+        step = jax.jit(functools.partial(train, slots=slots, interpret=True))
+        one = jax.device_get(step(*arrays))
+        with jax.set_mesh(mesh), nn.logical_axis_rules(RULES):
+            step = jax.jit(functools.partial(train, slots=slots, interpret=True))
+            many = step(*(jax.device_put(a, s[2]) for a, s in zip(arrays, shapes)))
+        assert many[1][0].sharding.spec == shapes[0][2].spec, many[1][0].sharding
+        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(jax.device_get(many))):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+        print("equal")
+        """,
+        XLA_FLAGS="--xla_force_host_platform_device_count=8",
+        JAX_PLATFORMS="cpu",
+    )
+    assert out == "equal"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_splash_compiles_for_tpu(head_dim):
+    """Forward and backward for v5e:2x4, packed and with slots, each device on its own rows and heads."""
+    pytest.importorskip("libtpu")
+    out = run(
+        f"""
+        from jax.experimental import topologies
+        jax.config.update("jax_platforms", "cpu")
+        devices = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x4").devices
+        for slots, length in ((Slots(1024, 256), 3072), (None, 1000)):
+            mesh, shapes = on(devices, 4, length, 8, 2, {head_dim}, jnp.bfloat16)
+            with jax.set_mesh(mesh), nn.logical_axis_rules(RULES):
+                abstract = [jax.ShapeDtypeStruct(s, d, sharding=p) for s, d, p in shapes]
+                step = jax.jit(functools.partial(train, slots=slots, interpret=False))
+                text = step.lower(*abstract).compile().as_text()
+            assert text.count("tpu_custom_call") >= 3 and "all-gather" not in text
+        print("compiled")
+        """,
+        TPU_SKIP_MDS_QUERY="1",
+        TPU_WORKER_HOSTNAMES="localhost",
+        TPU_ACCELERATOR_TYPE="v5litepod-8",
+    )
+    assert out == "compiled"
