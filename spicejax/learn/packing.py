@@ -247,7 +247,8 @@ class _Sheet:
         self.lead = length - scored  # tokens of a row that are never scored
         self.tokens, self.positions, self.segments = (np.zeros((micro * rows, length), np.int32) for _ in range(3))
         self.weight, self.advantage, self.behaviour = (np.zeros((micro * rows, scored), np.float32) for _ in range(3))
-        self.predict_from = np.zeros((micro * rows, scored), np.int32)
+        before = np.maximum(np.arange(self.lead, length) - 1, 0).astype(np.int32)
+        self.predict_from = np.tile(before, (micro * rows, 1))
 
     def prompt(self, row: int, at: int, segment: int, rollout: Rollout) -> None:
         """Write a prompt to `at`."""
@@ -263,9 +264,7 @@ class _Sheet:
         self.weight[row, here] = weight
         self.advantage[row, here] = advantage
         self.behaviour[row, here] = np.where(rollout.loss_mask > 0, rollout.sample_logprobs, 0.0)
-        before = np.arange(at - 1, at + n - 1)
-        before[:1] = source
-        self.predict_from[row, here] = before
+        self.predict_from[row, here][:1] = source
 
     def _write(self, row: int, at: int, segment: int, ids: np.ndarray, position: int) -> None:
         here = slice(at, at + len(ids))

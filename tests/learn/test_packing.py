@@ -91,7 +91,9 @@ def test_every_token_lands_once_with_its_numbers(shape, seed):
         np.testing.assert_array_equal(own["advantages"][p:][trained], advantages[i])
         np.testing.assert_array_equal(own["behaviour_logprobs"][p:], r.sample_logprobs * r.loss_mask)
     assert not waiting, "an episode is missing"
-    for name, field in batch._asdict().items():
+    before = np.maximum(np.arange(shape.row_length) - 1, 0)
+    assert np.all(batch.predict_from == before), "every token can be scored, prompts too"
+    for name, field in batch._replace(predict_from=batch.tokens)._asdict().items():
         assert np.all(field[batch.segment_ids == 0] == 0), f"{name} is not 0 in the padding"
 
 

@@ -142,7 +142,7 @@ def test_two_prompts_share_an_area_and_their_responses_a_slot():
         "tokens": [5, 6, 7, 1, 2, 0, 8, 9, 3, 4, 8, 3, 0, 0],
         "segment_ids": [1, 1, 1, 2, 2, 0, 1, 1, 2, 2, 1, 2, 0, 0],
         "positions": [0, 1, 2, 0, 1, 0, 3, 4, 2, 3, 3, 2, 0, 0],
-        "predict_from": [2, 6, 4, 8, 2, 4, 0, 0],
+        "predict_from": [2, 6, 4, 8, 2, 4, 11, 12],
         "loss_weight": [1, 1, 1, 1, 1, 1, 0, 0],
     }
     for name, row in expected.items():

@@ -1,0 +1,50 @@
+"""A run that trains adapters: what its checkpoints hold, resuming bit for bit, and its export."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from spicejax import config as configuration
+from spicejax import configs
+from spicejax.models import hf, lora, transformer
+from spicejax.run import export, train
+from spicejax.run.checkpoint import Checkpoints
+
+SMALL = {
+    "nano.warm_tokens": "4000", "nano.rows": "2", "nano.documents": "64", "nano.held_out": "16", "iterations": "2",
+    "spice.documents": "4", "spice.group_size": "4", "spice.max_attempts": "8", "rows_per_call": "16",
+    "learner.min_micro_batches": "2", "learner.rows": "4", "learner.layout": "shared_prompt",
+    "learner.prompt_areas": "96", "learner.slot_length": "24", "learner.slots": "4", "learner.kl_coef": "0.1",
+    "learner.epochs": "2", "eval.every": "0", "eval.probe_documents": "0", "checkpoint.every": "1",
+    "nano.architecture.d_model": "32", "nano.architecture.num_layers": "2", "nano.architecture.d_ff": "48",
+    "nano.architecture.head_dim": "8", "model.lora.rank": "2", "model.lora.targets": "q,up",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_run_of_adapters_resumes_bit_for_bit_and_exports_merged(tmp_path):
+    cfg = configuration.override(configs.load("spice_nano"), SMALL | {"nano.cache": str(tmp_path / "cache")})
+    train.train(cfg, tmp_path / "whole")
+    train.train(dataclasses.replace(cfg, iterations=1), tmp_path / "parts")
+    train.train(cfg, tmp_path / "parts")
+    _, shape, whole, tokenizer = export.load_run(tmp_path / "whole")
+    _, _, parts, _ = export.load_run(tmp_path / "parts")
+    jax.tree.map(np.testing.assert_array_equal, whole, parts)
+    with Checkpoints(tmp_path / "whole" / "checkpoints", config={}) as checkpoints:
+        saved = checkpoints.saved_config()
+        folder = checkpoints.path(checkpoints.latest_good())
+    size = sum(f.stat().st_size for f in (folder / "state").rglob("*") if f.is_file())
+    assert saved["model"]["lora"]["rank"] == 2
+    assert size < 4 * transformer.num_params(shape), "a checkpoint holds the adapters, not the base"
+    # The export is a plain model that is not the one it started from.
+    export.write(tmp_path / "out", shape, whole, tokenizer, dtype="float32")
+    plain, params = hf.load(tmp_path / "out")
+    assert plain.lora is None and jax.tree.structure(params) == jax.tree.structure(transformer.abstract_params(plain))
+    base = train.build(cfg, tmp_path / "fresh")
+    base.verifier.close()
+    changed = jax.tree.map(lambda a, b: bool(jnp.any(a != b)), params, lora.split(base.params)[0])
+    assert changed["layers"]["attn"]["q"] and changed["layers"]["mlp"]["up"]
+    assert not changed["embed"] and not changed["layers"]["attn"]["v"]
