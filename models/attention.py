@@ -90,18 +90,27 @@ def _masked(scores: Float[Array, "B K G T S"], mask: Bool[Array, "rows T S"], he
 
 
 # One query per row is a batched matrix-vector product: on CPU, XLA's dot_general is 4-7 times slower there than a plain
-# multiply and sum, which fuses into one pass over the cache.
+# multiply and sum, which fuses into one pass over the cache. The platform is the one lowered for, which need not be
+# this machine's: programs are also compiled here for TPUs that are elsewhere.
 
 
 def _scores(query: Float[Array, "B 1 K G h"], key: Float[Array, "B K S h"]) -> Float[Array, "B K G 1 S"]:
-    if jax.default_backend() != "cpu":
+    def product(query: Array, key: Array) -> Array:
         return jnp.einsum("btkgh,bksh->bkgts", query, key, preferred_element_type=jnp.float32)
-    query32 = query[:, 0, :, :, None, :].astype(jnp.float32)  # [B K G 1 h]
-    return jnp.sum(query32 * key[:, :, None].astype(jnp.float32), axis=-1)[:, :, :, None, :]
+
+    def multiply_and_sum(query: Array, key: Array) -> Array:
+        query32 = query[:, 0, :, :, None, :].astype(jnp.float32)  # [B K G 1 h]
+        return jnp.sum(query32 * key[:, :, None].astype(jnp.float32), axis=-1)[:, :, :, None, :]
+
+    return jax.lax.platform_dependent(query, key, cpu=multiply_and_sum, default=product)
 
 
 def _average(weights: Float[Array, "B K G 1 S"], value: Float[Array, "B K S h"]) -> Float[Array, "B 1 K G h"]:
-    if jax.default_backend() != "cpu":
+    def product(weights: Array, value: Array) -> Array:
         cast = weights.astype(value.dtype)
         return jnp.einsum("bkgts,bksh->btkgh", cast, value, preferred_element_type=jnp.float32)
-    return jnp.sum(weights[:, :, :, 0, :, None] * value[:, :, None].astype(jnp.float32), axis=-2)[:, None]
+
+    def multiply_and_sum(weights: Array, value: Array) -> Array:
+        return jnp.sum(weights[:, :, :, 0, :, None] * value[:, :, None].astype(jnp.float32), axis=-2)[:, None]
+
+    return jax.lax.platform_dependent(weights, value, cpu=multiply_and_sum, default=product)
