@@ -31,6 +31,7 @@ CONFIG = RunConfig(
     sampler=SamplerConfig(temperature=1.0),
     learner=LearnerConfig(trajectories_per_update=128, row_length=10240, rows=16, logprob_chunk=1024),
     mesh=MeshConfig(data=1, fsdp=-1),
+    sampler_mesh=MeshConfig(data=-1, tensor=4),
     eval=EvalConfig(every=20),
     checkpoint=CheckpointConfig(every=10, keep=3),
     iterations=640,
