@@ -1,4 +1,4 @@
-"""Train: python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run [--topology=SLICE]] [a.b=c ...]"""
+"""Train: python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]"""
 
 from __future__ import annotations
 

@@ -91,16 +91,19 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
 
 
 def _devices(topology: str) -> list[Any]:
-    """The slice's devices, described by libtpu."""
+    """The slice's devices, described by libtpu. From here on this process compiles for the CPU and for the slice."""
     if importlib.util.find_spec("libtpu") is None:
         raise ModuleNotFoundError(
             "--topology compiles with libtpu, which is not installed here: pip install 'spicejax[tpu]'"
         )
     from jax.experimental import topologies
+    from jax.experimental.compilation_cache import compilation_cache
 
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     jax.config.update("jax_platforms", "cpu")  # libtpu compiles; on a TPU host its chips stay free
+    jax.config.update("jax_enable_compilation_cache", False)  # a hit would leave no dump to read
+    compilation_cache.reset_cache()
     return list(topologies.get_topology_desc(platform="tpu", topology_name=topology).devices)
 
 
@@ -183,7 +186,7 @@ def _compile(program: programs.Program) -> tuple[dict[str, Any], hlo.Cost]:
         try:
             memory = _memory(program.lower().compile(compiler_options=options).memory_analysis())
         except jax.errors.JaxRuntimeError as error:
-            memory = _overflow(error)
+            memory = _overflow(error, program)
         texts = sorted(Path(folder).glob("*after_optimizations.txt")) or sorted(
             Path(folder).glob("*after_optimizations_before_buffer_assignment.txt")
         )
@@ -204,16 +207,23 @@ def _memory(stats: Any) -> dict[str, Any]:
     }
 
 
-def _overflow(error: Exception) -> dict[str, Any]:
+def _overflow(error: Exception, program: programs.Program) -> dict[str, Any]:
     """What the compiler says when a program is too large for the chip; other errors are raised again."""
-    found = re.search(r"Used ([\d.]+)([KMG]) of ([\d.]+)([KMG]) hbm", str(error))
+    temporaries = re.search(r"HLO temporaries \(([\d.]+)([KMG])\) exceeds available HBM", str(error))
+    everything = re.search(r"Used ([\d.]+)([KMG]) of [\d.]+[KMG] hbm", str(error))
+    found = temporaries or everything
     if found is None:
         raise error
-    units = {"K": 2**10, "M": 2**20, "G": 2**30}
-    used = float(found.group(1)) * units[found.group(2)]
-    arguments = re.search(r"Program hbm requirement[^\n]*|arguments +([\d.]+)([KMG])", str(error))
-    size = float(arguments.group(1)) * units[arguments.group(2)] if arguments and arguments.group(1) else 0.0
-    return {"arguments": size, "temporaries": used - size, "outputs": 0.0, "total": used, "fits": False}
+    size = float(found.group(1)) * {"K": 2**10, "M": 2**20, "G": 2**30}[found.group(2)]
+    arguments = sum(_bytes(tree) for tree in program.arguments.values())
+    total = size + (arguments if temporaries else 0)
+    return {
+        "arguments": arguments,
+        "temporaries": total - arguments,
+        "outputs": 0.0,
+        "total": total,
+        "fits": False,
+    }
 
 
 def _bytes(tree: programs.Tree) -> float:
