@@ -90,9 +90,14 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
     }
 
 
+def installed() -> bool:
+    """Whether libtpu is here."""
+    return importlib.util.find_spec("libtpu") is not None
+
+
 def _devices(topology: str) -> list[Any]:
     """The slice's devices, described by libtpu. From here on this process compiles for the CPU and for the slice."""
-    if importlib.util.find_spec("libtpu") is None:
+    if not installed():
         raise ModuleNotFoundError(
             "--topology compiles with libtpu, which is not installed here: pip install 'spicejax[tpu]'"
         )
