@@ -1,4 +1,4 @@
-"""Flight checks of configs on TPU slices as markdown: python benchmarks/scaling.py --out=DIR [--configs=..] [--slices=..]
+"""Flight checks of configs on TPU slices, as markdown: python benchmarks/scaling.py --out=DIR [--configs=A,B] ...
 
 Nothing runs on a TPU: each cell is what `launch/tpu_run.py --dry_run --topology=SLICE --json` says. A cell is compiled
 once (minutes on two cores) and kept in --out as JSON; the tables are printed from there.
@@ -126,7 +126,8 @@ def weak_table(reports: list[dict[str, Any]]) -> str:
         lines.append(
             f"| {r['topology']} | {r['chips']} | {step['hbm_gib']:.1f} | {step['flops'] / 1e12:.1f} | "
             f"{step['bytes'] / 1e9:.1f} | {step['collective_bytes'] / 1e9:.2f} | {limits['compute']:.2f} | "
-            f"{limits['hbm']:.2f} | {limits['interconnect']:.2f} | {step['seconds']:.2f} | {first / step['seconds']:.0%} |"
+            f"{limits['hbm']:.2f} | {limits['interconnect']:.2f} | {step['seconds']:.2f} | "
+            f"{first / step['seconds']:.0%} |"
         )
     return "\n".join(lines)
 
