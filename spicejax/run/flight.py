@@ -199,7 +199,7 @@ def _compile(program: programs.Program) -> tuple[dict[str, Any], hlo.Cost]:
         if not texts:
             return memory, hlo.Cost()
         largest = max(texts, key=lambda path: path.stat().st_size)  # a jit may bring small helpers along
-        return memory, hlo.cost(largest.read_text(), dynamic_trips=program.trips)
+        return memory, hlo.cost(largest.read_text(), dynamic_trips=program.trips, kernels=program.kernels)
 
 
 def _memory(stats: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import math
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 _BITS = {"pred": 8, "s4": 4, "u4": 4, "bf16": 16, "c64": 64, "c128": 128, "token": 0, "opaque": 0}
@@ -131,22 +132,26 @@ def parse(text: str) -> tuple[dict[str, Computation], str]:
     return computations, entry
 
 
-def cost(text: str, *, dynamic_trips: float = 1) -> Cost:
+def cost(text: str, *, dynamic_trips: float = 1, kernels: Mapping[str, float] | None = None) -> Cost:
     """Cost of a module after optimisation and partitioning.
 
     Args:
       dynamic_trips: trips of loops whose bound is not a constant.
+      kernels: FLOPs of one call of a hand-written kernel, by a part of its name; XLA cannot see inside.
     """
     computations, entry = parse(text)
-    return _Counter(computations, dynamic_trips).computation(entry)
+    return _Counter(computations, dynamic_trips, kernels or {}).computation(entry)
 
 
 class _Counter:
     """One module under count."""
 
-    def __init__(self, computations: dict[str, Computation], dynamic_trips: float) -> None:
+    def __init__(
+        self, computations: dict[str, Computation], dynamic_trips: float, kernels: Mapping[str, float]
+    ) -> None:
         self.all = computations
         self.dynamic_trips = dynamic_trips
+        self.kernels = kernels
         self.done: dict[str, Cost] = {}
 
     def computation(self, name: str) -> Cost:
@@ -294,9 +299,10 @@ class _Counter:
         target = re.search(r'custom_call_target="([^"]+)"', it.attributes)
         if target is None or target.group(1) != "tpu_custom_call":
             return
-        flops = re.search(r'"cost_estimate":\{[^}]*"flops":"?(\d+)', it.attributes)
-        if flops:
-            total.flops += float(flops.group(1))
+        stated = re.search(r'"cost_estimate":\{[^}]*"flops":"?(\d+)', it.attributes)
+        known = [flops for part, flops in self.kernels.items() if part in it.attributes]
+        if stated or known:
+            total.flops += float(stated.group(1)) if stated else known[0]
         else:
             name = re.search(r'op_name="([^"]+)"', it.attributes)
             total.unknown[name.group(1) if name else it.name] += 1

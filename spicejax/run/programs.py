@@ -34,6 +34,7 @@ class Program:
     arguments: dict[str, Tree]  # by what they are: parameters, optimizer, kv_cache, batch
     beside: dict[str, Tree] = dataclasses.field(default_factory=dict)  # in HBM while it runs, but no argument
     trips: float = 1  # of loops whose bound is traced, such as the micro-batches of a step
+    kernels: dict[str, float] = dataclasses.field(default_factory=dict)  # FLOPs of a kernel's call, by part of its name
     model_flops: float = 0.0  # 2N a token forward, 6N trained, over all chips: to check the compiled number against
 
 
