@@ -120,7 +120,7 @@ def activations(mesh: Mesh, sizes: Mapping[str, int]) -> Iterator[None]:
       sizes: length of each logical axis; one that is absent or does not divide stays whole.
     """
     rules = [(name, _split(mesh, name, sizes[name])) for name in ACTIVATIONS if name in sizes]
-    with mesh, nn.logical_axis_rules(rules):  # pyright: ignore[reportPrivateImportUsage]
+    with jax.set_mesh(mesh), nn.logical_axis_rules(rules):  # pyright: ignore[reportPrivateImportUsage]
         yield
 
 

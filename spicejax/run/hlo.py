@@ -187,16 +187,14 @@ class _Counter:
         return total
 
     def trips(self, loop: _Instruction) -> float:
+        """The constant a loop counts up to from 0; where its condition holds none or several, the given trips."""
         condition = self.all[loop.called("condition")]
-        compares = [i for i in condition.values() if i.opcode == "compare"]
-        constants = [
-            condition[o]
-            for compare in compares
-            for o in compare.operands
-            if o in condition and condition[o].opcode == "constant"
-        ]
-        if len(constants) == 1 and "direction=LT" in compares[0].attributes:
-            return int(constants[0].arguments)
+        scopes = [condition, *(self.all[i.called("calls")] for i in condition.values() if i.opcode == "fusion")]
+        parts = [i for scope in scopes for i in scope.values()]
+        bounds = [i.arguments for i in parts if i.opcode == "constant" and i.arguments.isdigit()]
+        compares = [i for i in parts if i.opcode == "compare"]
+        if len(bounds) == len(compares) == 1 and "direction=LT" in compares[0].attributes:
+            return int(bounds[0])
         return self.dynamic_trips
 
     def plain_bytes(self, where: str, it: _Instruction) -> float:
