@@ -39,6 +39,7 @@ CONFIG = RunConfig(
         vocab_chunk=8192,
     ),
     mesh=MeshConfig(data=1, fsdp=-1),
+    sampler_mesh=MeshConfig(data=-1, tensor=4),
     eval=EvalConfig(every=20),
     checkpoint=CheckpointConfig(every=10, keep=3),
     iterations=640,

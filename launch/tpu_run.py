@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from pathlib import Path
 
 from spicejax import config as configuration
 from spicejax import configs
-from spicejax.run import plan, report, train
+from spicejax.run import flight, plan, report, train
 from spicejax.run.checkpoint import CheckpointError
 from spicejax.run.config import RunConfig
 from spicejax.run.lock import LockedError
@@ -20,6 +21,9 @@ USAGE = """usage: python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corp
   --corpus=SPEC    short for corpus.source=SPEC: jsonl, parquet, folder of .txt/.md, ArrayRecord, tfds:NAME,
                    docstrings:PACKAGE,...
   --dry_run        build everything, print the plan and the memory it takes, train nothing
+  --topology=SLICE with --dry_run: compile every program for that TPU slice (v5e:4x4, v5p:2x2x2, ...) on this machine
+                   and print memory, FLOPs, bytes, collectives and the time they allow; needs libtpu, no TPU
+  --json           print the flight check as one JSON object
   a.b=c            change any field of the configuration; --config=NAME --help lists them all
 """
 
@@ -40,10 +44,21 @@ def main(argv: list[str] | None = None) -> int:
         cfg = configuration.parse(cfg, rest, prog="launch/tpu_run.py")
         logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
         logging.getLogger("spicejax").setLevel(logging.INFO)
-        return _run(cfg, Path(options.get("workdir", f"runs/{cfg.name}")), dry_run="dry_run" in options)
+        workdir = Path(options.get("workdir", f"runs/{cfg.name}"))
+        if "topology" in options or "json" in options:
+            return _flight(cfg, options)
+        return _run(cfg, workdir, dry_run="dry_run" in options)
     except (ValueError, OSError, ModuleNotFoundError, FloatingPointError, CheckpointError, LockedError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+
+
+def _flight(cfg: RunConfig, options: dict[str, str]) -> int:
+    if "topology" not in options or "dry_run" not in options:
+        raise ValueError("--topology=SLICE and --json belong to a flight check: --dry_run --topology=SLICE [--json]")
+    found = flight.check(cfg, options["topology"])
+    print(json.dumps(found) if "json" in options else flight.table(found))
+    return 0 if found["fits"] else 1
 
 
 def _run(cfg: RunConfig, workdir: Path, *, dry_run: bool) -> int:
@@ -73,12 +88,14 @@ def _split(argv: list[str]) -> tuple[dict[str, str], list[str]]:
     rest: list[str] = []
     for word in argv:
         name, _, value = word.removeprefix("--").partition("=")
-        if word.startswith("--") and name in ("config", "workdir", "corpus"):
+        if word.startswith("--") and name in ("config", "workdir", "corpus", "topology"):
             if not value:
                 raise SystemExit(f"error: --{name} needs a value: --{name}=...")
             options[name] = value
         elif word in ("--dry_run", "--dry-run"):
             options["dry_run"] = ""
+        elif word == "--json":
+            options["json"] = ""
         elif word in ("--help", "-h"):
             options["help"] = ""
         else:

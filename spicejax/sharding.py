@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import flax.linen as nn
 import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
@@ -21,6 +24,16 @@ RULES: dict[str, str | None] = {
     "kv_heads": "tensor",
     "head_dim": None,
     "mlp": "tensor",
+}
+
+# Logical axis of an activation -> mesh axes. Rows follow the split of the parameters (fsdp): the weights of one layer
+# are gathered while it runs, activations stay where they are.
+ACTIVATIONS: dict[str, tuple[str, ...]] = {
+    "batch": ("data", "fsdp"),
+    "act_heads": ("tensor",),
+    "act_kv_heads": ("tensor",),
+    "act_mlp": ("tensor",),
+    "act_vocab": ("tensor",),
 }
 
 
@@ -99,6 +112,26 @@ def kv_cache(mesh: Mesh, size: int, kv_heads: int) -> NamedSharding:
     spec = rows(mesh, size, axis=1).spec
     heads = "tensor" if kv_heads % mesh.shape["tensor"] == 0 else None
     return NamedSharding(mesh, PartitionSpec(*(tuple(spec) or (None, None)), heads))
+
+
+@contextlib.contextmanager
+def activations(mesh: Mesh, sizes: Mapping[str, int]) -> Iterator[None]:
+    """Trace what runs inside with the activations of the model placed by `ACTIVATIONS`.
+
+    Without it XLA follows the parameters and may split the residual stream instead of the rows, which turns gathers of
+    weights into all-reduces of activations.
+
+    Args:
+      sizes: length of each logical axis; one that is absent or does not divide stays whole.
+    """
+    rules = [(name, _split(mesh, name, sizes[name])) for name in ACTIVATIONS if name in sizes]
+    with jax.set_mesh(mesh), nn.logical_axis_rules(rules):  # pyright: ignore[reportPrivateImportUsage]
+        yield
+
+
+def _split(mesh: Mesh, name: str, size: int) -> tuple[str, ...] | None:
+    axes = ACTIVATIONS[name]
+    return axes if size % math.prod(mesh.shape[axis] for axis in axes) == 0 else None
 
 
 def _divisors(n: int) -> list[int]:

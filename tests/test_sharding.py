@@ -5,8 +5,11 @@ import subprocess
 import sys
 import textwrap
 
+import flax.linen as nn
 import jax
 import pytest
+from jax.sharding import AbstractMesh
+from jax.sharding import PartitionSpec as P
 
 from spicejax import sharding
 from spicejax.sharding import MeshConfig
@@ -24,6 +27,19 @@ def test_bad_meshes_are_named_with_the_choices():
         MeshConfig(tensor=0)
     with pytest.raises(ValueError, match="only one axis can be -1"):
         MeshConfig(fsdp=-1)
+
+
+def test_a_cache_is_split_where_it_divides():
+    mesh = AbstractMesh((2, 2, 4), sharding.AXES)
+    assert sharding.kv_cache(mesh, (3, 8, 4, 16, 8)).spec == P(None, ("data", "fsdp"), ("tensor",))
+    assert sharding.kv_cache(mesh, (3, 6, 2, 16, 8)).spec == P(None, None, None)
+
+
+def test_activations_are_named_only_inside():
+    mesh = sharding.make_mesh(MeshConfig(), jax.devices()[:1])
+    with sharding.activations(mesh, {"batch": 3, "act_mlp": 8}):
+        assert dict(nn.get_logical_axis_rules()) == {"batch": ("data", "fsdp"), "act_mlp": ("tensor",)}
+    assert not nn.get_logical_axis_rules()
 
 
 def test_the_same_texts_and_update_on_one_and_on_eight_devices():

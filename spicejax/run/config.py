@@ -104,6 +104,8 @@ class RunConfig:
     sampler: SamplerConfig = SamplerConfig()
     learner: LearnerConfig = LearnerConfig()
     mesh: MeshConfig = MeshConfig()
+    # layout of the sampler's copy of the weights, over the same devices; none = that of the learner
+    sampler_mesh: MeshConfig | None = None
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     # makes the embedded nano model and its world first; only spice_nano has it

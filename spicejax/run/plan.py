@@ -56,16 +56,20 @@ def kv_slots(cfg: RunConfig) -> int:
     return max(groups * (bucket + cfg.spice.group_size * longest), alone)
 
 
+def architecture(cfg: RunConfig) -> transformer.TransformerConfig:
+    """Shape of the model: that of its weights where they are, else the one the configuration names."""
+    if cfg.nano is not None:
+        return cfg.nano.architecture
+    if cfg.model.path:
+        return hf.read_config(cfg.model.path)
+    if cfg.model.architecture is not None:
+        return cfg.model.architecture
+    raise ValueError("the plan needs model.path or model.architecture")
+
+
 def describe(cfg: RunConfig, workdir: Path) -> str:
     """The plan as text. Loads no weights; the nano model is described, not made."""
-    if cfg.nano is not None:
-        shape = cfg.nano.architecture
-    elif cfg.model.path:
-        shape = hf.read_config(cfg.model.path)
-    elif cfg.model.architecture is not None:
-        shape = cfg.model.architecture
-    else:
-        raise ValueError("the plan needs model.path or model.architecture")
+    shape = architecture(cfg)
     devices = len(jax.devices())
     parts = memory(cfg, shape, devices)
     spice = cfg.spice

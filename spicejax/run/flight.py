@@ -1,0 +1,301 @@
+"""The flight check: compile every program of a run for a TPU slice that is not here, and say whether it fits and how
+fast it can be at best.
+"""
+
+from __future__ import annotations
+
+import collections
+import importlib.util
+import logging
+import math
+import os
+import re
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from spicejax import sharding
+from spicejax.run import chips, hlo, plan, programs
+from spicejax.run.config import RunConfig
+
+log = logging.getLogger("spicejax")
+
+# Where each number comes from. `compiled`: said by XLA:TPU, or counted in the program it made. `estimated`: arithmetic
+# on published peaks, or on how often an iteration runs a program when every response is as long as allowed.
+PROVENANCE = {
+    "hbm_gib": "compiled",
+    "arguments_gib": "compiled",
+    "temporaries_gib": "compiled",
+    "kv_cache_gib": "compiled",  # abstract arrays under the compiled shardings
+    "beside_gib": "compiled",
+    "flops": "compiled",
+    "bytes": "compiled",
+    "collective_bytes": "compiled",
+    "collectives": "compiled",
+    "seconds": "estimated",
+    "limit": "estimated",
+    "calls": "estimated",
+    "trips": "estimated",
+    "seconds_per_iteration": "estimated",
+    "days": "estimated",
+}
+
+# Share of a chip's memory that programs get; XLA says 15.75 of v5e's 16 GiB.
+USABLE = 0.984
+
+# libtpu asks the machine it runs on for its slice unless told these; any slice name will do.
+_ENVIRONMENT = {
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # no chip is used, so several checks may run at once
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-8",
+}
+
+
+def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Compile the programs of `cfg` for `topology` and report, all sizes per chip and all costs per chip and call.
+
+    Args:
+      topology: CHIP:EXTENT such as v5e:4x4.
+      only: names of the programs to compile; none = all.
+    Raises: ValueError for an unknown topology or a layout that does not divide it, ModuleNotFoundError without libtpu.
+    """
+    where = chips.find(topology)
+    model = plan.architecture(cfg)
+    devices = _devices(topology)
+    per_chip = len(devices) // where.chips
+    mesh = sharding.make_mesh(cfg.mesh, devices)
+    speaking = sharding.make_mesh(cfg.sampler_mesh or cfg.mesh, devices)
+    _divides(cfg, mesh, speaking)
+    todo = [p for p in programs.programs(cfg, model, mesh) if not only or p.name in only]
+    rows = [_examine(program, where, per_chip) for program in todo]
+    peak = max(rows, key=lambda row: row["hbm_gib"])
+    fits = all(row["fits"] for row in rows)
+    seconds = sum(row["seconds"] * row["calls"] for row in rows)
+    return {
+        "config": cfg.name,
+        "topology": topology,
+        "chips": where.chips,
+        "devices_per_chip": per_chip,
+        "mesh": dict(mesh.shape),
+        "sampler_mesh": dict(speaking.shape),
+        "hbm_per_chip_gib": peak["hbm_gib"],
+        "hbm_capacity_gib": where.chip.hbm / chips.GIB,
+        "fits": fits,
+        "advice": [line for row in rows if not row["fits"] for line in _advice(row)],
+        "seconds_per_iteration": seconds,
+        "days": seconds * cfg.iterations / 86_400,
+        "iterations": cfg.iterations,
+        "programs": rows,
+        "provenance": PROVENANCE,
+    }
+
+
+def installed() -> bool:
+    """Whether libtpu is here."""
+    return importlib.util.find_spec("libtpu") is not None
+
+
+def _devices(topology: str) -> list[Any]:
+    """The slice's devices, described by libtpu. From here on this process compiles for the CPU and for the slice."""
+    if not installed():
+        raise ModuleNotFoundError(
+            "--topology compiles with libtpu, which is not installed here: pip install 'spicejax[tpu]'"
+        )
+    from jax.experimental import topologies
+    from jax.experimental.compilation_cache import compilation_cache
+
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    jax.config.update("jax_platforms", "cpu")  # libtpu compiles; on a TPU host its chips stay free
+    jax.config.update("jax_enable_compilation_cache", False)  # a hit would leave no dump to read
+    compilation_cache.reset_cache()
+    return list(topologies.get_topology_desc(platform="tpu", topology_name=topology).devices)
+
+
+def _divides(cfg: RunConfig, mesh: jax.sharding.Mesh, speaking: jax.sharding.Mesh) -> None:
+    """Rows that do not divide would be computed whole on every chip; say so instead."""
+    ways = mesh.shape["data"] * mesh.shape["fsdp"]
+    if cfg.learner.rows % ways:
+        raise ValueError(
+            f"learner.rows={cfg.learner.rows} does not divide over data x fsdp = {ways} ways; use a multiple of {ways}"
+            f"{_smaller('mesh', mesh, cfg.learner.rows)}"
+        )
+    ways, group = speaking.shape["data"] * speaking.shape["fsdp"], cfg.spice.group_size
+    if cfg.rows_per_call % (ways * group):
+        raise ValueError(
+            f"rows_per_call={cfg.rows_per_call} is {cfg.rows_per_call // group} prompts a call, which do not divide "
+            f"over the sampler's data x fsdp = {ways} ways; use a multiple of {ways * group}"
+            f"{_smaller('sampler_mesh', speaking, cfg.rows_per_call // group)}"
+        )
+
+
+def _smaller(name: str, mesh: jax.sharding.Mesh, rows: int) -> str:
+    """The choices of `name`.tensor that leave few enough ways for `rows`."""
+    size = mesh.devices.size
+    choices = [t for t in range(1, size + 1) if size % t == 0 and rows % (size // t) == 0]
+    return f", or {name}.tensor= one of {choices}" if choices else ""
+
+
+def _examine(program: programs.Program, where: chips.Slice, per_chip: int) -> dict[str, Any]:
+    """Compile one program and read what it takes."""
+    began = time.perf_counter()
+    memory, cost = _compile(program)
+    seconds = time.perf_counter() - began
+    sizes = {name: per_chip * _bytes(tree) for name, tree in (program.arguments | program.beside).items()}
+    beside = sum(sizes[name] for name in program.beside)
+    total = per_chip * memory["total"] + beside
+    wire: collections.Counter[str] = collections.Counter()
+    for collective, sent in cost.wire.items():
+        wire[collective.kind] += per_chip * sent  # pyright: ignore[reportArgumentType]
+    chip = where.chip
+    limits = {
+        "compute": per_chip * cost.flops / chip.flops,
+        "hbm": per_chip * cost.bytes / chip.hbm_bandwidth,
+        "interconnect": sum(
+            per_chip * sent / where.link_bandwidth(math.ceil(each.group / per_chip)) for each, sent in cost.wire.items()
+        ),
+    }
+    limit = max(limits, key=lambda name: limits[name])
+    log.info("%s: %s compiled in %.0f s", where.name, program.name, seconds)
+    return {
+        "name": program.name,
+        "hbm_gib": total / chips.GIB,
+        "arguments_gib": per_chip * memory["arguments"] / chips.GIB,
+        "temporaries_gib": per_chip * memory["temporaries"] / chips.GIB,
+        "outputs_gib": per_chip * memory["outputs"] / chips.GIB,
+        "kv_cache_gib": sizes.get("kv_cache", 0.0) / chips.GIB,
+        "beside_gib": beside / chips.GIB,
+        "parts_gib": {name: size / chips.GIB for name, size in sizes.items()},
+        "fits": memory["fits"] and total <= USABLE * chip.hbm,
+        "flops": per_chip * cost.flops,
+        "model_flops": program.model_flops / where.chips,
+        "bytes": per_chip * cost.bytes,
+        "collective_bytes": sum(wire.values()),
+        "collectives": dict(wire),
+        "largest_gather": max((math.prod(c.shape) for c in cost.wire if c.kind == "all-gather"), default=0),
+        "unknown_kernels": dict(cost.unknown),
+        "seconds": limits[limit],
+        "limit": limit,
+        "limits": limits,
+        "calls": program.calls,
+        "trips": program.trips,
+        "compile_seconds": seconds,
+    }
+
+
+def _compile(program: programs.Program) -> tuple[dict[str, Any], hlo.Cost]:
+    """Memory in bytes per device and the cost of one call."""
+    with tempfile.TemporaryDirectory() as folder:
+        # The text of the compiled program itself is refused for some chips (INTERNAL); the compiler's dump is not.
+        options = {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
+        try:
+            memory = _memory(program.lower().compile(compiler_options=options).memory_analysis())
+        except jax.errors.JaxRuntimeError as error:
+            memory = _overflow(error, program)
+        texts = sorted(Path(folder).glob("*after_optimizations.txt")) or sorted(
+            Path(folder).glob("*after_optimizations_before_buffer_assignment.txt")
+        )
+        if not texts:
+            return memory, hlo.Cost()
+        largest = max(texts, key=lambda path: path.stat().st_size)  # a jit may bring small helpers along
+        return memory, hlo.cost(largest.read_text(), dynamic_trips=program.trips, kernels=program.kernels)
+
+
+def _memory(stats: Any) -> dict[str, Any]:
+    outputs = stats.output_size_in_bytes - stats.alias_size_in_bytes
+    return {
+        "arguments": stats.argument_size_in_bytes,
+        "temporaries": stats.temp_size_in_bytes,
+        "outputs": outputs,
+        "total": stats.argument_size_in_bytes + outputs + stats.temp_size_in_bytes + stats.generated_code_size_in_bytes,
+        "fits": True,
+    }
+
+
+def _overflow(error: Exception, program: programs.Program) -> dict[str, Any]:
+    """What the compiler says when a program is too large for the chip; other errors are raised again."""
+    temporaries = re.search(r"HLO temporaries \(([\d.]+)([KMG])\) exceeds available HBM", str(error))
+    everything = re.search(r"Used ([\d.]+)([KMG]) of [\d.]+[KMG] hbm", str(error))
+    found = temporaries or everything
+    if found is None:
+        raise error
+    size = float(found.group(1)) * {"K": 2**10, "M": 2**20, "G": 2**30}[found.group(2)]
+    arguments = sum(_bytes(tree) for tree in program.arguments.values())
+    total = size + (arguments if temporaries else 0)
+    return {
+        "arguments": arguments,
+        "temporaries": total - arguments,
+        "outputs": 0.0,
+        "total": total,
+        "fits": False,
+    }
+
+
+def _bytes(tree: programs.Tree) -> float:
+    """Bytes of abstract arrays on one device."""
+    leaves = jax.tree.leaves(tree)
+    return float(sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize for x in leaves))
+
+
+def _advice(row: dict[str, Any]) -> list[str]:
+    """What to change where a program does not fit, the largest part first."""
+    name, parts = row["name"], row["parts_gib"]
+    learning = name in ("train_step", "score")
+    sizes = {
+        "temporaries": row["temporaries_gib"],
+        "kv_cache": parts.get("kv_cache", 0.0),
+        "weights": parts.get("parameters", 0.0) + parts.get("optimizer", 0.0),
+        "sampler_weights": parts.get("sampler_parameters", 0.0),
+    }
+    changes = {
+        "temporaries": "lower learner.rows, learner.row_length or learner.logprob_chunk, or raise mesh.tensor"
+        if learning
+        else "lower rows_per_call or the prompt bucket, or raise sampler_mesh.tensor",
+        "kv_cache": "lower rows_per_call or spice.*_max_new, or raise sampler_mesh.tensor",
+        "weights": "raise mesh.fsdp, or take a larger slice",
+        "sampler_weights": "raise sampler_mesh.tensor",
+    }
+    worst = max(sizes, key=lambda part: sizes[part])
+    return [f"{name} needs {row['hbm_gib']:.1f} GiB, {sizes[worst]:.1f} of it {worst}: {changes[worst]}"]
+
+
+def table(report: dict[str, Any]) -> str:
+    """The report for people."""
+    lines = [
+        f"flight check of {report['config']} on {report['topology']}: {report['chips']} chips, "
+        f"learner {_layout(report['mesh'])}, sampler {_layout(report['sampler_mesh'])}",
+        "compiled for this slice on this machine, not run; all numbers per chip, FLOPs, bytes and seconds per call",
+        "",
+        f"  {'':<20}{'HBM GiB':>9}{'args':>7}{'temps':>7}{'KV':>7}{'beside':>8}{'TFLOP':>9}{'GB':>9}{'wire GB':>9}"
+        f"{'seconds':>10}  {'limit':<13}{'calls':>7}",
+        f"  {'':<20}{'----------------- compiled ':>38}{'':->19}{'----- compiled ':>8}{'':>4}{'estimated':>18}",
+    ]
+    for row in report["programs"]:
+        lines.append(
+            f"  {row['name']:<20}{row['hbm_gib']:>9.2f}{row['arguments_gib']:>7.2f}{row['temporaries_gib']:>7.2f}"
+            f"{row['kv_cache_gib']:>7.2f}{row['beside_gib']:>8.2f}{row['flops'] / 1e12:>9.3f}{row['bytes'] / 1e9:>9.2f}"
+            f"{row['collective_bytes'] / 1e9:>9.3f}{row['seconds']:>10.4f}  {row['limit']:<13}{row['calls']:>7g}"
+            + ("" if row["fits"] else "  DOES NOT FIT")
+        )
+        if row["collectives"]:
+            wires = ", ".join(f"{kind} {size / 1e9:.3f}" for kind, size in sorted(row["collectives"].items()))
+            lines.append(f"  {'':<20}wire GB: {wires}")
+        if row["unknown_kernels"]:
+            lines.append(f"  {'':<20}kernels whose FLOPs are not counted: {', '.join(row['unknown_kernels'])}")
+    verdict = "fits" if report["fits"] else "does not fit"
+    lines += [
+        "",
+        f"  verdict   {verdict}: {report['hbm_per_chip_gib']:.2f} of {report['hbm_capacity_gib']:.0f} GiB (compiled)",
+        *(f"            {line}" for line in report["advice"]),
+        f"  at best   {report['seconds_per_iteration']:.1f} s an iteration, {report['days']:.2f} days for "
+        f"{report['iterations']} (estimated: published peaks, perfect overlap, every response as long as allowed)",
+    ]
+    return "\n".join(lines)
+
+
+def _layout(mesh: dict[str, int]) -> str:
+    return "x".join(f"{name}{size}" for name, size in mesh.items())

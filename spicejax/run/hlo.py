@@ -1,0 +1,360 @@
+"""What an optimised HLO module costs on one device: FLOPs, HBM bytes and collectives, loops multiplied by their trips.
+
+XLA's own `cost_analysis` counts the body of a loop once, which makes it useless for a model whose layers are scanned.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_BITS = {"pred": 8, "s4": 4, "u4": 4, "bf16": 16, "c64": 64, "c128": 128, "token": 0, "opaque": 0}
+_ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\](\{[^{}]*\})?")
+_HEADER = re.compile(r"^(?:ENTRY )?%(\S+) \(.*\{$")
+_INSTRUCTION = re.compile(r"^\s+(ROOT )?%(\S+) = (.*)$")
+_PARENTHESIS = re.compile(r"[()]")
+_OPCODE = re.compile(r" ?([a-z][\w\-]*)\(")
+
+# Moves nothing, or what it moves is counted by the instruction that produced or will read it.
+_FREE = frozenset(
+    """parameter constant tuple get-tuple-element bitcast after-all partition-id replica-id iota copy-done slice-done
+    async-done async-update all-gather-done all-reduce-done collective-permute-done optimization-barrier
+    add-dependency opt-barrier""".split()
+)
+COLLECTIVES = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
+_SLICES = ("dynamic-slice", "slice", "gather")
+
+
+class Shape(NamedTuple):
+    """One array: its size and where it lives."""
+
+    dims: tuple[int, ...]
+    bytes: float
+    on_chip: bool  # in vector or scalar memory instead of HBM
+
+
+class Collective(NamedTuple):
+    """One collective instruction."""
+
+    kind: str
+    group: int  # devices that take part in one exchange
+    shape: tuple[int, ...]  # of its largest result on a device
+
+
+@dataclasses.dataclass
+class Cost:
+    """Of one run on one device."""
+
+    flops: float = 0.0  # of matrix multiplications
+    bytes: float = 0.0  # read from and written to HBM
+    wire: collections.Counter[Collective] = dataclasses.field(default_factory=collections.Counter)  # bytes sent
+    unknown: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)  # kernels without a cost
+
+    def add(self, other: Cost, times: float = 1) -> None:
+        self.flops += times * other.flops
+        self.bytes += times * other.bytes
+        for mine, theirs in ((self.wire, other.wire), (self.unknown, other.unknown)):
+            for key, value in theirs.items():
+                mine[key] += times * value  # pyright: ignore[reportArgumentType]  # counters hold floats too
+
+
+@dataclasses.dataclass(frozen=True)
+class _Instruction:
+    name: str
+    opcode: str
+    shapes: tuple[Shape, ...]  # one, or those of a tuple
+    operands: tuple[str, ...]
+    attributes: str
+    arguments: str
+    root: bool
+
+    def called(self, key: str) -> str:
+        found = re.search(rf"\b{key}=%([^,\s)]+)", self.attributes)
+        return found.group(1) if found else ""
+
+
+Computation = dict[str, _Instruction]
+
+
+def _shapes(text: str) -> tuple[Shape, ...]:
+    shapes = []
+    for dtype, dims, layout in _ARRAY.findall(text):
+        digits = re.search(r"\d+", dtype)
+        bits = _BITS.get(dtype, int(digits.group()) if digits else 8)
+        sizes = tuple(int(d) for d in dims.split(",") if d)
+        shapes.append(Shape(sizes, math.prod(sizes) * bits / 8, "S(" in layout))
+    return tuple(shapes)
+
+
+def _closing(text: str, start: int) -> int:
+    """Index of the parenthesis that closes the one at `start`."""
+    depth = 0
+    for found in _PARENTHESIS.finditer(text, start):
+        depth += 1 if found.group() == "(" else -1
+        if depth == 0:
+            return found.start()
+    raise ValueError(f"unbalanced parentheses in HLO: {text[:120]}")
+
+
+def parse(text: str) -> tuple[dict[str, Computation], str]:
+    """Computations by name, and the name of the entry."""
+    computations: dict[str, Computation] = {}
+    entry, current = "", None
+    for line in text.splitlines():
+        header = _HEADER.match(line)
+        if header:
+            current = computations[header.group(1)] = {}
+            entry = header.group(1) if line.startswith("ENTRY") else entry
+        elif (found := _INSTRUCTION.match(line)) and current is not None:
+            root, name, rest = found.groups()
+            split = _closing(rest, 0) + 1 if rest.startswith("(") else rest.index(" ")
+            opcode = _OPCODE.match(rest, split)
+            if opcode is None:
+                raise ValueError(f"cannot read HLO instruction: {line[:200]}")
+            end = _closing(rest, opcode.end() - 1)
+            arguments = rest[opcode.end() : end]
+            current[name] = _Instruction(
+                name,
+                opcode.group(1),
+                _shapes(rest[:split]),
+                tuple(re.findall(r"%([^,\s)]+)", arguments)),
+                rest[end + 1 :],
+                arguments,
+                bool(root),
+            )
+    if not entry:
+        raise ValueError("no ENTRY computation in this HLO text")
+    return computations, entry
+
+
+def cost(text: str, *, dynamic_trips: float = 1, kernels: Mapping[str, float] | None = None) -> Cost:
+    """Cost of a module after optimisation and partitioning.
+
+    Args:
+      dynamic_trips: trips of loops whose bound is not a constant.
+      kernels: FLOPs of one call of a hand-written kernel, by a part of its name; XLA cannot see inside.
+    """
+    computations, entry = parse(text)
+    return _Counter(computations, dynamic_trips, kernels or {}).computation(entry)
+
+
+class _Counter:
+    """One module under count."""
+
+    def __init__(
+        self, computations: dict[str, Computation], dynamic_trips: float, kernels: Mapping[str, float]
+    ) -> None:
+        self.all = computations
+        self.dynamic_trips = dynamic_trips
+        self.kernels = kernels
+        self.done: dict[str, Cost] = {}
+
+    def computation(self, name: str) -> Cost:
+        if name not in self.done:
+            total = self.done[name] = Cost()
+            for instruction in self.all[name].values():
+                total.add(self.instruction(name, instruction))
+        return self.done[name]
+
+    def instruction(self, where: str, it: _Instruction) -> Cost:
+        total = Cost()
+        if it.opcode == "while":
+            total.add(self.computation(it.called("body")), self.trips(it))
+        elif it.opcode == "conditional":
+            branches = re.search(r"branch_computations=\{([^}]*)\}", it.attributes)
+            names = branches.group(1).split(",") if branches else [it.called("true_computation")]
+            costs = [self.computation(name.strip().lstrip("%")) for name in names if name.strip()]
+            total.add(max(costs, key=lambda c: (c.flops, c.bytes)))
+        elif it.opcode in ("call", "async-start"):
+            total.add(self.computation(it.called("to_apply") or it.called("calls")))
+        elif it.opcode == "fusion":
+            inner = self.computation(it.called("calls"))
+            total.add(Cost(inner.flops, self.fusion_bytes(where, it), inner.wire, inner.unknown))
+        elif it.opcode.removesuffix("-start") in COLLECTIVES:
+            self.collective(where, it, total)
+            total.bytes += self.plain_bytes(where, it)
+        elif it.opcode not in _FREE:
+            if it.opcode in ("convolution", "dot"):
+                total.flops += self.matmul_flops(where, it)
+            elif it.opcode == "custom-call":
+                self.kernel(it, total)
+            total.bytes += self.plain_bytes(where, it)
+        return total
+
+    def trips(self, loop: _Instruction) -> float:
+        """The constant a loop counts up to from 0; where its condition holds none or several, the given trips."""
+        condition = self.all[loop.called("condition")]
+        scopes = [condition, *(self.all[i.called("calls")] for i in condition.values() if i.opcode == "fusion")]
+        parts = [i for scope in scopes for i in scope.values()]
+        bounds = [i.arguments for i in parts if i.opcode == "constant" and i.arguments.isdigit()]
+        compares = [i for i in parts if i.opcode == "compare"]
+        if len(bounds) == len(compares) == 1 and "direction=LT" in compares[0].attributes:
+            return int(bounds[0])
+        return self.dynamic_trips
+
+    def plain_bytes(self, where: str, it: _Instruction) -> float:
+        """HBM traffic of an instruction that is no fusion; slices move the slice alone, updates the update alone."""
+        scope = self.all[where]
+        if it.opcode in _SLICES:
+            return sum(2 * s.bytes for s in it.shapes if not s.on_chip)
+        if it.opcode == "dynamic-update-slice":
+            return 2 * sum(s.bytes for s in scope[it.operands[1]].shapes if not s.on_chip)
+        if it.opcode in ("copy-start", "slice-start"):  # (destination, source, ...): both have the slice's size
+            size = min(s.bytes for s in it.shapes[:2])
+            return sum(size for s in it.shapes[:2] if not s.on_chip)
+        arrays = [s for o in it.operands if o in scope for s in scope[o].shapes] + list(it.shapes)
+        return sum(s.bytes for s in arrays if not s.on_chip)
+
+    def fusion_bytes(self, where: str, it: _Instruction) -> float:
+        scope, inner = self.all[where], it.called("calls")
+        total = 0.0
+        for k, name in enumerate(it.operands):
+            shapes = scope[name].shapes if name in scope else ()
+            if any(not s.on_chip for s in shapes):
+                total += min(self.read(inner, k), sum(s.bytes for s in shapes))
+        root = next(i for i in self.all[inner].values() if i.root)
+        outputs = root.operands if root.opcode == "tuple" else (root.name,)
+        for name, shape in zip(outputs, it.shapes, strict=False):
+            if not shape.on_chip:
+                total += min(self.written(inner, name), shape.bytes)
+        return total
+
+    @functools.cache  # noqa: B019  # lives as long as the counter
+    def read(self, name: str, index: int) -> float:
+        """Bytes that the fused computation `name` reads of its parameter `index`."""
+        scope = self.all[name]
+        parameter = next(i for i in scope.values() if i.opcode == "parameter" and i.arguments == str(index))
+        whole = sum(s.bytes for s in parameter.shapes)
+        total, pending, seen = 0.0, [parameter.name], set()
+        while pending:
+            source = pending.pop()
+            for user in scope.values():
+                if source not in user.operands or (user.name, source) in seen:
+                    continue
+                seen.add((user.name, source))
+                if user.opcode in _SLICES and user.operands[0] == source:
+                    total += sum(s.bytes for s in user.shapes)
+                elif user.opcode == "dynamic-update-slice" and user.operands[0] == source:
+                    continue  # updated in place
+                elif user.opcode == "bitcast":
+                    pending.append(user.name)
+                elif user.opcode == "fusion":
+                    total += sum(self.read(user.called("calls"), k) for k, o in enumerate(user.operands) if o == source)
+                else:
+                    return whole
+        return min(total, whole)
+
+    def written(self, name: str, value: str) -> float:
+        """Bytes that the fused computation `name` writes for its result `value`."""
+        scope = self.all[name]
+        it = scope[value]
+        while it.opcode == "bitcast" and it.operands[0] in scope:
+            it = scope[it.operands[0]]
+        if it.opcode == "dynamic-update-slice":
+            return sum(s.bytes for s in scope[it.operands[1]].shapes)
+        if it.opcode == "fusion":
+            inner = it.called("calls")
+            root = next(i for i in self.all[inner].values() if i.root)
+            if root.opcode != "tuple":
+                return self.written(inner, root.name)
+        return sum(s.bytes for s in it.shapes)
+
+    def matmul_flops(self, where: str, it: _Instruction) -> float:
+        scope = self.all[where]
+        left, right = (scope[o].shapes[0].dims for o in it.operands[:2])
+        out = math.prod(it.shapes[0].dims)
+        if it.opcode == "dot":
+            found = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", it.attributes)
+            return 2.0 * out * math.prod(left[int(d)] for d in found.group(1).split(",") if d) if found else 2.0 * out
+        return _convolution_flops(left, right, it.shapes[0].dims, it.attributes)
+
+    def collective(self, where: str, it: _Instruction, total: Cost) -> None:
+        chain = re.search(r'chain_id="(\d+)"', it.attributes)
+        if chain and not any("AsyncCollectiveStart" in i.attributes for i in self.all[where].values()):
+            return  # the same exchange, seen again in the fusions that run while it is under way
+        kind = it.opcode.removesuffix("-start")
+        group = _group_size(it.attributes)
+        sizes = [sum(s.bytes for s in self.all[where][o].shapes) for o in it.operands if o in self.all[where]]
+        results = it.shapes[len(it.shapes) // 2 :] if it.opcode.endswith("-start") and len(it.shapes) > 1 else it.shapes
+        if where.startswith("all-reduce-scatter"):
+            kind = "reduce-scatter"
+        share = (group - 1) / group
+        sent = {
+            "all-gather": share * sum(s.bytes for s in results),
+            "all-reduce": 2 * share * sum(sizes),
+            "collective-permute": sum(sizes),
+        }.get(kind, share * sum(sizes))
+        largest = max(results, key=lambda s: s.bytes)
+        total.wire[Collective(kind, group, largest.dims)] += sent  # pyright: ignore[reportArgumentType]
+
+    def kernel(self, it: _Instruction, total: Cost) -> None:
+        """A custom call: a kernel says itself what it costs, or is reported as unknown."""
+        target = re.search(r'custom_call_target="([^"]+)"', it.attributes)
+        if target is None or target.group(1) != "tpu_custom_call":
+            return
+        stated = re.search(r'"cost_estimate":\{[^}]*"flops":"?(\d+)', it.attributes)
+        known = [flops for part, flops in self.kernels.items() if part in it.attributes]
+        if stated or known:
+            total.flops += float(stated.group(1)) if stated else known[0]
+        else:
+            name = re.search(r'op_name="([^"]+)"', it.attributes)
+            total.unknown[name.group(1) if name else it.name] += 1
+
+
+def _group_size(attributes: str) -> int:
+    """Devices of one group, from any of XLA's three spellings of replica_groups (or the pairs of a permute)."""
+    if found := re.search(r"replica_groups=mesh\[([^\]]*)\] ?\{([^}]*)\}", attributes):
+        sizes = dict(re.findall(r"'([^']+)'=(\d+)", found.group(1)))
+        return math.prod(int(sizes[axis]) for axis in re.findall(r"'([^']+)'", found.group(2)))
+    if found := re.search(r"replica_groups=\[(\d+),(\d+)\]<=", attributes):
+        return int(found.group(2))
+    if found := re.search(r"replica_groups=\{\{([\d,]*)\}", attributes):
+        return len(found.group(1).split(","))
+    return 2
+
+
+def _convolution_flops(left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...], attributes: str) -> float:
+    """2 x multiply-adds of a convolution, without those that meet padding or a hole of a dilation.
+
+    XLA:TPU writes matrix multiplications as convolutions, and batch dimensions as dilated spatial ones.
+    """
+    labels = re.search(r"dim_labels=(\w+)_(\w+)->(\w+)", attributes)
+    if labels is None:
+        raise ValueError(f"convolution without dim_labels: {attributes[:120]}")
+    inputs, kernel, outputs = labels.groups()
+    window = re.search(r"window=\{([^}]*)\}", attributes)
+    fields = dict(part.split("=") for part in window.group(1).split()) if window else {}
+    spatial = sorted(c for c in outputs if c.isdigit())
+    total = 2.0 * out[outputs.index("b")] * out[outputs.index("f")] * right[kernel.index("i")]
+    for axis, label in enumerate(spatial):
+
+        def field(name: str, default: str, axis: int = axis) -> str:
+            return fields[name].split("x")[axis] if name in fields else default
+
+        low = int(field("pad", "0_0").split("_")[0])
+        total *= _valid_positions(
+            left[inputs.index(label)],
+            right[kernel.index(label)],
+            out[outputs.index(label)],
+            stride=int(field("stride", "1")),
+            low=low,
+            base=int(field("lhs_dilate", "1")),
+            dilation=int(field("rhs_dilate", "1")),
+        )
+    return total
+
+
+def _valid_positions(size: int, kernel: int, out: int, *, stride: int, low: int, base: int, dilation: int) -> int:
+    """Pairs (output, kernel) along one axis that meet a real input element."""
+    count, limit = 0, (size - 1) * base
+    for k in range(kernel):
+        offset = k * dilation - low
+        for o in range(out):
+            at = o * stride + offset
+            count += 0 <= at <= limit and at % base == 0
+    return count

@@ -1,0 +1,163 @@
+"""The flight check against the real XLA:TPU compiler: memory by hand, gathers where the layout has none, the CLI."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from spicejax import configs
+from spicejax.run import flight
+
+ROOT = Path(__file__).parents[2]
+needs_libtpu = pytest.mark.skipif(not flight.installed(), reason="libtpu is not installed (extra `dev` or `tpu`)")
+
+KEYS = {"topology", "chips", "hbm_per_chip_gib", "programs", "fits", "seconds_per_iteration"}
+PROGRAM_KEYS = {"name", "hbm_gib", "flops", "bytes", "collective_bytes", "seconds"}
+
+# Two layers, every axis a multiple of the TPU's tiles, so that sizes by hand need no padding.
+SMALL = textwrap.dedent(
+    """
+    import json, sys
+    from spicejax.games.spice import SpiceConfig
+    from spicejax.learn.learner import LearnerConfig
+    from spicejax.models.transformer import TransformerConfig
+    from spicejax.run import flight
+    from spicejax.run.config import CorpusConfig, ModelConfig, RunConfig
+    from spicejax.sharding import MeshConfig
+
+    model = TransformerConfig(family="qwen3", vocab_size=1024, d_model=1024, num_layers=2, num_heads=8, num_kv_heads=8,
+        head_dim=128, d_ff=2048, rope_theta=1e4, tie_embeddings=True, max_position=512, qk_norm=True)
+    def config(**layout):
+        return RunConfig(name="small", model=ModelConfig(path="", architecture=model, dtype="bfloat16"),
+            corpus=CorpusConfig(source="", max_tokens=64), prompt_buckets=(128,), rows_per_call=32,
+            spice=SpiceConfig(documents=8, group_size=4, challenger_max_new=128, reasoner_max_new=128),
+            learner=LearnerConfig(rows=8, row_length=256), **layout)
+    """
+)
+D, L, V, F, HEADS, HEAD = 1024, 2, 1024, 2048, 8, 128
+MATRICES = V * D + L * (4 * D * HEADS * HEAD + 3 * D * F)
+WEIGHTS = MATRICES + D + L * (2 * D + 2 * HEAD)
+
+
+def run(program):
+    """What `program` prints, as JSON; in a process of its own, since a flight check sets jax up for its purpose."""
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL + program], capture_output=True, text=True, cwd=ROOT, timeout=500
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def only(program, topology, **layout):
+    """The row of one program of the small model."""
+    layout = ", ".join(f"{axis}={size}" for axis, size in layout.items())
+    call = f"flight.check(config(mesh=MeshConfig(data=1, {layout})), {topology!r}, only=({program!r},))"
+    (row,) = run(f"print(json.dumps({call}))")["programs"]
+    return row
+
+
+def rows(report):
+    return {row["name"]: row for row in report["programs"]}
+
+
+def near(found, wanted):
+    return found == pytest.approx(wanted / 2**30, rel=0.03, abs=2e-4)
+
+
+@needs_libtpu
+def test_decoding_on_v5e_fits_the_sum_of_its_arrays_and_gathers_no_weights_under_tensor_parallelism():
+    """One process compiles the same step for two layouts: where weights are split over rows they must be gathered."""
+    split, whole = run(
+        textwrap.dedent(
+            """
+            layouts = MeshConfig(data=1, tensor=8), MeshConfig(data=1, fsdp=8, tensor=1)
+            found = [flight.check(config(mesh=layout), "v5e:2x4", only=("reasoner_decode",)) for layout in layouts]
+            print(json.dumps(found))
+            """
+        )
+    )
+    assert set(split) >= KEYS and set(split["programs"][0]) >= PROGRAM_KEYS
+    assert (split["topology"], split["chips"], split["fits"]) == ("v5e:2x4", 8, True)
+    decode = rows(split)["reasoner_decode"]
+    cache = 2 * L * 32 * 8 * (128 + 128) * HEAD * 2  # k and v, layers, rows, kv heads, slots, head, bfloat16
+    assert near(decode["kv_cache_gib"], cache / 8)
+    assert near(decode["arguments_gib"], (2 * MATRICES + cache) / 8)
+    assert near(decode["beside_gib"], 12 * MATRICES / 8)  # weights and two moments of the learner, float32
+    total = decode["arguments_gib"] + decode["temporaries_gib"] + decode["outputs_gib"] + decode["beside_gib"]
+    assert total <= decode["hbm_gib"] == split["hbm_per_chip_gib"] < total + 0.05  # the rest is code
+    # 2 N a row, plus attention of every row over its slots.
+    assert decode["flops"] == pytest.approx((2 * MATRICES + 4 * L * HEADS * HEAD * 257) * 32 / 8, rel=0.05)
+    assert decode["limit"] in ("hbm", "interconnect") and decode["seconds"] > 0
+    matrix = D * HEADS * HEAD  # the smallest
+    assert decode["largest_gather"] < matrix, decode["collectives"]
+    assert rows(whole)["reasoner_decode"]["largest_gather"] >= matrix  # the check above sees gathers
+
+
+@needs_libtpu
+@pytest.mark.slow
+def test_training_on_v5p_takes_the_state_and_six_n_flops():
+    row = only("train_step", "v5p:2x2x1", fsdp=4)
+    batch = 8 * row["trips"] * 8 * 256 * 4
+    assert near(row["arguments_gib"], (12 * MATRICES + batch) / 4)
+    attention = 2 * 3 * 2 * L * 256 * D  # per token: two products, forward and backward twice, scores of a whole row
+    tokens = row["trips"] * 8 * 256
+    assert row["flops"] == pytest.approx((6 * MATRICES + attention) * tokens / 4, rel=0.1)
+    assert row["collectives"].get("all-gather", 0) > 0
+
+
+@needs_libtpu
+def test_prefill_on_v5p_under_tensor_parallelism():
+    row = only("reasoner_prefill", "v5p:2x2x1", tensor=4)
+    assert near(row["arguments_gib"], 2 * MATRICES / 4)
+    cache = 2 * L * 32 * 8 * (128 + 128) * HEAD * 2
+    assert row["outputs_gib"] * 2**30 >= cache / 4
+    assert row["largest_gather"] < D * HEADS * HEAD
+    products = 2 * (MATRICES - V * D) * 8 * 128 + 4 * L * 8 * 128 * 128 * HEADS * HEAD + 2 * V * D * 8
+    assert row["flops"] == pytest.approx(products / 4, rel=0.05)
+
+
+@needs_libtpu
+def test_layouts_that_do_not_divide_are_named_with_the_choices():
+    messages = run(
+        textwrap.dedent(
+            """
+            import dataclasses
+            def message(topology, **fields):
+                try:
+                    flight.check(dataclasses.replace(config(**fields.pop("layout", {})), **fields), topology)
+                except ValueError as error:
+                    return str(error)
+            print(json.dumps([
+                message("v5e:2x4", layout={"mesh": MeshConfig(data=1, tensor=3)}),
+                message("v5e:4x4", layout={"mesh": MeshConfig(data=1, fsdp=-1)}),
+                message("v5e:2x4", rows_per_call=8, sampler_mesh=MeshConfig(data=-1, tensor=2)),
+            ]))
+            """
+        )
+    )
+    assert "does not divide 8 devices; with data=1 these do: fsdp=1 tensor=8" in messages[0]
+    assert "learner.rows=8 does not divide over data x fsdp = 16 ways" in messages[1]
+    assert "mesh.tensor= one of [2, 4, 8, 16]" in messages[1]
+    assert "rows_per_call=8 is 2 prompts a call" in messages[2] and "sampler_mesh.tensor= one of [4, 8]" in messages[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--dry_run", "--topology=v5e:3x3"], "choose from v5e:1x1"),
+        (["--topology=v5e:2x4"], "--dry_run --topology=SLICE"),
+    ],
+)
+def test_the_command_line_names_what_is_wrong(words, message):
+    script = ROOT / "launch" / "tpu_run.py"
+    done = subprocess.run([sys.executable, script, "--config=spice_qwen4b", *words], capture_output=True, text=True)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_without_libtpu_the_error_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(flight, "installed", lambda: False)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'spicejax\[tpu\]'"):
+        flight.check(configs.load("spice_qwen4b"), "v5e:4x4")
