@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -87,6 +88,42 @@ def rows(mesh: Mesh, size: int, *, axis: int = 0) -> NamedSharding:
     if size % ways:
         return replicated(mesh)
     return NamedSharding(mesh, PartitionSpec(*(None,) * axis, ("data", "fsdp")))
+
+
+def put_global(value: np.ndarray, place: NamedSharding) -> jax.Array:
+    """Place a host array that every process holds whole; each hands its own devices their part."""
+    if place.is_fully_addressable:
+        return jax.device_put(value, place)
+    return jax.make_array_from_callback(value.shape, place, lambda index: value[index])
+
+
+def on_mesh(tree: Any, mesh: Mesh) -> Any:
+    """The tree with its single-device arrays (counters, scalars) held whole by every device of the mesh."""
+
+    def place(x: jax.Array) -> jax.Array:
+        return x if isinstance(x.sharding, NamedSharding) else put_global(np.asarray(x), replicated(mesh))
+
+    return jax.tree.map(place, tree)
+
+
+def fetch(tree: Any) -> Any:
+    """The tree as whole numpy arrays, on every process; what is spread over hosts is gathered in one program."""
+    leaves, structure = jax.tree.flatten(tree)
+    spread = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array) and not _is_here(x)]
+    if spread:
+        gathered = _gather(leaves[spread[0]].sharding.mesh)(*(leaves[k] for k in spread))
+        for k, x in zip(spread, gathered, strict=True):
+            leaves[k] = x
+    return jax.tree.unflatten(structure, jax.device_get(leaves))
+
+
+def _is_here(x: jax.Array) -> bool:
+    return x.is_fully_addressable or x.is_fully_replicated
+
+
+@functools.lru_cache(maxsize=8)
+def _gather(mesh: Mesh) -> Any:
+    return jax.jit(lambda *leaves: leaves, out_shardings=replicated(mesh))
 
 
 def _divisors(n: int) -> list[int]:

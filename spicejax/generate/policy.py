@@ -127,11 +127,11 @@ class Player:
         by_row = sharding.rows(self.mesh, len(index))
         by_prompt = sharding.rows(self.mesh, per_call)
         batch = sampling.Prompts(
-            tokens=jax.device_put(tokens, by_prompt),
-            lengths=jax.device_put(lengths, by_prompt),
-            index=jax.device_put(index, by_row),
-            row_ids=jax.device_put(row_ids.reshape(-1), by_row),
-            active=jax.device_put(index < len(prompts), by_row),
+            tokens=sharding.put_global(tokens, by_prompt),
+            lengths=sharding.put_global(lengths, by_prompt),
+            index=sharding.put_global(index, by_row),
+            row_ids=sharding.put_global(row_ids.reshape(-1), by_row),
+            active=sharding.put_global(index < len(prompts), by_row),
         )
         knobs = sampling.Knobs(
             jnp.float32(settings.temperature),
@@ -139,7 +139,7 @@ class Player:
             jnp.float32(settings.top_p),
             jnp.float32(settings.min_p),
         )
-        out = jax.device_get(
+        out = sharding.fetch(
             sampling.sample_jit(
                 self.cfg,
                 self.params,
