@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import traceback
 from pathlib import Path
 
 from spicejax import config as configuration
@@ -30,6 +29,7 @@ USAGE = """usage: python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corp
   a.b=c            change any field of the configuration; --config=NAME --help lists them all
 """
 
+ERRORS = (ValueError, OSError, ModuleNotFoundError, FloatingPointError, CheckpointError, LockedError, hosts.HostError)
 VALUED = ("config", "workdir", "corpus", "coordinator", "num_processes", "process_id")
 
 
@@ -51,16 +51,10 @@ def main(argv: list[str] | None = None) -> int:
         hosts.start(options.get("coordinator"), _integer(options, "num_processes"), _integer(options, "process_id"))
         logging.getLogger("spicejax").setLevel(logging.INFO if hosts.leads() else logging.WARNING)
         return _run(cfg, Path(options.get("workdir", f"runs/{cfg.name}")), dry_run="dry_run" in options)
-    except (ValueError, OSError, ModuleNotFoundError, FloatingPointError, CheckpointError, LockedError) as error:
+    except ERRORS as error:
         print(f"error: {error}", file=sys.stderr)
-    except hosts.HostError as error:
-        print(f"error: {error}", file=sys.stderr)
-    except BaseException:
-        traceback.print_exc()
-        hosts.leave(1)
-        raise
-    hosts.leave(2)
-    return 2
+        hosts.leave(2)
+        return 2
 
 
 def _run(cfg: RunConfig, workdir: Path, *, dry_run: bool) -> int:

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, TypeVar
 
 import jax
@@ -30,6 +31,7 @@ def start(coordinator: str | None = None, num_processes: int | None = None, proc
 
     On the hosts of a TPU slice no argument is needed. Elsewhere all three are: `coordinator` is HOST:PORT of process
     0, a port that is free there. Without any the run is of this process alone.
+    From then on an error that nobody catches ends this process at once (see `leave`).
     Raises: ValueError for arguments that do not fit together.
     """
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
@@ -40,6 +42,7 @@ def start(coordinator: str | None = None, num_processes: int | None = None, proc
     if len(missing) == len(given):
         if _on_tpu_slice():
             jax.distributed.initialize()
+            sys.excepthook = _fall
         return
     if missing or coordinator is None or num_processes is None or process_id is None:
         raise ValueError(f"{', '.join(f'--{name}' for name in missing)} missing: several processes need all three")
@@ -49,11 +52,12 @@ def start(coordinator: str | None = None, num_processes: int | None = None, proc
         raise ValueError(f"--coordinator={coordinator}: give HOST:PORT of process 0")
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(coordinator, num_processes, process_id)
+    sys.excepthook = _fall
 
 
 def _on_tpu_slice() -> bool:
     """Whether this is a host of a TPU slice that knows the others. JAX names the platform where it finds chips."""
-    if "tpu" not in (jax.config.jax_platforms or ""):
+    if "tpu" not in (jax.config.jax_platforms or ""):  # pyright: ignore[reportAttributeAccessIssue]
         return False
     if "MEGASCALE_COORDINATOR_ADDRESS" in os.environ:
         return True
@@ -98,9 +102,10 @@ def require_same(value: Any, what: str) -> None:
     others = [k for k, other in enumerate(values) if other != values[0]]
     if others:
         shown = f"{values[others[0]]} and {values[0]}"
+        detail = f" ({shown})" if len(shown) < 200 else ""
         raise HostError(
-            f"process {others[0]} and process 0 disagree on {what}{f' ({shown})' if len(shown) < 200 else ''}; all hosts "
-            "must run the same command with the same code, libraries and files"
+            f"process {others[0]} and process 0 disagree on {what}{detail}; all hosts must run the same command with "
+            "the same code, libraries and files"
         )
 
 
@@ -135,3 +140,8 @@ def leave(code: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _fall(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    sys.__excepthook__(kind, error, trace)
+    leave(1)

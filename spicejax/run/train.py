@@ -35,8 +35,9 @@ from spicejax.types import Batch, Document, Episode, Metrics, Params, Task
 
 log = logging.getLogger("spicejax")
 
-# Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next.
-CHANGEABLE = ("iterations", "eval.", "checkpoint.", "show_every", "nano.cache")
+# Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next (another
+# mesh adds in another order, which moves the last bits).
+CHANGEABLE = ("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.")
 
 
 @dataclasses.dataclass
