@@ -15,8 +15,13 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def start(words: Sequence[object], processes: int, *, devices: int) -> list[subprocess.Popen]:
-    """Start `words` as one run of `processes` processes with `devices` simulated devices each."""
+def start(
+    words: Sequence[object], processes: int, *, devices: int, own: Sequence[Sequence[object]] = ()
+) -> list[subprocess.Popen]:
+    """Start `words` as one run of `processes` processes with `devices` simulated devices each.
+
+    own: more words, of each process.
+    """
     port = free_port()
     environment = os.environ | {
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
@@ -24,11 +29,16 @@ def start(words: Sequence[object], processes: int, *, devices: int) -> list[subp
     }
     started = []
     for i in range(processes):
-        own = [f"--coordinator=localhost:{port}", f"--num_processes={processes}", f"--process_id={i}"]
-        command = [str(word) for word in (*words, *(own if processes > 1 else ()))]
+        meeting = [f"--coordinator=localhost:{port}", f"--num_processes={processes}", f"--process_id={i}"]
+        command = [*words, *(meeting if processes > 1 else ()), *(own[i] if own else ())]
         started.append(
             subprocess.Popen(
-                command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                [str(word) for word in command],
+                cwd=ROOT,
+                env=environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )
         )
     return started
