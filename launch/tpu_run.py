@@ -1,4 +1,7 @@
-"""Train: python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]"""
+"""Train: python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]
+
+Several hosts run the same command: see launch/tpu_pod.sh.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import sys
 from pathlib import Path
 
 from spicejax import config as configuration
-from spicejax import configs
+from spicejax import configs, hosts
 from spicejax.run import flight, plan, report, train
 from spicejax.run.checkpoint import CheckpointError
 from spicejax.run.config import RunConfig
@@ -24,8 +27,14 @@ USAGE = """usage: python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corp
   --topology=SLICE with --dry_run: compile every program for that TPU slice (v5e:4x4, v5p:2x2x2, ...) on this machine
                    and print memory, FLOPs, bytes, collectives and the time they allow; needs libtpu, no TPU
   --json           print the flight check as one JSON object
+  --coordinator=HOST:PORT --num_processes=N --process_id=I
+                   one run of N processes, each started with its own I; process 0 listens on PORT. On the hosts of a
+                   TPU slice these are found. Work folder and nano.cache must be folders that all hosts share
   a.b=c            change any field of the configuration; --config=NAME --help lists them all
 """
+
+ERRORS = (ValueError, OSError, ModuleNotFoundError, FloatingPointError, CheckpointError, LockedError, hosts.HostError)
+VALUED = ("config", "workdir", "corpus", "topology", "coordinator", "num_processes", "process_id")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -43,13 +52,14 @@ def main(argv: list[str] | None = None) -> int:
             rest.append("--help")
         cfg = configuration.parse(cfg, rest, prog="launch/tpu_run.py")
         logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
-        logging.getLogger("spicejax").setLevel(logging.INFO)
-        workdir = Path(options.get("workdir", f"runs/{cfg.name}"))
         if "topology" in options or "json" in options:
             return _flight(cfg, options)
-        return _run(cfg, workdir, dry_run="dry_run" in options)
-    except (ValueError, OSError, ModuleNotFoundError, FloatingPointError, CheckpointError, LockedError) as error:
+        hosts.start(options.get("coordinator"), _integer(options, "num_processes"), _integer(options, "process_id"))
+        logging.getLogger("spicejax").setLevel(logging.INFO if hosts.leads() else logging.WARNING)
+        return _run(cfg, Path(options.get("workdir", f"runs/{cfg.name}")), dry_run="dry_run" in options)
+    except ERRORS as error:
         print(f"error: {error}", file=sys.stderr)
+        hosts.leave(2)
         return 2
 
 
@@ -63,10 +73,14 @@ def _flight(cfg: RunConfig, options: dict[str, str]) -> int:
 
 def _run(cfg: RunConfig, workdir: Path, *, dry_run: bool) -> int:
     if dry_run:
-        print(plan.describe(cfg, workdir))
+        text = plan.describe(cfg, workdir)
+        if hosts.leads():
+            print(text)
         return 0
     _require_sources(cfg)
     summary = train.train(cfg, workdir)
+    if not hosts.leads():
+        return 0
     for name, value in summary.items():
         print(f"{name:>24}  {value}")
     for path in report.write(workdir):
@@ -82,13 +96,20 @@ def _require_sources(cfg: RunConfig) -> None:
         raise ValueError(f"{cfg.name} brings no documents; add --corpus=SPEC (see --help for what it takes)")
 
 
+def _integer(options: dict[str, str], name: str) -> int | None:
+    try:
+        return int(options[name]) if name in options else None
+    except ValueError as error:
+        raise ValueError(f"--{name}={options[name]}: must be a whole number") from error
+
+
 def _split(argv: list[str]) -> tuple[dict[str, str], list[str]]:
     """Our own options, and the rest: fields of the configuration."""
     options: dict[str, str] = {}
     rest: list[str] = []
     for word in argv:
         name, _, value = word.removeprefix("--").partition("=")
-        if word.startswith("--") and name in ("config", "workdir", "corpus", "topology"):
+        if word.startswith("--") and name in VALUED:
             if not value:
                 raise SystemExit(f"error: --{name} needs a value: --{name}=...")
             options[name] = value

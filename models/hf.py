@@ -260,7 +260,7 @@ def save(
     """Write a folder that transformers, vLLM and `load` read: config, safetensors, generation config, tokenizer files.
 
     `dtype` None keeps cfg.param_dtype. The folder is written beside `path` and renamed, so a reader sees the old model
-    or the new one, whole. Every process of a multi-host run calls this; process 0 writes.
+    or the new one, whole. Where `params` are spread over hosts every process calls this; process 0 writes.
 
     Raises ValueError where `params` do not fit `cfg`, FileNotFoundError where `tokenizer_files_from` has no tokenizer,
     FileExistsError where `path` is a folder of something else, OSError where what was written does not read back.
@@ -295,7 +295,7 @@ def save(
     finally:
         if writer:
             shutil.rmtree(temporary, ignore_errors=True)
-    if jax.process_count() > 1:
+    if any(isinstance(leaf, jax.Array) and not leaf.is_fully_addressable for leaf in flat.values()):
         multihost_utils.sync_global_devices(f"export to {target}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -132,6 +133,55 @@ def activations(mesh: Mesh, sizes: Mapping[str, int]) -> Iterator[None]:
 def _split(mesh: Mesh, name: str, size: int) -> tuple[str, ...] | None:
     axes = ACTIVATIONS[name]
     return axes if size % math.prod(mesh.shape[axis] for axis in axes) == 0 else None
+
+
+def put_global(tree: Any, places: Any) -> Any:
+    """Place a tree of host arrays that every process holds whole; each hands its own devices their part.
+
+    Args:
+      places: one NamedSharding for all, or a tree of them.
+    """
+    if isinstance(places, NamedSharding):
+        places = jax.tree.map(lambda _: places, tree)
+    return jax.tree.map(_put, tree, places)
+
+
+def _put(value: Any, place: NamedSharding) -> jax.Array:
+    if place.is_fully_addressable:
+        return jax.device_put(value, place)
+    if jax.dtypes.issubdtype(getattr(value, "dtype", None), jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(_put(jax.random.key_data(value), place), impl=jax.random.key_impl(value))
+    value = np.asarray(value)
+    return jax.make_array_from_callback(value.shape, place, lambda index: value[index])
+
+
+def on_mesh(tree: Any, mesh: Mesh) -> Any:
+    """The tree with its single-device arrays (counters, scalars) held whole by every device of the mesh."""
+
+    def place(x: jax.Array) -> jax.Array:
+        return x if isinstance(x.sharding, NamedSharding) else put_global(np.asarray(x), replicated(mesh))
+
+    return jax.tree.map(place, tree)
+
+
+def fetch(tree: Any) -> Any:
+    """The tree as whole numpy arrays, on every process; what is spread over hosts is gathered in one program."""
+    leaves, structure = jax.tree.flatten(tree)
+    spread = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array) and not _is_here(x)]
+    if spread:
+        gathered = _gather(leaves[spread[0]].sharding.mesh)(*(leaves[k] for k in spread))
+        for k, x in zip(spread, gathered, strict=True):
+            leaves[k] = x
+    return jax.tree.unflatten(structure, jax.device_get(leaves))
+
+
+def _is_here(x: jax.Array) -> bool:
+    return x.is_fully_addressable or x.is_fully_replicated
+
+
+@functools.lru_cache(maxsize=8)
+def _gather(mesh: Mesh) -> Any:
+    return jax.jit(lambda *leaves: leaves, out_shardings=replicated(mesh))
 
 
 def _divisors(n: int) -> list[int]:

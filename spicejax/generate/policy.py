@@ -171,8 +171,7 @@ class Player:
         plan = Schedule(len(requests), samples, slots=shape.prompts, group=shape.group)
         rollouts: list[list[Rollout | None]] = [[None] * samples for _ in requests]
         whole = sharding.replicated(self.mesh)
-        stops, key = jax.device_put((self.stop.transitions, key), whole)
-        knobs = Knobs(*jax.device_put(settings.knobs(), whole))
+        stops, knobs, key = sharding.put_global((self.stop.transitions, Knobs(*settings.knobs()), key), whole)
         prefix = engine.init_prefix_jit(cfg=self.cfg, layout=shape)
         state = engine.init_state_jit(cfg=self.cfg, layout=shape)
         free = np.ones((shape.prompts, shape.group), bool)
@@ -188,7 +187,7 @@ class Player:
             state, out = engine.decode_jit(
                 self.cfg, shape, self.params, prefix, state, rows, stops, key, knobs, filtered=settings.filtered
             )
-            out = jax.device_get(out)
+            out = sharding.fetch(out)
             if not out.finite:
                 raise FloatingPointError(
                     "the sampler met NaN or infinite logits; the parameters are damaged or overflow"
@@ -216,10 +215,10 @@ class Player:
             self.cfg,
             shape,
             self.params,
-            jax.device_put(tokens.reshape(shape.lanes, -1), by_lane),
-            jax.device_put(lengths.reshape(-1), by_lane),
+            sharding.put_global(tokens.reshape(shape.lanes, -1), by_lane),
+            sharding.put_global(lengths.reshape(-1), by_lane),
         )
-        where = jax.device_put(target, sharding.rows(self.mesh, shape.shards))
+        where = sharding.put_global(target, sharding.rows(self.mesh, shape.shards))
         return engine.insert_jit(self.cfg, shape, prefix, new, where)
 
     def _rows(
@@ -242,7 +241,7 @@ class Player:
             waiting=plan.waiting(),
             refill_at=np.int32(refill_at),
         )
-        return jax.device_put(
+        return sharding.put_global(
             rows, engine.Rows(*(by_row,) * 4, *(by_prompt,) * 2, refill_at=sharding.replicated(self.mesh))
         )
 

@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 import orbax.checkpoint as ocp
-from jax.experimental import multihost_utils
 
-from spicejax.run import manifest
+from spicejax import hosts
+from spicejax.run import lock, manifest
 from spicejax.run.lock import Lock
 
 log = logging.getLogger(__name__)
@@ -55,11 +54,14 @@ class Checkpoints:
     """The checkpoints of one run. `save` returns when the step is whole on disk and raises when it is not.
 
     `directory` is a folder of a mounted file system. In a run of several processes all call every method, they share
-    the folder, and process 0 alone writes what is not an array.
+    the folder (Orbax writes each array's parts from where they are), and process 0 alone writes what is not an array.
     """
 
     def __init__(self, directory: str | Path, *, keep: int = 3, config: dict[str, Any]) -> None:
-        """Own `directory`, made where absent. Raises LockedError when another run has it."""
+        """Own `directory`, made where absent.
+
+        Raises: LockedError when another run has it, CheckpointError where not all hosts share it.
+        """
         if keep < 1:
             raise ValueError(f"keep={keep}: at least one checkpoint must stay")
         if re.match(r"\w+:/", str(directory)):
@@ -67,9 +69,9 @@ class Checkpoints:
         self.directory = Path(directory).absolute()
         self._keep = keep
         self._config = json.dumps(config, indent=1)
-        self._writer = jax.process_index() == 0
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._lock = Lock(self.directory) if self._writer else None
+        self._lock: Lock | None = None
+        token = hosts.by_first(self._take)
+        _require_shared(self.directory, token)
         self._orbax = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
 
     def path(self, step: int) -> Path:
@@ -82,18 +84,7 @@ class Checkpoints:
 
     def latest_good(self) -> int | None:
         """The newest step whose every file is as it was written; the others are named in warnings."""
-        found: int | None = None
-        if self._writer:
-            for step in reversed(self.steps()):
-                reason = manifest.fault(self.path(step))
-                if reason is None:
-                    found = step
-                    break
-                log.warning("checkpoint %s skipped: %s", self.path(step), reason)
-        if jax.process_count() > 1:
-            agreed = int(multihost_utils.broadcast_one_to_all(np.int32(-1 if found is None else found)))
-            found = None if agreed < 0 else agreed
-        return found
+        return hosts.by_first(self._newest_good)
 
     def saved_config(self) -> dict[str, Any] | None:
         """Configuration of the newest step that looks whole, without reading its arrays; None where there is none."""
@@ -112,36 +103,25 @@ class Checkpoints:
         """
         if step < 0:
             raise ValueError(f"step={step}: steps count from 0")
-        if self._lock is not None:
-            self._lock.require()
         folder = self.path(step)
         try:
             extra_text = json.dumps(extra)
         except (TypeError, ValueError) as error:
             raise ValueError(f"extra of step {step} is not JSON: {error}") from error
-        if self._writer:
-            self._set_aside(step)
-            folder.mkdir()
+        hosts.by_first(lambda: self._begin(step))
         try:
-            _barrier("spicejax_save_begin")
             _write_state(self._orbax, folder, state)
-            _barrier("spicejax_save_arrays")
-            if self._writer:
-                (folder / "extra.json").write_text(extra_text)
-                (folder / "config.json").write_text(self._config)
-                manifest.write(folder, step, state)
-                self._verify(folder)
+            hosts.wait()
+            hosts.by_first(lambda: self._vouch(folder, step, state, extra_text))
         except BaseException as error:
-            if self._writer:
+            if hosts.leads():
                 _remove_while_written(folder)
             if not isinstance(error, Exception):
                 raise
             older = [s for s in self.steps() if s != step]
             still = f"step {older[-1]} is untouched" if older else "no older step exists"
             raise CheckpointError(f"step {step} was not saved in {self.directory}: {error}; {still}") from error
-        if self._writer:
-            self._prune(step)
-        _barrier("spicejax_save_end")
+        hosts.by_first(lambda: self._prune(step))
 
     def restore(self, abstract_state: Any, step: int | None = None) -> Restored | None:
         """Read `step`, or the newest good one; None where nothing was ever saved whole.
@@ -186,6 +166,25 @@ class Checkpoints:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _take(self) -> str:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._lock = Lock(self.directory)
+        return self._lock.token
+
+    def _newest_good(self) -> int | None:
+        for step in reversed(self.steps()):
+            reason = manifest.fault(self.path(step))
+            if reason is None:
+                return step
+            log.warning("checkpoint %s skipped: %s", self.path(step), reason)
+        return None
+
+    def _begin(self, step: int) -> None:
+        if self._lock is not None:
+            self._lock.require()
+        self._set_aside(step)
+        self.path(step).mkdir()
+
     def _set_aside(self, step: int) -> None:
         for later in self.steps():
             folder = self.path(later)
@@ -199,7 +198,11 @@ class Checkpoints:
             folder.rename(target)
             log.warning("step %d is not older than the new step %d: set aside as %s", later, step, target.name)
 
-    def _verify(self, folder: Path) -> None:
+    def _vouch(self, folder: Path, step: int, state: Any, extra_text: str) -> None:
+        """Write what is not an array, the manifest last."""
+        (folder / "extra.json").write_text(extra_text)
+        (folder / "config.json").write_text(self._config)
+        manifest.write(folder, step, state)
         reason = manifest.fault(folder, contents=False)  # the digests were taken from the files a moment ago
         if reason is not None:
             raise CheckpointError(f"written, but {reason}")
@@ -219,6 +222,18 @@ class Checkpoints:
                 f"{self.directory} holds steps {damaged} and all are damaged: "
                 f"{manifest.fault(self.path(damaged[-1]))}; bring it back from a copy, or move it away to start over"
             )
+
+
+def _require_shared(directory: Path, token: str, patience_seconds: float = 60.0) -> None:
+    """Raise CheckpointError unless the lock of process 0 is seen here. Network folders may show a new file late."""
+    end = time.monotonic() + patience_seconds
+    while not lock.holds(directory, token):
+        if time.monotonic() > end:
+            raise CheckpointError(
+                f"{directory} of process {jax.process_index()} is not that of process 0; the workdir must be a folder "
+                "that all hosts share (NFS, or a bucket mounted with gcsfuse)"
+            )
+        time.sleep(0.2)
 
 
 def _write_state(orbax: ocp.Checkpointer, folder: Path, state: Any) -> None:
@@ -261,8 +276,3 @@ def _require_same(saved: list[list[Any]], wanted: list[list[Any]], folder: Path)
 def _placed(leaf: Any) -> jax.ShapeDtypeStruct:
     placement = getattr(leaf, "sharding", None) or jax.sharding.SingleDeviceSharding(jax.devices()[0])
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=placement)
-
-
-def _barrier(name: str) -> None:
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices(name)

@@ -36,7 +36,7 @@ class Lock:
         """Take the lock; raises LockedError, naming the owner, when a living process has it."""
         self._path = directory / "lock.json"
         self._owner: dict[str, Any] = {"pid": os.getpid(), "started": _started(os.getpid()), "host": _host()}
-        self._token = uuid.uuid4().hex  # two owners within one process differ
+        self.token = uuid.uuid4().hex  # two owners within one process differ
         self._beats = 0
         self._stop = threading.Event()
         self._acquire(directory, stale_seconds)
@@ -59,7 +59,7 @@ class Lock:
             self._path.unlink(missing_ok=True)
 
     def _mine(self, found: dict[str, Any]) -> bool:
-        return all(found.get(key) == value for key, value in self._owner.items()) and found.get("token") == self._token
+        return all(found.get(key) == value for key, value in self._owner.items()) and found.get("token") == self.token
 
     def _acquire(self, directory: Path, stale_seconds: float) -> None:
         still_since, last = time.monotonic(), None
@@ -89,7 +89,7 @@ class Lock:
 
     def _write(self) -> None:
         draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        draft.write_text(json.dumps(self._owner | {"token": self._token, "beats": self._beats}))
+        draft.write_text(json.dumps(self._owner | {"token": self.token, "beats": self._beats}))
         os.replace(draft, self._path)
 
     def _beat(self, seconds: float) -> None:
@@ -102,6 +102,11 @@ class Lock:
                 self._write()
             except OSError as error:  # a full disk must not end the run; the next beat tries again
                 log.warning("cannot refresh %s: %s", self._path, error)
+
+
+def holds(directory: Path, token: str) -> bool:
+    """Whether the lock of `directory` is the one with this token."""
+    return (_read(directory / "lock.json") or {}).get("token") == token
 
 
 def _read(path: Path) -> dict[str, Any] | None:

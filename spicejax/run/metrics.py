@@ -23,15 +23,19 @@ class MetricsWriter:
     No failure to write ends a run: it is counted in `failures` and told once.
     """
 
-    def __init__(self, workdir: str | Path, *, resume_step: int = 0, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, workdir: str | Path, *, resume_step: int = 0, stream: TextIO | None = None, silent: bool = False
+    ) -> None:
         """Open the files of `workdir`; set aside what a run resumed after `resume_step` iterations will write again.
 
         Records go to `*.discarded.jsonl`: metrics and tasks of iterations >= resume_step (iterations count from 0),
         evaluations made after more than `resume_step` iterations, everything where nothing was saved, torn lines.
         stream: where progress is shown, default stdout.
+        silent: touch no file and print nothing: for the processes of a run that are not its first.
         """
         self.workdir = Path(workdir)
         self.failures = 0
+        self._silent = silent
         self._stream = sys.stdout if stream is None else stream
         self._line_open = False
         self._attempt("create the folder", lambda: self.workdir.mkdir(parents=True, exist_ok=True))
@@ -109,6 +113,8 @@ class MetricsWriter:
         self._attempt(f"write {file.path}", lambda: file.append("".join(f"{line}\n" for line in lines)))
 
     def _attempt(self, what: str, act: Callable[[], None]) -> None:
+        if self._silent:
+            return
         try:
             act()
         except (OSError, ValueError) as error:  # ValueError: the stream was closed

@@ -20,6 +20,7 @@ import numpy as np
 import optax
 from optax import contrib
 
+from spicejax import hosts
 from spicejax.data import benchmarks, tokens, world
 from spicejax.learn import learner, packing
 from spicejax.models import hf, transformer
@@ -64,7 +65,7 @@ class NanoConfig:
 def prepare(cfg: RunConfig) -> RunConfig:
     """Make (or find) the nano folder of `cfg` and point model, corpus and held-out set to it.
 
-    The folder is written beside and renamed, so a killed preparation leaves nothing half-made behind.
+    Process 0 makes it. The folder is written beside and renamed, so a killed preparation leaves nothing half-made.
     """
     nano = cfg.nano
     if nano is None:
@@ -72,20 +73,30 @@ def prepare(cfg: RunConfig) -> RunConfig:
     recipe = {k: v for k, v in dataclasses.asdict(nano).items() if k != "cache"} | {"seed": cfg.seed}
     name = hashlib.sha256(json.dumps([recipe, world_digest()], sort_keys=True).encode()).hexdigest()[:16]
     folder = Path(nano.cache) / f"nano-{name}"
+    hosts.by_first(lambda: _ensure(nano, cfg.seed, folder))
     if not (folder / "corpus.jsonl").exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".nano-{name}-", dir=folder.parent))
-        try:
-            make(nano, cfg.seed, beside)
-            os.replace(beside, folder)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+        raise FileNotFoundError(
+            f"process 0 made {folder}, process {jax.process_index()} does not see it; nano.cache must be a folder that "
+            "all hosts share"
+        )
     return dataclasses.replace(
         cfg,
         model=dataclasses.replace(cfg.model, path=str(folder / "model")),
         corpus=dataclasses.replace(cfg.corpus, source=cfg.corpus.source or str(folder / "corpus.jsonl")),
         eval=dataclasses.replace(cfg.eval, tasks=cfg.eval.tasks or str(folder / "held_out.jsonl")),
     )
+
+
+def _ensure(nano: NanoConfig, seed: int, folder: Path) -> None:
+    if (folder / "corpus.jsonl").exists():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        make(nano, seed, beside)
+        os.replace(beside, folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def world_digest() -> str:

@@ -6,7 +6,8 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from spicejax import config as configuration
-from spicejax import sharding
+from spicejax import hosts, sharding
 from spicejax.data import benchmarks, corpus, formats, tokens
 from spicejax.games import spice
 from spicejax.games.world import Messages, World
@@ -29,13 +30,14 @@ from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.config import RunConfig
 from spicejax.run.interrupt import Interrupt
 from spicejax.run.metrics import MetricsWriter
-from spicejax.score.verifiers import Verifier
-from spicejax.types import Batch, Document, Episode, Metrics, Params
+from spicejax.score.verifiers import Verdict, Verifier
+from spicejax.types import Batch, Document, Episode, Metrics, Params, Task
 
 log = logging.getLogger("spicejax")
 
-# Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next.
-CHANGEABLE = ("iterations", "eval.", "checkpoint.", "show_every", "nano.cache")
+# Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next (another
+# mesh adds in another order, which moves the last bits).
+CHANGEABLE = ("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.")
 
 
 @dataclasses.dataclass
@@ -69,7 +71,7 @@ class Run:
         return World(
             players={"challenger": challenger, "reasoner": self.player},
             render=self.render,
-            check=self.verifier.check,
+            check=self.check,
             sampler=self.cfg.sampler,
             seed=self.cfg.seed,
             iteration=iteration,
@@ -78,6 +80,15 @@ class Run:
     def render(self, messages: Messages) -> list[int]:
         """Messages -> prompt ids by the model's template."""
         return render_messages(self.tokenizer, messages, self.cfg.model.template)
+
+    def check(self, pairs: Sequence[tuple[str | None, Task]]) -> list[Verdict]:
+        """Judge (answer, task) pairs, each on one host; all hosts get the same verdicts, time limits included."""
+        # By content, so that equal pairs are still judged once.
+        judges = [zlib.crc32(f"{task.answer}\0{answer}".encode()) % jax.process_count() for answer, task in pairs]
+        mine = [pair for pair, judge in zip(pairs, judges, strict=True) if judge == jax.process_index()]
+        shares = hosts.exchange([[v.correct, v.how] for v in self.verifier.check(mine)])
+        verdicts = [iter(share) for share in shares]
+        return [Verdict(*next(verdicts[judge])) for judge in judges]
 
 
 # A base model ends its turn by opening the other side's.
@@ -130,7 +141,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         tokenizer=tokenizer,
         player=player,
         initial=initial,
-        state=learner.init_state(trained, optimizer),
+        state=sharding.on_mesh(learner.init_state(trained, optimizer), mesh),
         frozen=frozen,
         learner=learner.make_learner(
             model, cfg.learner, optimizer, temperature=cfg.sampler.temperature, on_policy=_on_policy(cfg.learner)
@@ -172,6 +183,7 @@ def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) 
     """
     with contextlib.ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt()) if interrupt is None else interrupt
+        hosts.require_same(configuration.to_json(cfg), "the configuration")
         workdir.mkdir(parents=True, exist_ok=True)
         checkpoints = stack.enter_context(
             contextlib.closing(
@@ -181,7 +193,9 @@ def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) 
         run = build(cfg, workdir)
         stack.enter_context(run.verifier)
         start, counters = _resume(run, checkpoints, cfg)
-        writer = stack.enter_context(contextlib.closing(MetricsWriter(workdir, resume_step=start)))
+        hosts.require_same([start, run.corpus.digest, len(run.held_out)], "iteration, corpus and held-out questions")
+        writer = MetricsWriter(workdir, resume_step=start, silent=not hosts.leads())
+        stack.enter_context(contextlib.closing(writer))
         if start == 0 and "accuracy_start" not in counters:
             _evaluate(run, 0, writer, counters)
         counters = _loop(run, start, counters, checkpoints, writer, interrupt)
@@ -200,6 +214,7 @@ def _loop(
     for iteration in range(start, cfg.iterations):
         began = time.perf_counter()
         played = spice.play(run.world(iteration), next(run.documents), cfg.spice)
+        hosts.require_same(_digest(played.episodes), f"the rollouts of iteration {iteration}")
         sampled = time.perf_counter()
         metrics = played.metrics | update(run, played.episodes, iteration)
         counters["tasks"] += int(played.metrics["challenger/attempts"])
@@ -221,12 +236,21 @@ def _loop(
         last = done == cfg.iterations
         if last or (cfg.eval.every and done % cfg.eval.every == 0):
             _evaluate(run, done, writer, counters)
-        if last or interrupt.requested or (cfg.checkpoint.every and done % cfg.checkpoint.every == 0):
+        stop = any(hosts.exchange(interrupt.requested))  # a signal may have reached one host alone
+        if last or stop or (cfg.checkpoint.every and done % cfg.checkpoint.every == 0):
             checkpoints.save(done, run.state, {"documents": run.documents.get_state(), "counters": counters})
-        if interrupt.requested and not last:
+        if stop and not last:
             writer.show(f"stopped after iteration {done}; the same command goes on from here")
             break
     return counters
+
+
+def _digest(episodes: Sequence[Episode]) -> int:
+    """One number for the tokens and rewards of an iteration."""
+    digest = 0
+    for e in episodes:
+        digest = zlib.crc32(e.rollout.token_ids.tobytes() + np.float64(e.reward).tobytes(), digest)
+    return digest
 
 
 def update(run: Run, episodes: list[Episode], iteration: int) -> Metrics:
@@ -247,7 +271,7 @@ def update(run: Run, episodes: list[Episode], iteration: int) -> Metrics:
     for parts, waste in minibatches(run, episodes, advantages, iteration):
         batches, micros = zip(*parts, strict=True)
         run.state, out = run.learner.step(run.state, batches, micros, run.frozen)
-        for name, value in (jax.device_get(out) | waste).items():
+        for name, value in (sharding.fetch(out) | waste).items():
             sums[name] = sums.get(name, 0.0) + float(value)
         steps += 1
     run.player = run.player.with_params(run.params)
@@ -298,7 +322,7 @@ def minibatches(
 
 def _on_devices(run: Run, part: tuple[Batch, int]) -> Part:
     place = sharding.rows(run.mesh, run.cfg.learner.rows, axis=1)
-    return jax.tree.map(lambda x: jax.device_put(x, place), part[0]), jnp.int32(part[1])
+    return sharding.put_global(part[0], place), jnp.int32(part[1])
 
 
 def _with_logprobs(run: Run, part: Part) -> Part:

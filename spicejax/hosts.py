@@ -1,0 +1,147 @@
+"""Several hosts as one run: how their processes meet, agree and wait for each other. One process pays nothing for it.
+
+Every process runs the same program on the same documents and prompts; only what comes from outside it (a clock, a
+signal, a file, a verifier's time limit) can differ. Such a thing is exchanged, never assumed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+T = TypeVar("T")
+
+_CHUNK = 1024  # bytes of the first message, its length included; longer ones send the rest in a second
+
+
+class HostError(RuntimeError):
+    """Another process of the run failed, or the processes do not agree; the text says which and on what."""
+
+
+def start(coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None) -> None:
+    """Join the other processes of the run. Call it before anything touches a device.
+
+    On the hosts of a TPU slice no argument is needed. Elsewhere all three are: `coordinator` is HOST:PORT of process
+    0, a port that is free there. Without any the run is of this process alone.
+    From then on an error that nobody catches ends this process at once (see `leave`).
+    Raises: ValueError for arguments that do not fit together.
+    """
+    if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
+        # Simulated devices on few cores wait for each other for ever when their programs overtake one another.
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
+    given = {"coordinator": coordinator, "num_processes": num_processes, "process_id": process_id}
+    missing = [name for name, value in given.items() if value is None]
+    if len(missing) == len(given):
+        if _on_tpu_slice():
+            jax.distributed.initialize()
+            sys.excepthook = _fall
+        return
+    if missing or coordinator is None or num_processes is None or process_id is None:
+        raise ValueError(f"{', '.join(f'--{name}' for name in missing)} missing: several processes need all three")
+    if not 0 <= process_id < num_processes:
+        raise ValueError(f"--process_id={process_id} must be in 0..{num_processes - 1} (--num_processes)")
+    if not coordinator.rpartition(":")[2].isdigit() or ":" not in coordinator:
+        raise ValueError(f"--coordinator={coordinator}: give HOST:PORT of process 0")
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(coordinator, num_processes, process_id)
+    sys.excepthook = _fall
+
+
+def _on_tpu_slice() -> bool:
+    """Whether this is a host of a TPU slice that knows the others. JAX names the platform where it finds chips."""
+    if "tpu" not in (jax.config.jax_platforms or ""):  # pyright: ignore[reportAttributeAccessIssue]
+        return False
+    if "MEGASCALE_COORDINATOR_ADDRESS" in os.environ:
+        return True
+    names = os.environ.get("TPU_PROCESS_ADDRESSES") or os.environ.get("TPU_WORKER_HOSTNAMES")
+    return "," in names if names else "TPU_SKIP_MDS_QUERY" not in os.environ  # else the metadata server tells
+
+
+def leads() -> bool:
+    """Whether this is process 0, the one that writes files and prints."""
+    return jax.process_index() == 0
+
+
+def exchange(value: Any) -> list[Any]:
+    """The JSON-able `value` of every process, in their order. All must call it at the same point of the program."""
+    if jax.process_count() == 1:
+        return [value]
+    text = json.dumps(value).encode()
+    first = np.zeros(_CHUNK, np.uint8)
+    first[:8] = np.frombuffer(np.int64(len(text)).tobytes(), np.uint8)
+    head, tail = text[: _CHUNK - 8], text[_CHUNK - 8 :]
+    first[8 : 8 + len(head)] = np.frombuffer(head, np.uint8)
+    heads = np.asarray(multihost_utils.process_allgather(first))
+    lengths = heads[:, :8].copy().view(np.int64)[:, 0]
+    longest = int(lengths.max()) - (_CHUNK - 8)
+    tails = np.zeros((len(heads), 0), np.uint8)
+    if longest > 0:
+        second = np.zeros(1 << (longest - 1).bit_length(), np.uint8)  # few sizes, since each compiles
+        second[: len(tail)] = np.frombuffer(tail, np.uint8)
+        tails = np.asarray(multihost_utils.process_allgather(second))
+    whole = np.concatenate([heads[:, 8:], tails], axis=1)
+    return [json.loads(row[:length].tobytes()) for row, length in zip(whole, lengths, strict=True)]
+
+
+def wait() -> None:
+    """Return when every process has come here."""
+    exchange(None)
+
+
+def require_same(value: Any, what: str) -> None:
+    """Raise HostError where the processes do not all hold the same JSON-able `value`."""
+    values = exchange(value)
+    others = [k for k, other in enumerate(values) if other != values[0]]
+    if others:
+        shown = f"{values[others[0]]} and {values[0]}"
+        detail = f" ({shown})" if len(shown) < 200 else ""
+        raise HostError(
+            f"process {others[0]} and process 0 disagree on {what}{detail}; all hosts must run the same command with "
+            "the same code, libraries and files"
+        )
+
+
+def by_first(act: Callable[[], T]) -> T:
+    """Let process 0 alone `act`, the others wait; all get its JSON-able result.
+
+    Raises: in process 0 what `act` raises, in the others HostError with its text, so that all end together.
+    """
+    if jax.process_count() == 1:
+        return act()
+    result, failure = None, None
+    if leads():
+        try:
+            result = act()
+        except Exception as error:
+            failure = error
+    said = exchange([result, None if failure is None else f"{failure}"])[0]
+    if failure is not None:
+        raise failure
+    if said[1] is not None:
+        raise HostError(f"process 0: {said[1]}")
+    return said[0]
+
+
+def leave(code: int) -> None:
+    """After an error, end this process if it is one of several; with one process do nothing.
+
+    The usual way out waits for the others, which wait for this one in some collective. Gone at once, it is missed: they
+    end with an error when their connection breaks or, on TPU, when its heartbeat stops.
+    """
+    if jax.distributed.is_initialized() and jax.process_count() > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _fall(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    sys.__excepthook__(kind, error, trace)
+    leave(1)

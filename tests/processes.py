@@ -1,0 +1,54 @@
+"""Several processes of one run on this machine, for tests."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return probe.getsockname()[1]
+
+
+def start(
+    words: Sequence[object], processes: int, *, devices: int, own: Sequence[Sequence[object]] = ()
+) -> list[subprocess.Popen]:
+    """Start `words` as one run of `processes` processes with `devices` simulated devices each.
+
+    own: more words, of each process.
+    """
+    port = free_port()
+    environment = os.environ | {
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+    started = []
+    for i in range(processes):
+        meeting = [f"--coordinator=localhost:{port}", f"--num_processes={processes}", f"--process_id={i}"]
+        command = [*words, *(meeting if processes > 1 else ()), *(own[i] if own else ())]
+        started.append(
+            subprocess.Popen(
+                [str(word) for word in command],
+                cwd=ROOT,
+                env=environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        )
+    return started
+
+
+def finish(started: Sequence[subprocess.Popen], timeout: float = 600) -> list[tuple[int, str, str]]:
+    """(exit code, stdout, stderr) of every process; all are dead afterwards, hung or not."""
+    try:
+        return [(p.wait(timeout), *p.communicate()) for p in started]
+    finally:
+        for p in started:
+            p.kill()
+            p.wait()
