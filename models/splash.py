@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 
 import flax.linen as nn
@@ -61,7 +62,10 @@ def attention(
     if slots is not None:
         slots.count(query.shape[1])
     segments = jnp.ones(query.shape[:2], jnp.int32) if segment_ids is None else segment_ids
-    local = functools.partial(_rows, slots=slots, interpret=interpret)
+    length = query.shape[1]
+    padded = length + -length % (BLOCK if length > BLOCK else LANES)
+    kernel = _kernel(padded, query.shape[2] // key.shape[2], slots, interpret)
+    local = functools.partial(_rows, kernel=kernel, pad=padded - length)
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or mesh.size == 1:
         return local(query, key, value, segments)
@@ -87,18 +91,15 @@ def _rows(
     value: Float[Array, "B T K h"],
     segments: Int[Array, "B T"],
     *,
-    slots: Slots | None,
-    interpret: bool,
+    kernel: kernels.SplashAttentionKernel,
+    pad: int,
 ) -> Float[Array, "B T H h"]:
-    batch, length, heads, head_dim = query.shape
+    batch, length, _, head_dim = query.shape
     kv_heads = key.shape[2]
-    unit = BLOCK if length > BLOCK else LANES
-    pad = -length % unit
     grouped = (query * head_dim**-0.5).astype(query.dtype).reshape(batch, length, kv_heads, -1, head_dim)
     grouped = jnp.pad(grouped, ((0, 0), (0, pad), (0, 0), (0, 0), (0, 0))).transpose(0, 2, 3, 1, 4)
     key, value = (jnp.pad(x, ((0, 0), (0, pad), (0, 0), (0, 0))).swapaxes(1, 2) for x in (key, value))
     segments = jnp.pad(segments, ((0, 0), (0, pad)))
-    kernel = _kernel(length + pad, heads // kv_heads, slots, interpret)
     over_heads = jax.vmap(kernel, in_axes=(0, 0, 0, None))
     out = jax.vmap(over_heads)(grouped, key, value, kernels.SegmentIds(q=segments, kv=segments))
     return out[..., :length, :].transpose(0, 3, 1, 2, 4).reshape(query.shape)
@@ -118,7 +119,12 @@ def _kernel(length: int, group: int, slots: Slots | None, interpret: bool) -> ke
         block_q_dq=side,
         block_kv_dq=side,
     )
-    with jax.ensure_compile_time_eval():
+
+    def make() -> kernels.SplashAttentionKernel:
         mask = masks.MultiHeadMask([SlotMask(length, slots)] * group)
         kernel = kernels.make_splash_mqa_single_device(mask, block_sizes=sizes, interpret=interpret)
         return jax.tree.map(np.asarray, kernel)
+
+    # In a thread of its own neither a trace nor a mesh (of chips that may not be attached) is in force.
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(make).result()

@@ -25,6 +25,7 @@ __all__ = [
     "Slots",
     "TransformerConfig",
     "abstract_params",
+    "activation_sizes",
     "extend",
     "hidden_states",
     "init",
@@ -254,6 +255,17 @@ def param_axes(cfg: TransformerConfig) -> Params:
     if not cfg.tie_embeddings:
         axes["unembed"] = ("vocab", "embed")
     return axes
+
+
+def activation_sizes(cfg: TransformerConfig, rows: int) -> dict[str, int]:
+    """Lengths of the activations' named axes, for `sharding.activations`; the residual stream itself stays whole."""
+    return {
+        "batch": rows,
+        "act_heads": cfg.num_heads,
+        "act_kv_heads": cfg.num_kv_heads,
+        "act_mlp": cfg.d_ff,
+        "act_vocab": cfg.vocab_size,
+    }
 
 
 def hidden_states(

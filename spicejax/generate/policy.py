@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
@@ -14,6 +15,7 @@ from spicejax.generate import engine
 from spicejax.generate.sampler import Knobs, SamplerConfig
 from spicejax.generate.schedule import Schedule
 from spicejax.generate.stops import StopMachine
+from spicejax.models import transformer
 from spicejax.models.cache import KVCache
 from spicejax.models.transformer import TransformerConfig
 from spicejax.types import Params, Rollout
@@ -184,9 +186,10 @@ class Player:
             for batch in load_batches(shape, loads):
                 prefix = self._load(shape, prefix, batch, [requests[plan.held[slot]].tokens for slot in batch])
             rows = self._rows(shape, plan, fresh, requests, min(threshold, plan.left))
-            state, out = engine.decode_jit(
-                self.cfg, shape, self.params, prefix, state, rows, stops, key, knobs, filtered=settings.filtered
-            )
+            with self._placed(shape.rows):
+                state, out = engine.decode_jit(
+                    self.cfg, shape, self.params, prefix, state, rows, stops, key, knobs, filtered=settings.filtered
+                )
             out = sharding.fetch(out)
             if not out.finite:
                 raise FloatingPointError(
@@ -197,6 +200,10 @@ class Player:
                 request = requests[plan.prompt[slot, lane]]
                 row = int(slot) * shape.group + int(lane)
                 rollouts[plan.prompt[slot, lane]][plan.sample[slot, lane]] = self._rollout(request.tokens, out, row)
+
+    def _placed(self, rows: int) -> contextlib.AbstractContextManager[None]:
+        """Where the activations of a call with so many rows lie."""
+        return sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, rows))
 
     def _load(self, shape: engine.Layout, prefix: KVCache, slots: list[int], prompts: list[np.ndarray]) -> KVCache:
         """Prefill prompts, all tokens but the last of each, and put them into their prompt slots."""
@@ -211,13 +218,14 @@ class Player:
             tokens[shard, lane, : len(prompt) - 1] = prompt[:-1]
             lengths[shard, lane], target[shard, lane] = len(prompt) - 1, inside
         by_lane = sharding.rows(self.mesh, shape.lanes)
-        new = engine.prefill_jit(
-            self.cfg,
-            shape,
-            self.params,
-            sharding.put_global(tokens.reshape(shape.lanes, -1), by_lane),
-            sharding.put_global(lengths.reshape(-1), by_lane),
-        )
+        with self._placed(shape.lanes):
+            new = engine.prefill_jit(
+                self.cfg,
+                shape,
+                self.params,
+                sharding.put_global(tokens.reshape(shape.lanes, -1), by_lane),
+                sharding.put_global(lengths.reshape(-1), by_lane),
+            )
         where = sharding.put_global(target, sharding.rows(self.mesh, shape.shards))
         return engine.insert_jit(self.cfg, shape, prefix, new, where)
 

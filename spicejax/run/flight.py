@@ -244,7 +244,7 @@ def _bytes(tree: programs.Tree) -> float:
 def _advice(row: dict[str, Any]) -> list[str]:
     """What to change where a program does not fit, the largest part first."""
     name, parts = row["name"], row["parts_gib"]
-    learning = name in ("train_step", "score")
+    learning = name == "train_step" or name.startswith("score")
     sizes = {
         "temporaries": row["temporaries_gib"],
         "kv_cache": parts.get("kv_cache", 0.0),
@@ -252,7 +252,7 @@ def _advice(row: dict[str, Any]) -> list[str]:
         "sampler_weights": parts.get("sampler_parameters", 0.0),
     }
     changes = {
-        "temporaries": "lower learner.rows, learner.row_length or learner.logprob_chunk, or raise mesh.tensor"
+        "temporaries": "lower learner.rows, the row's length or learner.vocab_chunk, or raise mesh.tensor"
         if learning
         else "lower rows_per_call or the prompt bucket, or raise sampler_mesh.tensor",
         "kv_cache": "lower rows_per_call or spice.*_max_new, or raise sampler_mesh.tensor",

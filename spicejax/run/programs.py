@@ -1,5 +1,5 @@
-"""The compiled programs of one training iteration, as something that can be lowered: the only place of the flight check
-that knows the signatures of sampler and learner.
+"""The compiled programs of one training iteration: the weights' copy for the sampler, which the loop makes, and all of
+them in a form that can be lowered: the flight check's only place that knows the signatures of sampler and learner.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import optax
 
 from spicejax import sharding
-from spicejax.generate import sampler
+from spicejax.generate import engine, policy
 from spicejax.learn import learner
-from spicejax.models import transformer
+from spicejax.learn.packing import Shape, SlotShape
+from spicejax.models import lora, transformer
 from spicejax.run.config import RunConfig
-from spicejax.types import Batch
+from spicejax.types import Batch, Params
 
 Tree = Any  # of jax.ShapeDtypeStruct with shardings
 
@@ -39,58 +40,94 @@ class Program:
 
 
 class Load(NamedTuple):
-    """What one iteration asks of the programs when every response runs to its limit: an upper bound."""
+    """What one iteration asks of the programs when every task is valid: an upper bound."""
 
-    challenger_prompts: int  # of the longest bucket
-    reasoner_prompts: int  # of the shortest
+    challenger_groups: int  # prompts of the longest bucket, each with group_size responses
+    reasoner_groups: int  # prompts of the shortest, answered
+    trained_groups: tuple[int, int]  # of Challenger and Reasoner, learnt from
     steps: int  # optimizer steps
-    micro: int  # micro-batches of a step
 
 
 def load(cfg: RunConfig) -> Load:
-    """Count an iteration: every document gets a valid task in the first round, every kept task is valid."""
+    """Count an iteration: every document gets its tasks in the first round, every kept task is valid."""
     spice, learn = cfg.spice, cfg.learner
     per_document = spice.reasoner_tasks_per_document or spice.group_size
-    challenger = 0 if spice.fixed_challenger else spice.documents * spice.group_size
-    reasoner = spice.documents * per_document * spice.group_size
-    steps = math.ceil((challenger + reasoner) / (learn.trajectories_per_update or challenger + reasoner)) * learn.epochs
-    longest = cfg.corpus.max_tokens + spice.challenger_max_new
-    shortest = cfg.prompt_buckets[0] + spice.reasoner_max_new
-    rows = challenger / max(1, learn.row_length // longest) + reasoner / max(1, learn.row_length // shortest)
-    return Load(
-        challenger_prompts=spice.documents,
-        reasoner_prompts=spice.documents * spice.group_size,
-        steps=steps,
-        micro=math.ceil(rows * learn.epochs / steps / learn.rows),
-    )
+    trained = (0 if spice.fixed_challenger else spice.documents, spice.documents * per_document)
+    trajectories = sum(trained) * spice.group_size
+    steps = math.ceil(trajectories / (learn.trajectories_per_update or trajectories)) * learn.epochs
+    return Load(spice.documents, spice.documents * spice.group_size, trained, steps)
+
+
+def micro_batches(cfg: RunConfig, counts: Load) -> list[int]:
+    """Micro-batches of a step for each kind of row, at the longest responses."""
+    learn, spice = cfg.learner, cfg.spice
+    groups = [n * learn.epochs / counts.steps for n in counts.trained_groups]
+    prompts = (cfg.corpus.max_tokens, cfg.prompt_buckets[0])
+    longest = (spice.challenger_max_new, spice.reasoner_max_new)
+    rows = dict.fromkeys(learn.shapes, 0.0)
+    for n, prompt, response in zip(groups, prompts, longest, strict=True):
+        shape = next((s for s in learn.shapes if isinstance(s, Shape) or s.prompt >= prompt), learn.shapes[-1])
+        if isinstance(shape, SlotShape):
+            rows[shape] += n * math.ceil(spice.group_size / shape.slots)
+        else:
+            rows[shape] += n * spice.group_size / max(1, shape.row_length // (prompt + response))
+    return [max(1, math.ceil(n / learn.rows)) for n in rows.values()]
+
+
+def speaker(model: transformer.TransformerConfig) -> transformer.TransformerConfig:
+    """The model as the sampler holds it: weights in the precision of the forward pass."""
+    return dataclasses.replace(model, param_dtype=model.dtype)
+
+
+def reshard(model: transformer.TransformerConfig, mesh: jax.sharding.Mesh) -> Callable[[Params], Params]:
+    """The jitted copy of the learner's parameters for the sampler: its precision, its layout.
+
+    Args:
+      model: the speaker.
+    """
+    places = sharding.param_shardings(mesh, transformer.param_axes(model), transformer.abstract_params(model))
+    return jax.jit(lambda params: jax.tree.map(lambda p: p.astype(model.dtype), params), out_shardings=places)
 
 
 def programs(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sharding.Mesh) -> list[Program]:
     """Every program of the hot loop on the devices of `mesh`; nothing is allocated.
 
     Args:
-      model: the architecture; precision and remat are those of `cfg.model`.
+      model: the architecture; precision, remat, kernel and adapters are those of `cfg.model`.
     """
-    model = dataclasses.replace(model, dtype=cfg.model.dtype, param_dtype=cfg.model.param_dtype, remat=cfg.model.remat)
-    speaker = dataclasses.replace(model, param_dtype=cfg.model.dtype)
+    kernel = cfg.model.attention
+    if kernel == "auto" and mesh.devices.flat[0].platform == "tpu" and model.head_dim % 64 == 0:
+        kernel = "splash"  # what auto takes on the chip itself
+    model = dataclasses.replace(
+        model,
+        dtype=cfg.model.dtype,
+        param_dtype=cfg.model.param_dtype,
+        remat=cfg.model.remat,
+        attention=kernel,
+        lora=cfg.model.lora,
+    )
     speaking = sharding.make_mesh(cfg.sampler_mesh, list(mesh.devices.flat)) if cfg.sampler_mesh else mesh
-    state = _state(cfg, model, mesh)
-    weights = _parameters(speaker, speaking)
-    training = {"parameters": state.params, "optimizer": state.opt_state}
+    params = _parameters(model, mesh)
+    weights = _parameters(speaker(model), speaking)
+    state, frozen = _state(cfg, model, params, mesh)
+    training = {"parameters": params, "optimizer": state.opt_state}
     counts, spice = load(cfg), cfg.spice
-    choices = 2 if spice.task_type == "model" and not spice.no_corpus else 1  # a document's prompt is read once more
-    sampling = functools.partial(_sampling, cfg, speaker, speaking, weights, training)
+    sampling = functools.partial(_sampling, cfg, speaker(model), speaking, weights, training)
+    copying = Program(
+        "reshard",
+        lambda: reshard(speaker(model), speaking).lower(params),  # pyright: ignore[reportFunctionMemberAccess]
+        1,
+        {"parameters": params},
+        {"optimizer": state.opt_state},
+    )
+    longest, shortest, group = cfg.prompt_buckets[-1], cfg.prompt_buckets[0], spice.group_size
+    choosing = spice.task_type == "model" and not spice.no_corpus
     return [
-        Program(
-            "reshard",
-            lambda: _reshard(speaker, weights).lower(state.params),
-            1,
-            {"parameters": state.params},
-            {"optimizer": state.opt_state},
-        ),
-        *sampling("challenger", cfg.prompt_buckets[-1], spice.challenger_max_new, counts.challenger_prompts, choices),
-        *sampling("reasoner", cfg.prompt_buckets[0], spice.reasoner_max_new, counts.reasoner_prompts, 1),
-        *_learning(cfg, model, mesh, state, counts),
+        copying,
+        *(sampling("task_type", longest, 1, spice.challenger_max_new, spice.documents) if choosing else ()),
+        *sampling("challenger", longest, group, spice.challenger_max_new, counts.challenger_groups),
+        *sampling("reasoner", shortest, group, spice.reasoner_max_new, counts.reasoner_groups),
+        *_learning(cfg, model, mesh, params, state, frozen, counts),
     ]
 
 
@@ -104,37 +141,23 @@ def _parameters(model: transformer.TransformerConfig, mesh: jax.sharding.Mesh) -
     return jax.tree.map(lambda x, place: _abstract(x.shape, x.dtype, place), shapes, places)
 
 
-def _state(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sharding.Mesh) -> learner.TrainState:
-    """The abstract TrainState; moments lie where their parameters lie."""
-    params = _parameters(model, mesh)
+def _state(
+    cfg: RunConfig, model: transformer.TransformerConfig, params: Tree, mesh: jax.sharding.Mesh
+) -> tuple[learner.TrainState, Tree]:
+    """The abstract TrainState and what it does not train; moments lie where their parameters lie."""
+    frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
     optimizer = learner.make_optimizer(cfg.learner)
-    state = jax.eval_shape(lambda p: learner.init_state(p, optimizer), params)
+    state = jax.eval_shape(lambda p: learner.init_state(p, optimizer), trained)
     whole = sharding.replicated(mesh)
     moments = optax.tree_utils.tree_map_params(
         optimizer,
         lambda moment, like: _abstract(moment.shape, moment.dtype, like.sharding),
         state.opt_state,
-        params,
+        trained,
         transform_non_params=lambda x: _abstract(x.shape, x.dtype, whole),
     )
-    scalar = _abstract((), jnp.int32, whole)
-    return learner.TrainState(scalar, params, moments, scalar)
-
-
-def _sizes(model: transformer.TransformerConfig, batch: int) -> dict[str, int]:
-    return {
-        "batch": batch,
-        "act_heads": model.num_heads,
-        "act_kv_heads": model.num_kv_heads,
-        "act_mlp": model.d_ff,
-        "act_vocab": model.vocab_size,
-    }
-
-
-def _reshard(model: transformer.TransformerConfig, weights: Tree) -> Any:
-    """The learner's float32 weights -> the sampler's copy: its precision, its layout."""
-    places = jax.tree.map(lambda x: x.sharding, weights)
-    return jax.jit(lambda params: jax.tree.map(lambda p: p.astype(model.dtype), params), out_shardings=places)
+    scalar: Any = _abstract((), jnp.int32, whole)
+    return learner.TrainState(scalar, trained, moments, scalar), frozen
 
 
 def _sampling(
@@ -145,100 +168,50 @@ def _sampling(
     training: dict[str, Tree],
     role: str,
     bucket: int,
+    samples: int,
     max_new: int,
     prompts: int,
-    readings: int,
 ) -> list[Program]:
-    """Prefill and one decoding step of a role."""
-    rows, samples = cfg.rows_per_call, cfg.spice.group_size
-    distinct = rows // samples
-    at_prompt = functools.partial(_abstract, place=sharding.rows(mesh, distinct))
-    at_row = functools.partial(_abstract, place=sharding.rows(mesh, rows))
-    scalar = functools.partial(_abstract, (), place=sharding.replicated(mesh))
-    shape = (model.num_layers, rows, model.num_kv_heads, bucket + max_new, model.head_dim)
-    place = sharding.kv_cache(mesh, shape)
-    cache = transformer.KVCache(*(_abstract(shape, jnp.dtype(model.dtype), place),) * 2)
-    calls = math.ceil(prompts / distinct)
+    """The engine's programs for one role: prompts are loaded, then all their responses decoded."""
+    layout = policy.layout(model, cfg.buckets(), mesh, bucket=bucket, samples=samples, max_new=max_new)
+    found = engine.programs(model, layout, weights, stop_states=1, filtered=cfg.sampler.filtered)
     size = transformer.num_params(model)
+    loads = math.ceil(prompts / layout.lanes)
+    steps = math.ceil(prompts * samples / layout.rows) * max_new
+    uses = {
+        "prefill": (loads, math.ceil(layout.prefix / layout.chunk), 2.0 * size * layout.lanes * layout.prefix),
+        "insert": (loads, 1, 0.0),
+        "decode": (1, steps, 2.0 * size * layout.rows * steps),
+    }
+    batch = {"prefill": layout.lanes, "insert": layout.lanes, "decode": layout.rows}
 
-    def prefill() -> jax.stages.Lowered:
-        with sharding.activations(mesh, _sizes(model, distinct)):
-            places = (sharding.rows(mesh, rows), transformer.KVCache(place, place))
-            fn = jax.jit(functools.partial(_prefill, model, samples, max_new), out_shardings=places)
-            return fn.lower(weights, at_prompt((distinct, bucket), jnp.int32), at_prompt((distinct,), jnp.int32))
+    def lower(program: engine.Program) -> jax.stages.Lowered:
+        with sharding.activations(mesh, transformer.activation_sizes(model, batch[program.name])):
+            return program.function.lower(*program.arguments)
 
-    def decode() -> jax.stages.Lowered:
-        with sharding.activations(mesh, _sizes(model, rows)):
-            key = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), rows))
-            knobs = sampler.Knobs(*(scalar(dtype=t) for t in (jnp.float32, jnp.int32, jnp.float32, jnp.float32)))
-            fn = functools.partial(_decode, model, cfg.sampler.filtered, bucket)
-            row = at_row((rows,), jnp.int32)
-            return jax.jit(fn, donate_argnums=1).lower(
-                weights, cache, row, row, scalar(dtype=jnp.int32), at_row((rows,), key.dtype), knobs
-            )
-
+    caches = {program.name: program.arguments for program in found}
+    kv_cache = {"kv_cache": (caches["decode"][1], caches["decode"][2].suffix)}  # all slots, prompts and responses
     return [
         Program(
-            f"{role}_prefill",
-            prefill,
-            calls * readings,
-            {"sampler_parameters": weights},
-            training,
-            model_flops=2.0 * size * distinct * bucket,
-        ),
-        Program(
-            f"{role}_decode",
-            decode,
-            calls * max_new,
-            {"sampler_parameters": weights, "kv_cache": cache},
-            training,
-            model_flops=2.0 * size * rows,
-        ),
+            f"{role}_{program.name}",
+            functools.partial(lower, program),
+            uses[program.name][0],
+            {"sampler_parameters": weights} | (kv_cache if program.name == "decode" else {}),
+            training if program.name == "decode" else training | kv_cache,
+            trips=uses[program.name][1],
+            model_flops=uses[program.name][2],
+        )
+        for program in found
     ]
-
-
-def _prefill(
-    model: transformer.TransformerConfig, samples: int, room: int, params: Tree, tokens: jax.Array, lengths: jax.Array
-) -> tuple[jax.Array, transformer.KVCache]:
-    """What `sampler.sample` does before its loop: read U prompts, hand each one's cache to its rows."""
-    count, bucket = tokens.shape
-    positions = jnp.broadcast_to(jnp.arange(bucket, dtype=jnp.int32), (count, bucket))
-    mask = (positions[:, :, None] >= positions[:, None, :]) & (positions < lengths[:, None])[:, None, :]
-    empty = transformer.init_cache(model, count, bucket)
-    hidden, cache = transformer.decode_hidden(model, params, tokens, positions, empty, jnp.int32(0), mask)
-    last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0]
-    logits = jnp.repeat(transformer.logits(model, params, last), samples, axis=0)
-    pad = ((0, 0), (0, 0), (0, 0), (0, room), (0, 0))
-    return logits, jax.tree.map(lambda x: jnp.pad(jnp.repeat(x, samples, axis=1), pad), cache)
-
-
-def _decode(
-    model: transformer.TransformerConfig,
-    filtered: bool,
-    bucket: int,
-    params: Tree,
-    cache: transformer.KVCache,
-    token: jax.Array,
-    lengths: jax.Array,
-    written: jax.Array,
-    keys: jax.Array,
-    knobs: sampler.Knobs,
-) -> tuple[tuple[jax.Array, ...], transformer.KVCache]:
-    """One trip of the loop of `sampler.sample`: feed a token of every row and draw the next."""
-    slot = jnp.arange(cache.k.shape[3], dtype=jnp.int32)
-    mask = (slot < lengths[:, None]) | ((slot >= bucket) & (slot <= bucket + written))
-    hidden, cache = transformer.decode_hidden(
-        model, params, token[:, None], (lengths + written)[:, None], cache, bucket + written, mask[:, None, :]
-    )
-    logits = transformer.logits(model, params, hidden[:, 0])
-    return sampler.draw(logits, keys, knobs, filtered=filtered), cache
 
 
 def _learning(
     cfg: RunConfig,
     model: transformer.TransformerConfig,
     mesh: jax.sharding.Mesh,
+    params: Tree,
     state: learner.TrainState,
+    frozen: Tree,
     counts: Load,
 ) -> list[Program]:
     """The optimizer step, and the pass for old log-probabilities where there are several steps an iteration."""
@@ -247,34 +220,47 @@ def _learning(
     doors = learner.make_learner(
         model, learn, learner.make_optimizer(learn), temperature=cfg.sampler.temperature, on_policy=on_policy
     )
-    shape = (1 << (counts.micro - 1).bit_length(), learn.rows, learn.row_length)
+    used = micro_batches(cfg, counts)
     place = sharding.rows(mesh, learn.rows, axis=1)
-    batch = Batch(*(_abstract(shape, t, place) for t in (jnp.int32,) * 3 + (jnp.float32,) * 5))
-    micro = _abstract((), jnp.int32, sharding.replicated(mesh))
-    tokens = float(transformer.num_params(model)) * counts.micro * learn.rows * learn.row_length
+    batches = tuple(_batch(learn, shape, n, place) for shape, n in zip(learn.shapes, used, strict=True))
+    scalar = _abstract((), jnp.int32, sharding.replicated(mesh))
+    size = float(transformer.num_params(model))
 
-    def lower(door: Any, subject: Tree) -> jax.stages.Lowered:
-        with sharding.activations(mesh, _sizes(model, learn.rows)):
-            return door.lower(subject, batch, micro)
+    def lower(door: Any, *arguments: Any) -> jax.stages.Lowered:
+        with sharding.activations(mesh, transformer.activation_sizes(model, learn.rows)):
+            return door.lower(*arguments)
 
-    arguments = {"parameters": state.params, "optimizer": state.opt_state, "batch": batch}
     train = Program(
         "train_step",
-        lambda: lower(doors.step, state),
+        lambda: lower(doors.step, state, batches, (scalar,) * len(batches), frozen),
         counts.steps,
-        arguments,
-        trips=counts.micro,
-        model_flops=6 * tokens,
+        {"parameters": params, "optimizer": state.opt_state, "batch": batches},
+        trips=max(used),
+        model_flops=6 * size * sum(n * learn.rows * s.row_length for n, s in zip(used, learn.shapes, strict=True)),
     )
     if on_policy:
         return [train]
-    score = Program(
-        "score",
-        lambda: lower(doors.score, state.params),
-        counts.steps,
-        {"parameters": state.params, "batch": batch},
-        {"optimizer": state.opt_state},
-        trips=counts.micro,
-        model_flops=2 * tokens,
-    )
-    return [score, train]
+    scores = [
+        Program(
+            f"score_{shape.row_length}",
+            functools.partial(lower, doors.score, params, batch, scalar),
+            counts.steps,
+            {"parameters": params, "batch": batch},
+            {"optimizer": state.opt_state},
+            trips=n,
+            model_flops=2 * size * n * learn.rows * shape.row_length,
+        )
+        for shape, batch, n in zip(learn.shapes, batches, used, strict=True)
+    ]
+    return [*scores, train]
+
+
+def _batch(learn: learner.LearnerConfig, shape: Shape | SlotShape, micro: int, place: Any) -> Batch:
+    """An abstract batch as `packing` lays it out: a power of two times min_micro_batches."""
+    laid = learn.min_micro_batches
+    while laid < micro:
+        laid *= 2
+    scored = shape.slots * shape.slot_length if isinstance(shape, SlotShape) else shape.row_length
+    whole, scores = (laid, learn.rows, shape.row_length), (laid, learn.rows, scored)
+    tokens, index = (_abstract(size, jnp.int32, place) for size in (whole, scores))
+    return Batch(tokens, tokens, tokens, *(_abstract(scores, jnp.float32, place),) * 5, index)

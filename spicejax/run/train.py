@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner, packing
 from spicejax.learn.advantages import equal_fraction, group_advantages
 from spicejax.models import hf, lora, transformer
-from spicejax.run import evaluate, nano
+from spicejax.run import evaluate, nano, programs
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.config import RunConfig
 from spicejax.run.interrupt import Interrupt
@@ -48,7 +48,8 @@ class Run:
     workdir: Path
     mesh: jax.sharding.Mesh
     tokenizer: tokens.Tokenizer
-    player: Player  # the policy; its parameters are those of `state`
+    player: Player  # the policy; its parameters are those of `state`, in the sampler's layout
+    speak: Callable[[Params], Params]  # parameters as the sampler holds them
     initial: Params | None  # copy of the first parameters, where something needs them
     state: learner.TrainState
     frozen: Params  # what `state` does not train: empty, or everything but the adapters
@@ -67,7 +68,7 @@ class Run:
         """Seat the players of one iteration."""
         challenger = self.player
         if self.cfg.spice.fixed_challenger and self.initial is not None:
-            challenger = self.player.with_params(self.initial)
+            challenger = self.player.with_params(self.speak(self.initial))
         return World(
             players={"challenger": challenger, "reasoner": self.player},
             render=self.render,
@@ -111,15 +112,18 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     tokenizer = tokens.load(cfg.model.path)
     model, params = load_model(cfg, mesh)
     stop_strings = CONVERSATION_STOPS if cfg.model.template == "conversation" else ()
+    speaking = sharding.make_mesh(cfg.sampler_mesh) if cfg.sampler_mesh else mesh
+    as_is = cfg.sampler_mesh is None and model.dtype == model.param_dtype
+    speak = (lambda params: params) if as_is else programs.reshard(programs.speaker(model), speaking)
     player = Player(
-        cfg=model,
-        params=params,
+        cfg=programs.speaker(model),
+        params=speak(params),
         decoder=tokenizer,
         stop=stop_machine(
             model.vocab_size, tokenizer.eos_ids, stop_strings, tokenizer.token_bytes() if stop_strings else None
         ),
         buckets=cfg.buckets(),
-        mesh=mesh,
+        mesh=speaking,
     )
     keep_initial = cfg.spice.fixed_challenger or cfg.eval.probe_documents > 0 or cfg.learner.kl_coef > 0
     frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
@@ -140,6 +144,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         mesh=mesh,
         tokenizer=tokenizer,
         player=player,
+        speak=speak,
         initial=initial,
         state=sharding.on_mesh(learner.init_state(trained, optimizer), mesh),
         frozen=frozen,
@@ -270,11 +275,12 @@ def update(run: Run, episodes: list[Episode], iteration: int) -> Metrics:
     steps = 0
     for parts, waste in minibatches(run, episodes, advantages, iteration):
         batches, micros = zip(*parts, strict=True)
-        run.state, out = run.learner.step(run.state, batches, micros, run.frozen)
+        with _placed(run):
+            run.state, out = run.learner.step(run.state, batches, micros, run.frozen)
         for name, value in (sharding.fetch(out) | waste).items():
             sums[name] = sums.get(name, 0.0) + float(value)
         steps += 1
-    run.player = run.player.with_params(run.params)
+    run.player = run.player.with_params(run.speak(run.params))
     if cfg.max_skipped and int(run.state.skipped) >= cfg.max_skipped:
         raise FloatingPointError(f"{int(run.state.skipped)} updates were not finite; lower learner.learning_rate")
     metrics["learner/steps"] = float(steps)
@@ -327,11 +333,17 @@ def _on_devices(run: Run, part: tuple[Batch, int]) -> Part:
 
 def _with_logprobs(run: Run, part: Part) -> Part:
     batch, micro = part
-    if not _on_policy(run.cfg.learner):
-        batch = batch._replace(old_logprobs=run.learner.score(run.params, batch, micro))
-    if run.cfg.learner.kl_coef > 0:
-        batch = batch._replace(reference_logprobs=run.learner.score(run.initial, batch, micro))
+    with _placed(run):
+        if not _on_policy(run.cfg.learner):
+            batch = batch._replace(old_logprobs=run.learner.score(run.params, batch, micro))
+        if run.cfg.learner.kl_coef > 0:
+            batch = batch._replace(reference_logprobs=run.learner.score(run.initial, batch, micro))
     return batch, micro
+
+
+def _placed(run: Run) -> contextlib.AbstractContextManager[None]:
+    """Where the learner's activations lie."""
+    return sharding.activations(run.mesh, transformer.activation_sizes(run.player.cfg, run.cfg.learner.rows))
 
 
 def _resume(run: Run, checkpoints: Checkpoints, cfg: RunConfig) -> tuple[int, dict[str, Any]]:
@@ -351,7 +363,7 @@ def _resume(run: Run, checkpoints: Checkpoints, cfg: RunConfig) -> tuple[int, di
             "take these changes back or choose another --workdir"
         )
     run.state = restored.state
-    run.player = run.player.with_params(run.params)
+    run.player = run.player.with_params(run.speak(run.params))
     run.documents.set_state(restored.extra["documents"])
     log.info("resuming after iteration %d", restored.step)
     return restored.step, restored.extra["counters"]
@@ -372,7 +384,7 @@ def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, An
             world,
             probe_documents(run),
             run.player,
-            run.player.with_params(run.initial),
+            run.player.with_params(run.speak(run.initial)),
             cfg.spice,
             group=cfg.eval.probe_group,
         )
