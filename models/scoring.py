@@ -44,7 +44,7 @@ def _pieces(table: Float[Array, "V D"], count: int) -> Float[Array, "count C D"]
 def _logits(hidden: Array, piece: Array, sharpness: Array, j: Array, count: int, vocab: int) -> tuple[Array, Array]:
     """Logits of chunk j, [B, T, C], and the vocabulary entries they belong to, [C]. Padding entries are masked."""
     entries = j + count * jnp.arange(piece.shape[0], dtype=jnp.int32)
-    scores = jnp.einsum("btd,cd->btc", hidden, piece.astype(hidden.dtype), preferred_element_type=jnp.float32)
+    scores = jnp.einsum("btd,cd->btc", hidden, piece, preferred_element_type=jnp.float32)
     scores = constrain(scores * sharpness, "batch", "length", "act_vocab")
     return jnp.where(entries < vocab, scores, MASKED), entries
 
@@ -67,7 +67,9 @@ def _forward(hidden: Array, table: Array, targets: Array, sharpness: Array, coun
         return (higher, total, chosen), None
 
     start = (jnp.full(targets.shape, MASKED), jnp.zeros(targets.shape), jnp.zeros(targets.shape))
-    (top, total, chosen), _ = jax.lax.scan(add, start, (jnp.arange(count, dtype=jnp.int32), _pieces(table, count)))
+    (top, total, chosen), _ = jax.lax.scan(
+        add, start, (jnp.arange(count, dtype=jnp.int32), _pieces(table.astype(hidden.dtype), count))
+    )
     normaliser = top + jnp.log(total)
     return chosen - normaliser, (hidden, table, targets, sharpness, normaliser)
 
@@ -80,12 +82,11 @@ def _backward(count: int, kept: tuple, grad: Array) -> tuple:
         scores, entries = _logits(hidden, xs[1], sharpness, xs[0], count, table.shape[0])
         hit = targets[..., None] == entries
         d_scores = (grad * (hit - jnp.exp(scores - normaliser[..., None]))).astype(hidden.dtype)
-        piece = xs[1].astype(hidden.dtype)
-        d_hidden = d_hidden + jnp.einsum("btc,cd->btd", d_scores, piece, preferred_element_type=jnp.float32)
+        d_hidden = d_hidden + jnp.einsum("btc,cd->btd", d_scores, xs[1], preferred_element_type=jnp.float32)
         d_piece = jnp.einsum("btc,btd->cd", d_scores, hidden, preferred_element_type=jnp.float32)
         return d_hidden, d_piece.astype(table.dtype)
 
-    xs = (jnp.arange(count, dtype=jnp.int32), _pieces(table, count))
+    xs = (jnp.arange(count, dtype=jnp.int32), _pieces(table.astype(hidden.dtype), count))
     d_hidden, d_pieces = jax.lax.scan(add, jnp.zeros(hidden.shape, jnp.float32), xs)
     d_table = d_pieces.swapaxes(0, 1).reshape(-1, table.shape[1])[: table.shape[0]]
     return d_hidden.astype(hidden.dtype), d_table, np.zeros(targets.shape, jax.dtypes.float0), jnp.zeros_like(sharpness)

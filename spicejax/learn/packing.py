@@ -139,9 +139,10 @@ def pack_slots(
         prompt, waiting = len(rollouts[members[0]].prompt_ids), members
         lengths = {i: len(rollouts[i].token_ids) for i in members}
         for row in rows:
-            if waiting and prompt <= row.room and len(found := row.fitting(waiting, lengths)) == len(waiting):
+            if prompt <= row.room and len(found := row.fitting(waiting, lengths)) == len(waiting):
                 row.take(prompt, found, lengths)
                 waiting = []
+                break
         while waiting:
             rows.append(_SlotRow(shape))
             found = rows[-1].fitting(waiting, lengths)

@@ -359,6 +359,24 @@ def test_gradients_of_bfloat16_parameters_are_summed_in_float32(monkeypatch):
     assert sums["loss"] == pytest.approx(256 * metrics["loss"], rel=1e-4)
 
 
+def test_bfloat16_compute_keeps_float32_weights_moments_and_small_steps():
+    """A step far below bfloat16's last place arrives, and the gradient is that of float32 to bfloat16's rounding."""
+    config = dataclasses.replace(CONFIG, learning_rate=1e-6, vocab_chunk=10)
+    half = dataclasses.replace(MODEL, dtype="bfloat16")
+    batch, used = packed()
+    _, exact = measure(recorder(MODEL, config), batch, used)
+    _, rough = measure(recorder(half, config), batch, used)
+    assert all(g.dtype == np.float32 for g in jax.tree.leaves(rough))
+    assert 0 < difference(exact, rough) < 0.1
+    optimizer = make_optimizer(config)
+    state, _ = make_learner(half, config, optimizer).step(init_state(fresh_params(), optimizer), batch, used)
+    floats = [x for x in jax.tree.leaves((state.params, state.opt_state)) if jnp.issubdtype(x.dtype, jnp.floating)]
+    assert {x.dtype for x in floats} == {jnp.dtype("float32")}
+    before, after = (np.concatenate([np.ravel(x) for x in jax.tree.leaves(p)]) for p in (fresh_params(), state.params))
+    assert np.mean(before != after) > 0.9
+    assert np.mean(before.astype(jnp.bfloat16) != after.astype(jnp.bfloat16)) < 0.01
+
+
 # --- several steps --------------------------------------------------------------------------------------------------
 
 
