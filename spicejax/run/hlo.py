@@ -305,7 +305,7 @@ class _Counter:
             "all-reduce": 2 * share * sum(sizes),
             "collective-permute": sum(sizes),
         }.get(kind, share * sum(sizes))
-        largest = max(results, key=lambda s: s.bytes)
+        largest = max(it.shapes, key=lambda s: s.bytes)
         total.wire[Collective(kind, group, largest.dims)] += sent  # pyright: ignore[reportArgumentType]
 
     def kernel(self, it: _Instruction, total: Cost) -> None:
