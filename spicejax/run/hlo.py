@@ -187,15 +187,31 @@ class _Counter:
         return total
 
     def trips(self, loop: _Instruction) -> float:
-        """The constant a loop counts up to from 0; where its condition holds none or several, the given trips."""
+        """Trips of a loop that counts from 0 to a constant; where its condition has none, the given trips."""
         condition = self.all[loop.called("condition")]
         scopes = [condition, *(self.all[i.called("calls")] for i in condition.values() if i.opcode == "fusion")]
         parts = [i for scope in scopes for i in scope.values()]
         bounds = [i.arguments for i in parts if i.opcode == "constant" and i.arguments.isdigit()]
         compares = [i for i in parts if i.opcode == "compare"]
         if len(bounds) == len(compares) == 1 and "direction=LT" in compares[0].attributes:
-            return int(bounds[0])
+            return math.ceil(int(bounds[0]) / self.stride(loop, condition))
         return self.dynamic_trips
+
+    def stride(self, loop: _Instruction, condition: Computation) -> int:
+        """By how much a trip advances the counter: loops of overlapped collectives are unrolled by 2."""
+        counter = next(i for i in condition.values() if i.opcode == "get-tuple-element" and i.shapes[0].dims == ())
+        index = re.search(r"index=(\d+)", counter.attributes)
+        body = self.all[loop.called("body")]
+        root = next(i for i in body.values() if i.root)
+        if index is None or root.opcode != "tuple":
+            return 1
+        step = body[root.operands[int(index.group(1))]]
+        while step.opcode in ("copy", "bitcast"):
+            step = body[step.operands[0]]
+        scope = self.all[step.called("calls")] if step.opcode == "fusion" else {}
+        near = [*(body[o] for o in step.operands if o in body), *scope.values()]
+        steps = [int(i.arguments) for i in near if i.opcode == "constant" and i.arguments.isdigit()]
+        return max(steps[0], 1) if len(steps) == 1 else 1
 
     def plain_bytes(self, where: str, it: _Instruction) -> float:
         """HBM traffic of an instruction that is no fusion; slices move the slice alone, updates the update alone."""
@@ -289,7 +305,7 @@ class _Counter:
             "all-reduce": 2 * share * sum(sizes),
             "collective-permute": sum(sizes),
         }.get(kind, share * sum(sizes))
-        largest = max(results, key=lambda s: s.bytes)
+        largest = max(it.shapes, key=lambda s: s.bytes)
         total.wire[Collective(kind, group, largest.dims)] += sent  # pyright: ignore[reportArgumentType]
 
     def kernel(self, it: _Instruction, total: Cost) -> None:

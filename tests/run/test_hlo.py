@@ -59,6 +59,12 @@ def test_a_loop_counts_as_often_as_it_runs():
     assert cost.bytes == 4 * (64 * 32 * 2 + 4 + 8 * 64 * 2 + 8 * 64 * 2) + 16 * 4 + 2 * 16 * 4
 
 
+def test_a_loop_unrolled_by_two_runs_half_as_often():
+    step = "%two = s32[] constant(2)\n  %next = s32[] add(%i, %two)\n  ROOT %out"
+    text = MODULE.replace("ROOT %out", step).replace("tuple(%i, %all-gather.1", "tuple(%next, %all-gather.1")
+    assert hlo.cost(text).flops == hlo.cost(MODULE).flops / 2
+
+
 def test_a_loop_without_a_constant_bound_takes_the_given_trips():
     text = MODULE.replace("%n = s32[] constant(4)", "%n = s32[] get-tuple-element(%c), index=0")
     assert hlo.cost(text, dynamic_trips=10).flops == 10 / 4 * hlo.cost(MODULE).flops
