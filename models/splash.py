@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -91,7 +92,7 @@ def _rows(
     value: Float[Array, "B T K h"],
     segments: Int[Array, "B T"],
     *,
-    kernel: kernels.SplashAttentionKernel,
+    kernel: Any,  # from `_kernel`
     pad: int,
 ) -> Float[Array, "B T H h"]:
     batch, length, _, head_dim = query.shape

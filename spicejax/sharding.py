@@ -11,6 +11,7 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
@@ -149,7 +150,7 @@ def put_global(tree: Any, places: Any) -> Any:
 def _put(value: Any, place: NamedSharding) -> jax.Array:
     if place.is_fully_addressable:
         return jax.device_put(value, place)
-    if jax.dtypes.issubdtype(getattr(value, "dtype", None), jax.dtypes.prng_key):
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(_put(jax.random.key_data(value), place), impl=jax.random.key_impl(value))
     value = np.asarray(value)
     return jax.make_array_from_callback(value.shape, place, lambda index: value[index])

@@ -49,15 +49,15 @@ class Layout:
 
 
 class Rows(NamedTuple):
-    """What the host says of the slots at each call of `decode`."""
+    """What the host says of the slots at each call of `decode`: numpy arrays there, jax arrays on the devices."""
 
-    fresh: Bool[Array, "B"]  # begins now; the others go on
-    first_token: Int[Array, "B"]  # last token of the prompt: fed first, since its KV entry is not in the prefix
-    row_ids: Int[Array, "B"]  # names the row's random stream: same id and key, same text
-    limits: Int[Array, "B"]  # most new tokens, 1 to R
-    prefix_lengths: Int[Array, "U"]  # tokens of the prompt but its last; 0 or more
-    waiting: Int[Array, "U"]  # samples of the slot's prompt that wait for a row slot
-    refill_at: Int[Array, ""]  # return when this many row slots could take new work; 0 = when all rows are done
+    fresh: Any  # bool [B], begins now; the others go on
+    first_token: Any  # int [B], last token of the prompt: fed first, since its KV entry is not in the prefix
+    row_ids: Any  # int [B], names the row's random stream: same id and key, same text
+    limits: Any  # int [B], most new tokens, 1 to R
+    prefix_lengths: Any  # int [U], tokens of the prompt but its last; 0 or more
+    waiting: Any  # int [U], samples of the slot's prompt that wait for a row slot
+    refill_at: Any  # int, return when this many row slots could take new work; 0 = when all rows are done
 
 
 class Output(NamedTuple):
@@ -339,7 +339,7 @@ def programs(
 
 
 def _where(layout: Layout, cfg: transformer.TransformerConfig, shape: tuple[int, ...]) -> Any:
-    if not shape:
+    if len(shape) == 0:
         return sharding.replicated(layout.mesh)
     if len(shape) > 2:  # a cache
         return sharding.kv_cache(layout.mesh, shape[1], cfg.num_kv_heads)

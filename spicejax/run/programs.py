@@ -263,4 +263,5 @@ def _batch(learn: learner.LearnerConfig, shape: Shape | SlotShape, micro: int, p
     scored = shape.slots * shape.slot_length if isinstance(shape, SlotShape) else shape.row_length
     whole, scores = (laid, learn.rows, shape.row_length), (laid, learn.rows, scored)
     tokens, index = (_abstract(size, jnp.int32, place) for size in (whole, scores))
-    return Batch(tokens, tokens, tokens, *(_abstract(scores, jnp.float32, place),) * 5, index)
+    score = _abstract(scores, jnp.float32, place)
+    return Batch(tokens, tokens, tokens, score, score, score, score, score, index)
