@@ -77,7 +77,7 @@ def causal_attention(
     if kernel == "splash":
         from spicejax.models import splash  # pallas is slow to import and only TPUs need it
 
-        return splash.attention(query, key, value, segment_ids, slots)
+        return splash.attention(query, key, value, segment_ids, slots)  # pyright: ignore[reportArgumentType]  # symlink
     if kernel == "cudnn":
         return _cudnn_attention(query, key, value, causal_mask(query.shape[1], segment_ids, slots))
     if kernel != "xla":
@@ -118,9 +118,8 @@ def slot_attention(
     batch, length, heads, head_dim = query.shape
     prompt, count, kv_heads = slots.prompt, slots.count(length), key.shape[2]
     segments = jnp.zeros((batch, length), jnp.int32) if segment_ids is None else segment_ids
-    lead = causal_attention(
-        *(x[:, :prompt] for x in (query, key, value)), segments[:, :prompt], kernel="xla"
-    )  # the prompt area is an ordinary packed row
+    q, k, v = (x[:, :prompt] for x in (query, key, value))
+    lead = causal_attention(q, k, v, segments[:, :prompt], kernel="xla")  # the prompt area is an ordinary packed row
 
     def in_slots(x: Array) -> Array:
         return x[:, prompt:].reshape(batch, count, slots.length, *x.shape[2:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -44,14 +44,11 @@ def init_cache(layers: int, rows: int, kv_heads: int, slots: int, head_dim: int,
 
 def write(cache: KVCache, new: KVCache, start: Int[Array, ""] | int) -> KVCache:
     """Put the slots of `new` (compute dtype) at `start` of every row, in the cache's precision."""
-    stored = encode(new, cache.k.dtype)
-    update = jax.lax.dynamic_update_slice_in_dim
-    return KVCache(
-        *(
-            None if old is None else update(old, value, start, axis)
-            for old, value, axis in zip(cache, stored, _SLOT_AXES, strict=True)
-        )
-    )  # pyright: ignore[reportArgumentType]
+    parts: list[Any] = list(cache)
+    for i, (value, axis) in enumerate(zip(encode(new, cache.k.dtype), _SLOT_AXES, strict=True)):
+        if value is not None:
+            parts[i] = jax.lax.dynamic_update_slice_in_dim(parts[i], value, start, axis)
+    return KVCache(*parts)
 
 
 def encode(new: KVCache, dtype: jnp.dtype) -> KVCache:
