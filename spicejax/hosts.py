@@ -131,12 +131,12 @@ def by_first(act: Callable[[], T]) -> T:
 
 
 def leave(code: int) -> None:
-    """After an error, end this process if it is one of several; with one process do nothing.
+    """After an error, end this process if it is one of several; alone, do nothing.
 
     The usual way out waits for the others, which wait for this one in some collective. Gone at once, it is missed: they
     end with an error when their connection breaks or, on TPU, when its heartbeat stops.
     """
-    if jax.distributed.is_initialized() and jax.process_count() > 1:
+    if jax.distributed.is_initialized():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
