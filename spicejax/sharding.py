@@ -67,8 +67,8 @@ def make_mesh(cfg: MeshConfig, devices: list[Any] | None = None) -> Mesh:
 def connect(mesh: Mesh) -> None:
     """Run one small collective over every set of the mesh's axes, so that its processes are connected from here on.
 
-    gloo (CPU) connects a group of devices at their first collective and gives them a minute, which processes that
-    compile at different speeds may exceed later on.
+    gloo (CPU) connects a group of devices at their first collective and gives them 30 s; processes that compile at
+    different speeds may be further apart later on.
     """
     axes = [name for name in AXES if mesh.shape[name] > 1]
     groups = [group for n in range(1, len(axes) + 1) for group in itertools.combinations(axes, n)]
