@@ -42,7 +42,7 @@ def start(coordinator: str | None = None, num_processes: int | None = None, proc
     if len(missing) == len(given):
         if _on_tpu_slice():
             jax.distributed.initialize()
-            sys.excepthook = _fall
+            _joined()
         return
     if missing or coordinator is None or num_processes is None or process_id is None:
         raise ValueError(f"{', '.join(f'--{name}' for name in missing)} missing: several processes need all three")
@@ -52,7 +52,12 @@ def start(coordinator: str | None = None, num_processes: int | None = None, proc
         raise ValueError(f"--coordinator={coordinator}: give HOST:PORT of process 0")
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(coordinator, num_processes, process_id)
+    _joined()
+
+
+def _joined() -> None:
     sys.excepthook = _fall
+    wait()  # connects all while they are in step
 
 
 def _on_tpu_slice() -> bool:

@@ -122,6 +122,7 @@ def test_arguments_that_do_not_fit(arguments, words):
 )
 def test_tpu_slices_are_recognised(monkeypatch, platforms, environment, expected):
     joined = []
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # put back afterwards
     monkeypatch.setattr(jax.distributed, "initialize", lambda *arguments: joined.append(arguments))
     for name in (
         "TPU_WORKER_HOSTNAMES",
