@@ -42,7 +42,7 @@ def start(coordinator: str | None = None, num_processes: int | None = None, proc
     if len(missing) == len(given):
         if _on_tpu_slice():
             jax.distributed.initialize()
-            sys.excepthook = _fall
+            _joined()
         return
     if missing or coordinator is None or num_processes is None or process_id is None:
         raise ValueError(f"{', '.join(f'--{name}' for name in missing)} missing: several processes need all three")
@@ -52,7 +52,12 @@ def start(coordinator: str | None = None, num_processes: int | None = None, proc
         raise ValueError(f"--coordinator={coordinator}: give HOST:PORT of process 0")
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(coordinator, num_processes, process_id)
+    _joined()
+
+
+def _joined() -> None:
     sys.excepthook = _fall
+    wait()  # connects all while they are in step
 
 
 def _on_tpu_slice() -> bool:
@@ -131,12 +136,12 @@ def by_first(act: Callable[[], T]) -> T:
 
 
 def leave(code: int) -> None:
-    """After an error, end this process if it is one of several; with one process do nothing.
+    """After an error, end this process if it is one of several; alone, do nothing.
 
     The usual way out waits for the others, which wait for this one in some collective. Gone at once, it is missed: they
     end with an error when their connection breaks or, on TPU, when its heartbeat stops.
     """
-    if jax.distributed.is_initialized() and jax.process_count() > 1:
+    if jax.distributed.is_initialized():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

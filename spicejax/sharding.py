@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -75,6 +76,25 @@ def make_mesh(cfg: MeshConfig, devices: list[Any] | None = None) -> Mesh:
             f"with data=1 these do: {', '.join(choices)}"
         )
     return Mesh(np.asarray(devices).reshape(sizes), AXES, axis_types=(AxisType.Auto,) * len(AXES))
+
+
+def connect(mesh: Mesh) -> None:
+    """Run one small collective over every set of the mesh's axes, so that its processes are connected from here on.
+
+    gloo (CPU) connects a group of devices at their first collective and gives them 30 s; processes that compile at
+    different speeds may be further apart later on.
+    """
+    axes = [name for name in AXES if mesh.shape[name] > 1]
+    groups = [group for n in range(1, len(axes) + 1) for group in itertools.combinations(axes, n)]
+
+    def add(x: jax.Array) -> jax.Array:
+        return sum((jax.lax.psum(x, group) for group in groups), x)
+
+    ones = put_global(np.ones(mesh.size, np.float32), NamedSharding(mesh, PartitionSpec(AXES)))
+    add_everywhere = jax.shard_map(
+        add, mesh=mesh, in_specs=PartitionSpec(AXES), out_specs=PartitionSpec(AXES), check_vma=False
+    )
+    jax.block_until_ready(jax.jit(add_everywhere)(ones))
 
 
 def param_shardings(mesh: Mesh, axes: Any, abstract: Any) -> Any:

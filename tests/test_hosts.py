@@ -58,6 +58,31 @@ def test_two_processes_agree():
     assert [out.strip().splitlines()[-1:] for _, out, _ in done] == [["fine 0"], ["fine 1"]], done
 
 
+APART = textwrap.dedent(
+    """
+    import sys, time
+    import numpy as np, jax
+    from spicejax import hosts, sharding
+    coordinator, count, me = (word.partition("=")[2] for word in sys.argv[1:])
+    hosts.start(coordinator, int(count), int(me))
+    mesh = sharding.make_mesh(sharding.MeshConfig(data=2, fsdp=2))
+    hosts.wait()
+    sharding.connect(mesh)
+    rows = sharding.put_global(np.arange(8, dtype=np.float32), sharding.rows(mesh, 8))
+    total = jax.jit(lambda x: x.sum()).lower(rows).compile()
+    hosts.wait()
+    time.sleep(40 * (me == "0"))  # longer than gloo's patience for a first meeting
+    print("sum", float(total(rows)))
+    """
+)
+
+
+@pytest.mark.slow
+def test_connected_processes_wait_for_a_slow_one():
+    done = processes.finish(processes.start([sys.executable, "-c", APART], 2, devices=2), timeout=400)
+    assert all("sum 28.0" in out for _, out, _ in done), done
+
+
 def test_alone_there_is_nothing_to_wait_for():
     assert hosts.exchange([1, 2]) == [[1, 2]] and hosts.by_first(lambda: "x") == "x" and hosts.leads()
     with pytest.raises(OSError):
@@ -97,6 +122,7 @@ def test_arguments_that_do_not_fit(arguments, words):
 )
 def test_tpu_slices_are_recognised(monkeypatch, platforms, environment, expected):
     joined = []
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # put back afterwards
     monkeypatch.setattr(jax.distributed, "initialize", lambda *arguments: joined.append(arguments))
     for name in (
         "TPU_WORKER_HOSTNAMES",

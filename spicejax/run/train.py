@@ -109,6 +109,8 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     if cfg.nano is not None:
         cfg = nano.prepare(cfg)
     mesh = sharding.make_mesh(cfg.mesh)
+    if jax.process_count() > 1:
+        sharding.connect(mesh)
     tokenizer = tokens.load(cfg.model.path)
     model, params = load_model(cfg, mesh)
     stop_strings = CONVERSATION_STOPS if cfg.model.template == "conversation" else ()
