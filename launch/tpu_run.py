@@ -52,6 +52,7 @@ def main(argv: list[str] | None = None) -> int:
             rest.append("--help")
         cfg = configuration.parse(cfg, rest, prog="launch/tpu_run.py")
         logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
+        logging.getLogger("spicejax").setLevel(logging.INFO)
         if "topology" in options or "json" in options:
             return _flight(cfg, options)
         hosts.start(options.get("coordinator"), _integer(options, "num_processes"), _integer(options, "process_id"))
