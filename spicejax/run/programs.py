@@ -98,6 +98,11 @@ def _abstract(shape: tuple[int, ...], dtype: Any, place: jax.sharding.Sharding) 
     return jax.ShapeDtypeStruct(shape, dtype, sharding=place)
 
 
+def _made(kind: Any, *leaves: Any) -> Any:
+    """A tuple type of ours around abstract arrays or shardings instead of arrays."""
+    return kind(*leaves)
+
+
 def _parameters(model: transformer.TransformerConfig, mesh: jax.sharding.Mesh) -> Tree:
     shapes = transformer.abstract_params(model)
     places = sharding.param_shardings(mesh, transformer.param_axes(model), shapes)
@@ -118,7 +123,7 @@ def _state(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.shard
         transform_non_params=lambda x: _abstract(x.shape, x.dtype, whole),
     )
     scalar = _abstract((), jnp.int32, whole)
-    return learner.TrainState(scalar, params, moments, scalar)
+    return _made(learner.TrainState, scalar, params, moments, scalar)
 
 
 def _sizes(model: transformer.TransformerConfig, batch: int) -> dict[str, int]:
@@ -157,20 +162,20 @@ def _sampling(
     scalar = functools.partial(_abstract, (), place=sharding.replicated(mesh))
     shape = (model.num_layers, rows, model.num_kv_heads, bucket + max_new, model.head_dim)
     place = sharding.kv_cache(mesh, shape)
-    cache = transformer.KVCache(*(_abstract(shape, jnp.dtype(model.dtype), place),) * 2)
+    cache = _made(transformer.KVCache, *(_abstract(shape, jnp.dtype(model.dtype), place),) * 2)
     calls = math.ceil(prompts / distinct)
     size = transformer.num_params(model)
 
     def prefill() -> jax.stages.Lowered:
         with sharding.activations(mesh, _sizes(model, distinct)):
-            places = (sharding.rows(mesh, rows), transformer.KVCache(place, place))
+            places = (sharding.rows(mesh, rows), _made(transformer.KVCache, place, place))
             fn = jax.jit(functools.partial(_prefill, model, samples, max_new), out_shardings=places)
             return fn.lower(weights, at_prompt((distinct, bucket), jnp.int32), at_prompt((distinct,), jnp.int32))
 
     def decode() -> jax.stages.Lowered:
         with sharding.activations(mesh, _sizes(model, rows)):
             key = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), rows))
-            knobs = sampler.Knobs(*(scalar(dtype=t) for t in (jnp.float32, jnp.int32, jnp.float32, jnp.float32)))
+            knobs = _made(sampler.Knobs, *(scalar(dtype=t) for t in (jnp.float32, jnp.int32, jnp.float32, jnp.float32)))
             fn = functools.partial(_decode, model, cfg.sampler.filtered, bucket)
             row = at_row((rows,), jnp.int32)
             return jax.jit(fn, donate_argnums=1).lower(
