@@ -28,6 +28,7 @@ CONFIG = RunConfig(
     spice=SpiceConfig(),
     prompt_buckets=(512, 2048, 8192),
     rows_per_call=128,
+    prefix_tokens=131_072,
     sampler=SamplerConfig(temperature=1.0),
     learner=LearnerConfig(
         trajectories_per_update=128,

@@ -178,31 +178,28 @@ def _sampling(
     size = transformer.num_params(model)
     loads = math.ceil(prompts / layout.lanes)
     steps = math.ceil(prompts * samples / layout.rows) * max_new
-    uses = {
-        "prefill": (loads, math.ceil(layout.prefix / layout.chunk), 2.0 * size * layout.lanes * layout.prefix),
-        "insert": (loads, 1, 0.0),
-        "decode": (1, steps, 2.0 * size * layout.rows * steps),
-    }
     batch = {"prefill": layout.lanes, "insert": layout.lanes, "decode": layout.rows}
 
     def lower(program: engine.Program) -> jax.stages.Lowered:
         with sharding.activations(mesh, transformer.activation_sizes(model, batch[program.name])):
             return program.function.lower(*program.arguments)
 
-    caches = {program.name: program.arguments for program in found}
-    kv_cache = {"kv_cache": (caches["decode"][1], caches["decode"][2].suffix)}  # all slots, prompts and responses
-    return [
-        Program(
-            f"{role}_{program.name}",
-            functools.partial(lower, program),
-            uses[program.name][0],
-            {"sampler_parameters": weights} | (kv_cache if program.name == "decode" else {}),
-            training if program.name == "decode" else training | kv_cache,
-            trips=uses[program.name][1],
-            model_flops=uses[program.name][2],
-        )
-        for program in found
-    ]
+    _, prefix, state, *_ = next(program.arguments for program in found if program.name == "decode")
+    copy, slots = {"sampler_parameters": weights}, {"kv_cache": (prefix, state.suffix)}  # of prompts and of responses
+    pieces = math.ceil(layout.prefix / layout.chunk)
+    reading, writing = 2.0 * size * layout.lanes * layout.prefix, 2.0 * size * layout.rows * steps
+    inserting = {"kv_cache": prefix}, training | copy | {"responses": state.suffix}
+    uses: dict[str, tuple[float, float, float, dict[str, Tree], dict[str, Tree]]] = {
+        "prefill": (loads, pieces, reading, copy, training | slots),
+        "insert": (loads, 1, 0.0, *inserting),
+        "decode": (1, steps, writing, copy | slots, training),
+    }
+    found_programs = []
+    for program in found:
+        calls, trips, flops, inside, beside = uses[program.name]
+        lowering = functools.partial(lower, program)
+        found_programs.append(Program(f"{role}_{program.name}", lowering, calls, inside, beside, trips, {}, flops))
+    return found_programs
 
 
 def _learning(
