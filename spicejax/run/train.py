@@ -37,7 +37,7 @@ log = logging.getLogger("spicejax")
 
 # Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next (another
 # mesh adds in another order, which moves the last bits).
-CHANGEABLE = ("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.")
+CHANGEABLE = ("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.", "sampler_mesh")
 
 
 @dataclasses.dataclass
