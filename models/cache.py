@@ -32,8 +32,6 @@ class Context(NamedTuple):
 
 def init_cache(layers: int, rows: int, kv_heads: int, slots: int, head_dim: int, dtype: CacheDtype) -> KVCache:
     """An empty cache of `slots` tokens a row."""
-    if dtype not in CACHE_DTYPES:
-        raise ValueError(f"cache dtype {dtype!r}: use one of {CACHE_DTYPES}")
     k = jnp.zeros((layers, rows, kv_heads, head_dim, slots), dtype)
     v = jnp.zeros((layers, rows, kv_heads, slots, head_dim), dtype)
     if dtype != "int8":

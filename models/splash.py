@@ -27,7 +27,7 @@ class SlotMask(masks._ComputableMask):  # noqa: SLF001  # the only way to a mask
     def __init__(self, length: int, slots: Slots | None) -> None:
         self.slots = slots
 
-        def allowed(query: Array, key: Array) -> Array:
+        def allowed(query: Any, key: Any) -> Any:  # indices: arrays of the kernel, or of numpy
             causal = query >= key
             if slots is None:
                 return causal

@@ -67,9 +67,15 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
         def run(mesh):
             places = sharding.param_shardings(mesh, transformer.param_axes(cfg), transformer.abstract_params(cfg))
             params = jax.device_put(whole, places)
-            player = Player(cfg, params, Plain(), stop_machine(64, [3]), Buckets((8,), 8), mesh)
-            rollouts = [r for rs in player.respond([[5, 6, 7], [9, 8]], samples=4, first_row=[0, 4],
-                        key=jax.random.key(1), settings=SamplerConfig(), max_new=8) for r in rs]
+            player = Player(cfg, params, Plain(), stop_machine(64, [3]), Buckets((8,), 8, refill=0.2), mesh)
+
+            def ask(prompts, samples):
+                answers = player.respond(prompts, samples=samples, first_row=range(0, 100, 4)[:len(prompts)],
+                    key=jax.random.key(1), settings=SamplerConfig(), max_new=8)
+                return [r for rs in answers for r in rs]
+
+            rollouts = ask([[5, 6, 7], [9, 8]], 4)  # two prompt slots on four parts of the mesh: whole on each
+            split = ask([[5 + i, 6, 7][: 1 + i % 3] for i in range(11)], 2)  # a prompt slot on each, refilled
             config = learner.LearnerConfig(learning_rate=1e-2, row_length=32, rows=4, loss_norm_length=8)
             optimizer = learner.make_optimizer(config)
             weights = packing.token_weights(rollouts, aggregation="constant", norm_length=8)
@@ -77,7 +83,7 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
             batch = Batch(*(jax.device_put(x, sharding.rows(mesh, 4, axis=1)) for x in batch))
             doors = learner.make_learner(cfg, config, optimizer)
             state, _ = doors.step(learner.init_state(params, optimizer), batch, jnp.int32(micro))
-            return [r.text for r in rollouts], jax.device_get(state.params)
+            return [r.text for r in rollouts + split], jax.device_get(state.params)
 
         whole = jax.device_get(whole)
         texts, one = run(sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1]))

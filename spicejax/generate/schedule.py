@@ -17,7 +17,7 @@ class Schedule:
     def __init__(self, prompts: int, samples: int, *, slots: int, group: int):
         """
         Args:
-          prompts: number of prompts, each asked `samples` times.
+          prompts: number of prompts, at least 1, each asked `samples` times.
           slots: prompt slots U; group: row slots G of each.
         """
         self.samples = samples
@@ -58,5 +58,5 @@ class Schedule:
     def _next_prompt(self) -> int | None:
         if self.untouched:
             return self.untouched.popleft()
-        most = int(np.argmin(self.begun)) if len(self.begun) else 0
-        return most if len(self.begun) and self.begun[most] < self.samples else None
+        most = int(np.argmin(self.begun))
+        return most if self.begun[most] < self.samples else None

@@ -47,7 +47,8 @@ def test_steps_move_only_the_adapters_and_improve_the_surrogate():
     optimizer = make_optimizer(CONFIG)
     learner = make_learner(SHAPE, CONFIG, optimizer, on_policy=False)
     old = learner.score(lora.join(base, fresh), batch, used)
-    np.testing.assert_array_equal(old, make_learner(MODEL, CONFIG, optimizer).score(base, batch, used))
+    plain = make_learner(MODEL, CONFIG, optimizer).score(base, batch, used)
+    np.testing.assert_allclose(old, plain, atol=1e-5)
     batch = batch._replace(old_logprobs=old, behaviour_logprobs=old)
     state, losses = init_state(fresh, optimizer), []
     for _ in range(4):

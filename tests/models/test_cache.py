@@ -39,11 +39,6 @@ def test_int8_is_within_half_a_step_of_each_tokens_largest_entry():
     assert bool(jnp.isfinite(zero.k_scale).all()) and not zero.k.any()
 
 
-def test_unknown_precision_is_named():
-    with pytest.raises(ValueError, match="int4.*float32"):
-        cache.init_cache(1, 1, 1, 1, 8, "int4")  # pyright: ignore[reportArgumentType]
-
-
 @pytest.mark.parametrize("share", [1, 3])
 def test_merged_parts_equal_one_softmax(share):
     """Against plain numpy over the keys of both parts; a part that shows nothing changes nothing."""

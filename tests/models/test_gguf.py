@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 from tiny_models import LLAMA3, QWEN2, QWEN3, full_logits, random_params
 
+from spicejax import sharding
+from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.generate.stops import stop_machine
 from spicejax.models import families, gguf, hf, transformer
 from spicejax.models.layers import rope_frequencies
 
@@ -48,33 +52,35 @@ def test_real_model_scores_golden_text(smollm2, golden):
     np.testing.assert_allclose(top, case["last_top5_logits"], atol=2e-3)
 
 
+class Ids:
+    """Stands for the tokenizer: texts do not matter here."""
+
+    def decode(self, ids):
+        return " ".join(map(str, ids))
+
+
 def test_real_model_continues_greedily(smollm2, golden):
-    """All golden prompts in one batch, left-padded, through the cache: the continuations of transformers."""
+    """All golden prompts in one batch through the sampler: the continuations of transformers."""
     cfg, params = smollm2
-    longest = max(len(case["ids"]) for case in golden)
-    steps = max(len(case["greedy_ids"]) for case in golden)
-    slots = longest + steps
-    start = np.array([longest - len(case["ids"]) for case in golden])
-    prompts = np.stack([[0] * s + case["ids"] for s, case in zip(start, golden, strict=True)])
-    columns = np.arange(slots)
-    real = columns >= start[:, None]  # [B, S]
-    step = jax.jit(transformer.decode_hidden, static_argnums=0)
-
-    def run(tokens, at, cache):
-        positions = np.maximum(np.arange(at, at + tokens.shape[1]) - start[:, None], 0)
-        mask = real[:, None] & (columns <= np.arange(at, at + tokens.shape[1])[:, None])
-        hidden, cache = step(
-            cfg, params, jnp.asarray(tokens), jnp.asarray(positions), cache, jnp.int32(at), jnp.asarray(mask)
-        )
-        return np.asarray(transformer.logits(cfg, params, hidden[:, -1]).argmax(-1)), cache
-
-    token, cache = run(prompts, 0, transformer.init_cache(cfg, len(golden), slots))
-    out = [token]
-    for t in range(steps - 1):
-        token, cache = run(token[:, None], longest + t, cache)
-        out.append(token)
-    for case, row in zip(golden, np.stack(out, 1), strict=True):
-        assert row[: len(case["greedy_ids"])].tolist() == case["greedy_ids"], case["greedy_text"]
+    prompts, wanted = [case["ids"] for case in golden], [case["greedy_ids"] for case in golden]
+    player = Player(
+        cfg=cfg,
+        params=params,
+        decoder=Ids(),
+        stop=stop_machine(cfg.vocab_size, (), (), None),
+        buckets=Buckets((max(map(len, prompts)),), len(prompts)),
+        mesh=sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1]),
+    )
+    said = player.respond(
+        prompts,
+        samples=1,
+        first_row=range(len(prompts)),
+        key=jax.random.key(0),
+        settings=SamplerConfig(temperature=0),
+        max_new=max(map(len, wanted)),
+    )
+    for case, ids, (rollout,) in zip(golden, wanted, said, strict=True):
+        assert rollout.token_ids[: len(ids)].tolist() == ids, case["greedy_text"]
 
 
 @pytest.mark.slow

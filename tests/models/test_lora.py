@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tiny_models import QWEN2, QWEN3, full_logits, random_params
 
-from spicejax.models import lora, transformer
+from spicejax.models import cache, lora, transformer
 from spicejax.models.lora import LoraConfig
 
 LORA = LoraConfig(rank=3, alpha=6.0)
@@ -66,10 +66,10 @@ def test_the_cached_pass_has_the_adapters():
     tokens = jnp.arange(16).reshape(2, 8)
     expected = full_logits(shape, params, tokens)
     positions = jnp.broadcast_to(jnp.arange(8), (2, 8))
-    mask = jnp.arange(8) <= positions[..., None]
-    cache = transformer.init_cache(shape, 2, 8)
-    hidden, _ = transformer.decode_hidden(shape, params, tokens, positions, cache, 0, mask)
-    got = transformer.logits(shape, params, hidden)
+    first, entries = transformer.extend(shape, params, tokens[:, :5], positions[:, :5])
+    seen = cache.Context(entries, jnp.ones((2, 5), bool))
+    second, _ = transformer.extend(shape, params, tokens[:, 5:], positions[:, 5:], (seen,))
+    got = transformer.logits(shape, params, jnp.concatenate([first, second], 1))
     np.testing.assert_allclose(got, expected, atol=2e-5 * float(jnp.abs(expected).max()))
 
 
