@@ -151,12 +151,8 @@ def leaves(config: Any, prefix: str = "") -> list[tuple[str, Any]]:
     """(dotted path, type) of every field that can be set on the command line, in the order written."""
     out: list[tuple[str, Any]] = []
     for name, hint in hints_of(type(config)).items():
-        value, sections = getattr(config, name), sections_of(hint)
-        if sections and value is None:
-            try:
-                value = sections[0]()
-            except TypeError:
-                pass
+        sections = sections_of(hint)
+        value = _section(getattr(config, name), sections)
         if sections and optional(hint):
             out.append((prefix + name, hint))
         if sections and value is not None:
@@ -164,6 +160,16 @@ def leaves(config: Any, prefix: str = "") -> list[tuple[str, Any]]:
         elif not sections:
             out.append((prefix + name, hint))
     return out
+
+
+def _section(value: Any, sections: Sequence[type]) -> Any:
+    """An unset section as it would be with its first field set, where it has defaults; anything else as it is."""
+    if value is not None or not sections:
+        return value
+    try:
+        return sections[0]()
+    except TypeError:
+        return None
 
 
 def describe(config: Any, prog: str = "") -> str:
@@ -183,9 +189,11 @@ def _describe(node: Any, prefix: str, width: int) -> list[str]:
     inner: list[str] = []
     for name, hint in hints.items():
         value, path = getattr(node, name), prefix + name
-        if dataclasses.is_dataclass(value):
-            inner += _describe(value, f"{path}.", width)
-            continue
+        section = _section(value, sections_of(hint))
+        if dataclasses.is_dataclass(section):
+            inner += _describe(section, f"{path}.", width)
+            if section is value:
+                continue
         lines.append(f"  {path}={_shown(value)}    [{allowed(hint)}]")
         lines += textwrap.wrap(texts.get(name, ""), width, initial_indent=" " * 6, subsequent_indent=" " * 6)
     return (lines if len(lines) > 2 else []) + inner

@@ -31,8 +31,8 @@ def test_bad_meshes_are_named_with_the_choices():
 
 def test_a_cache_is_split_where_it_divides():
     mesh = AbstractMesh((2, 2, 4), sharding.AXES)
-    assert sharding.kv_cache(mesh, (3, 8, 4, 16, 8)).spec == P(None, ("data", "fsdp"), ("tensor",))
-    assert sharding.kv_cache(mesh, (3, 6, 2, 16, 8)).spec == P(None, None, None)
+    assert sharding.kv_cache(mesh, 8, 4).spec == P(None, ("data", "fsdp"), "tensor")
+    assert sharding.kv_cache(mesh, 6, 2).spec == P(None, None, None)
 
 
 def test_activations_are_named_only_inside():
