@@ -26,6 +26,8 @@ SMALL = textwrap.dedent(
     folder, *layout = sys.argv[1:5]
     meeting = [word.partition("=")[2] for word in sys.argv[5:]]
     hosts.start(*(meeting and (meeting[0], int(meeting[1]), int(meeting[2]))))
+    mesh = sharding.make_mesh(sharding.MeshConfig(*map(int, layout)))
+    sharding.connect(mesh)
     from spicejax.generate.policy import Buckets, Player
     from spicejax.generate.sampler import SamplerConfig
     from spicejax.generate.stops import stop_machine
@@ -37,7 +39,6 @@ SMALL = textwrap.dedent(
     model = transformer.TransformerConfig(family="qwen3", vocab_size=64, d_model=32, num_layers=2, num_heads=4,
         num_kv_heads=2, head_dim=8, d_ff=48, rope_theta=1e4, tie_embeddings=True, max_position=64, qk_norm=True)
     whole = jax.device_get(transformer.init(model, jax.random.key(0)))
-    mesh = sharding.make_mesh(sharding.MeshConfig(*map(int, layout)))
     places = sharding.param_shardings(mesh, transformer.param_axes(model), transformer.abstract_params(model))
     params = jax.tree.map(sharding.put_global, whole, places)
 
