@@ -24,7 +24,7 @@ from spicejax.run.interrupt import Interrupt
 
 ROOT = Path(__file__).parents[2]
 TINY = [
-    "nano.warm_tokens=4000", "nano.rows=2", "nano.documents=64", "nano.held_out=16", "iterations=6",
+    "nano.warm_tokens=100000", "nano.row_length=128", "nano.rows=4", "spice.grounding=none", "nano.documents=64", "nano.held_out=16", "iterations=6",
     "spice.documents=4", "spice.group_size=4", "spice.max_attempts=8", "rows_per_call=16",
     "learner.min_micro_batches=2", "learner.rows=4",
     "eval.every=3", "eval.probe_documents=0", "checkpoint.every=2", "nano.architecture.d_model=32",
