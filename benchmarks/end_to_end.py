@@ -147,43 +147,50 @@ class Ours:
         """Nothing is left to end."""
 
 
+Loop = Callable[[Callable[..., list[float]]], None]  # a whole training loop, given its reward function
+
+
 class Paced:
     """A peer's training loop in a thread of its own, let go from one call of its reward function to the next."""
 
-    def __init__(self, train: Callable[[Callable[..., list[float]]], None]) -> None:
+    def __init__(self, loop: Loop) -> None:
         self.go, self.arrived = threading.Semaphore(0), threading.Semaphore(0)
-        self.ended: str | None = None  # why the loop is over
-        self.thread = threading.Thread(target=self._run, args=(train,), daemon=True)
+        self.over = self.closing = False
+        self.error: Exception | None = None
+        self.thread = threading.Thread(target=self._run, args=(loop,), daemon=True)
         self.thread.start()
 
-    def _run(self, train: Callable[[Callable[..., list[float]]], None]) -> None:
+    def _run(self, loop: Loop) -> None:
         self.go.acquire()
         try:
-            train(self._reward)
-            self.ended = "it took all its steps"
+            if not self.closing:
+                loop(self._reward)
         except Exception as error:
-            self.ended = f"{type(error).__name__}: {error}"
+            self.error = error
         finally:
+            self.over = True
             self.arrived.release()
 
     def _reward(self, completions: list[str], **_: Any) -> list[float]:
         if len(completions) != GROUPS * SAMPLES:
             raise RuntimeError(f"the trainer asked for {len(completions)} rewards, expected {GROUPS * SAMPLES}")
         rewards = [reward_of(text) for text in completions]
-        self.arrived.release()
-        self.go.acquire()
+        if not self.closing:
+            self.arrived.release()
+            self.go.acquire()
         return rewards
 
     def step(self, number: int) -> dict[str, float]:
         """Go on to the next call of the reward function."""
         self.go.release()
         self.arrived.acquire()
-        if self.ended is not None:
-            raise RuntimeError(f"the training loop ended before step {number}: {self.ended}")
+        if self.over:
+            raise RuntimeError(f"the training loop ended before step {number}") from self.error
         return {}
 
     def close(self) -> None:
-        """Let the loop take its last update and end."""
+        """Let the loop take what is left of its steps, as a rule the last update."""
+        self.closing = True
         self.go.release()
         self.thread.join()
 
