@@ -14,38 +14,22 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib.metadata
 import json
 import statistics
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
+from common import SIZES, Ids, installed, interleaved, model_of, tunix_config, versions
 
 from spicejax import sharding
 from spicejax.generate.policy import Buckets, Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
 from spicejax.models import transformer
-
-
-@dataclasses.dataclass(frozen=True)
-class Size:
-    """Shape of the model."""
-
-    layers: int
-    d_model: int
-    heads: int
-    kv_heads: int
-    d_ff: int
-    vocab: int
-    head_dim: int = 64
-
-
-SIZES = {"tiny": Size(4, 256, 4, 2, 1024, 4096), "small": Size(12, 512, 8, 4, 2048, 16384)}
+from spicejax.models.transformer import TransformerConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,41 +63,17 @@ def workloads(vocab: int) -> dict[str, Workload]:
     }
 
 
-class Ids:
-    """Text is the ids in decimal: the cheapest tokenizer there is."""
-
-    def encode(self, text: str, **_: Any) -> list[int]:
-        return [int(t) for t in text.split()]
-
-    def decode(self, ids: Sequence[int], **_: Any) -> str:
-        return " ".join(map(str, ids))
-
-    def bos_id(self) -> int:
-        return 0  # none: google-tunix then puts no token in front
-
-    def eos_id(self) -> int:
-        return 2
-
-    def pad_id(self) -> int:
-        return 0
-
-
 Call = Callable[[Workload, int], int]  # (workload, seed) -> new tokens written
 
 
-def ours(size: Size) -> Call:
+def ours(model: TransformerConfig) -> Call:
     """This library."""
-    cfg = transformer.TransformerConfig(
-        family="qwen3", vocab_size=size.vocab, d_model=size.d_model, num_layers=size.layers, num_heads=size.heads,
-        num_kv_heads=size.kv_heads, head_dim=size.head_dim, d_ff=size.d_ff, rope_theta=1e6, tie_embeddings=True,
-        max_position=4096, qk_norm=True,
-    )  # fmt: skip
     mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
-    params = jax.jit(transformer.init, static_argnums=0)(cfg, jax.random.key(0))
-    stop = stop_machine(size.vocab, [])
+    params = jax.jit(transformer.init, static_argnums=0)(model, jax.random.key(0))
+    stop = stop_machine(model.vocab_size, [])
 
     def call(work: Workload, seed: int) -> int:
-        player = Player(cfg, params, Ids(), stop, Buckets((work.prompts.shape[1],), work.rows), mesh)
+        player = Player(model, params, Ids(), stop, Buckets((work.prompts.shape[1],), work.rows), mesh)
         answers = player.respond(
             work.prompts.tolist(), samples=work.samples, first_row=range(0, 10**6, 1000)[: len(work.prompts)],
             key=jax.random.key(seed), settings=SamplerConfig(), max_new=work.max_new, limits=work.limits.tolist(),
@@ -129,19 +89,20 @@ def batches(work: Workload) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(prompts[i : i + work.rows], limits[i : i + work.rows]) for i in range(0, len(prompts), work.rows)]
 
 
-def hf(size: Size) -> Call:
+def hf(model: TransformerConfig) -> Call:
     """Hugging Face `generate` on torch."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM, StoppingCriteria, StoppingCriteriaList
 
     torch.manual_seed(0)
     shape = Qwen3Config(
-        vocab_size=size.vocab, hidden_size=size.d_model, intermediate_size=size.d_ff, num_hidden_layers=size.layers,
-        num_attention_heads=size.heads, num_key_value_heads=size.kv_heads, head_dim=size.head_dim,
+        vocab_size=model.vocab_size, hidden_size=model.d_model, intermediate_size=model.d_ff,
+        num_hidden_layers=model.num_layers, num_attention_heads=model.num_heads,
+        num_key_value_heads=model.num_kv_heads, head_dim=model.head_dim,
         rope_parameters={"rope_type": "default", "rope_theta": 1e6}, tie_word_embeddings=True,
         max_position_embeddings=4096, pad_token_id=0, bos_token_id=1, eos_token_id=None,
     )  # fmt: skip
-    model = Qwen3ForCausalLM._from_config(shape, dtype=torch.float32, attn_implementation="sdpa").eval()
+    decoder = Qwen3ForCausalLM._from_config(shape, dtype=torch.float32, attn_implementation="sdpa").eval()
 
     class RowLimits(StoppingCriteria):
         """Ends each row at its own length."""
@@ -157,7 +118,7 @@ def hf(size: Size) -> Call:
         torch.manual_seed(seed)
         for prompts, limits in batches(work):
             ids = torch.from_numpy(prompts).long()
-            out = model.generate(
+            out = decoder.generate(
                 ids, attention_mask=torch.ones_like(ids), max_new_tokens=work.max_new, do_sample=True, top_k=0,
                 top_p=1.0, stopping_criteria=StoppingCriteriaList([RowLimits(ids.shape[1], limits)]),
             )  # fmt: skip
@@ -168,30 +129,25 @@ def hf(size: Size) -> Call:
     return call
 
 
-def tunix(size: Size) -> Call:
+def tunix(model: TransformerConfig) -> Call:
     """The sampler of google-tunix on its own Qwen3."""
     from flax import nnx
     from tunix.generate import sampler
     from tunix.models.qwen3 import model as qwen3
 
-    shape = qwen3.ModelConfig(
-        num_layers=size.layers, vocab_size=size.vocab, embed_dim=size.d_model, hidden_dim=size.d_ff,
-        num_heads=size.heads, head_dim=size.head_dim, num_kv_heads=size.kv_heads, rope_theta=1_000_000,
-        norm_eps=1e-6, use_tied_embedding=True,
-    )  # fmt: skip
-    model = qwen3.Qwen3(shape, rngs=nnx.Rngs(0))
+    decoder = qwen3.Qwen3(tunix_config(model), rngs=nnx.Rngs(0))
     made: dict[int, Any] = {}
 
     def call(work: Workload, seed: int) -> int:
         for prompts, limits in batches(work):
             slots = prompts.shape[1] + int(limits.max())
             if slots not in made:
-                config = sampler.CacheConfig(slots, size.layers, size.kv_heads, size.head_dim)
-                made[slots] = sampler.Sampler(model, Ids(), config)
+                config = sampler.CacheConfig(slots, model.num_layers, model.num_kv_heads, model.head_dim)
+                made[slots] = sampler.Sampler(decoder, Ids(), config)
             out = made[slots](
                 [" ".join(map(str, row)) for row in prompts], max_generation_steps=int(limits.max()),
                 max_prompt_length=prompts.shape[1], temperature=1.0, top_p=1.0, seed=seed,
-                eos_tokens=[size.vocab + 1],
+                eos_tokens=[model.vocab_size + 1],
             )  # fmt: skip
             if any(len(t) != limits.max() for t in out.tokens):
                 raise RuntimeError("tunix ended a row early")
@@ -200,19 +156,20 @@ def tunix(size: Size) -> Call:
     return call
 
 
-BACKENDS: dict[str, Callable[[Size], Call]] = {"ours": ours, "hf": hf, "tunix": tunix}
+BACKENDS: dict[str, Callable[[TransformerConfig], Call]] = {"ours": ours, "hf": hf, "tunix": tunix}
 
 
 def measure(calls: dict[str, Call], work: Workload, repeats: int) -> dict[str, dict[str, Any]]:
     """Seconds of the first and of the later calls of each backend, interleaved."""
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for repeat in range(repeats + 1):
-        for name in list(calls)[:: 1 if repeat % 2 else -1]:
-            start = time.perf_counter()
-            written = calls[name](work, repeat)
-            seconds[name].append(time.perf_counter() - start)
-            if written != work.new_tokens:
+
+    def checked(name: str) -> Callable[[int], None]:
+        def call(repeat: int) -> None:
+            if (written := calls[name](work, repeat)) != work.new_tokens:
                 raise RuntimeError(f"{name} wrote {written} tokens, expected {work.new_tokens}")
+
+        return call
+
+    seconds = interleaved({name: checked(name) for name in calls}, repeats + 1)
     result = {}
     for name, (first, *later) in seconds.items():
         median = statistics.median(later)
@@ -233,24 +190,21 @@ def main() -> int:
     parser.add_argument("--backends", default="ours,hf,tunix", help="comma list")
     parser.add_argument("--repeats", type=int, default=3, help="timed calls of each backend after the first")
     args = parser.parse_args()
-    calls, notes, versions = {}, [], {"jax": jax.__version__}
-    packages = {"hf": ("torch", "transformers"), "tunix": ("google-tunix",)}
-    for name in args.backends.split(","):
-        try:
-            calls[name] = BACKENDS[name](SIZES[args.size])
-            versions |= {p: importlib.metadata.version(p) for p in packages.get(name, ())}
-        except ImportError as error:
-            notes.append(f"{name} left out: {error}")
+    model = model_of(args.size)
+    makers: dict[str, Callable[[], Call]] = {
+        name: lambda name=name: BACKENDS[name](model) for name in args.backends.split(",")
+    }
+    calls, notes = installed(makers)
     results = {}
     for name in args.workloads.split(","):
-        results[name] = measure(calls, workloads(SIZES[args.size].vocab)[name], args.repeats)
+        results[name] = measure(calls, workloads(model.vocab_size)[name], args.repeats)
         peers = {k: v["median_s"] for k, v in results[name].items() if k != "ours"}
         if peers and "ours" in results[name]:
             best = min(peers, key=lambda k: peers[k])
             results[name]["ours_over_best_peer"] = {
                 "peer": best, "times": round(peers[best] / results[name]["ours"]["median_s"], 2)
             }  # fmt: skip
-    print(json.dumps({"size": args.size, "versions": versions, "notes": notes, "results": results}, indent=1))
+    print(json.dumps({"size": args.size, "versions": versions(), "notes": notes, "results": results}, indent=1))
     return 0
 
 

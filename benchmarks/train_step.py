@@ -16,12 +16,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib.metadata
 import json
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from common import SIZES, installed, interleaved, model_of, ratios, tunix_config, tunix_mesh, versions
 
 from spicejax.learn import learner, packing
 from spicejax.models import hf, transformer
@@ -55,26 +54,6 @@ CASES = {
     "shared": Case(1024, 1, 8, 256, packed=packing.Shape(1280, 8), slots=packing.SlotShape(1024, 256, 8, 1)),
     "skewed": Case(16, 32, 1, 128, skewed=True, packed=packing.Shape(144, 2)),
 }
-SIZES = {"tiny": (4, 256, 4, 2, 1024, 4096), "small": (12, 512, 8, 4, 2048, 16384)}
-
-
-def model_of(size: str) -> transformer.TransformerConfig:
-    """The decoder that every backend runs."""
-    layers, d_model, heads, kv_heads, d_ff, vocab = SIZES[size]
-    return transformer.TransformerConfig(
-        family="qwen3",
-        vocab_size=vocab,
-        d_model=d_model,
-        num_layers=layers,
-        num_heads=heads,
-        num_kv_heads=kv_heads,
-        head_dim=64,
-        d_ff=d_ff,
-        rope_theta=1e6,
-        tie_embeddings=True,
-        max_position=4096,
-        qk_norm=True,
-    )
 
 
 def episodes_of(case: Case, vocab: int) -> tuple[list[Rollout], np.ndarray]:
@@ -179,26 +158,12 @@ def tunix_step(model: transformer.TransformerConfig, folder: Path, case: Case) -
     """google-tunix: its Qwen3 and its GRPO loss in its own jitted step."""
     import optax
     from flax import nnx
-    from tunix.models.qwen3 import model as qwen3
     from tunix.models.qwen3 import params as qwen3_params
     from tunix.rl import function_registry, trainer
     from tunix.rl.grpo import grpo_learner
     from tunix.sft import peft_trainer
 
-    config = qwen3.ModelConfig(
-        num_layers=model.num_layers,
-        vocab_size=model.vocab_size,
-        embed_dim=model.d_model,
-        hidden_dim=model.d_ff,
-        num_heads=model.num_heads,
-        head_dim=model.head_dim,
-        num_kv_heads=model.num_kv_heads,
-        rope_theta=1_000_000,
-        norm_eps=1e-6,
-        use_tied_embedding=True,
-    )
-    mesh = jax.make_mesh((1, 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-    decoder = qwen3_params.create_model_from_safe_tensors(str(folder), config, mesh)
+    decoder = qwen3_params.create_model_from_safe_tensors(str(folder), tunix_config(model), tunix_mesh())
     algorithm: Any = grpo_learner.GRPOConfig(num_generations=max(case.samples, 2), beta=0.0, epsilon=0.2)
     algorithm.temperature = 1.0
     loss = function_registry.get_policy_loss_fn("grpo")
@@ -239,7 +204,6 @@ def run_case(name: str, model: transformer.TransformerConfig, repeats: int, chun
     """Seconds of a step by backend, and ratios to ours."""
     case = CASES[name]
     params = jax.jit(transformer.init, static_argnums=0)(model, jax.random.key(0))
-    result: dict[str, Any] = {"backends": {}, "notes": []}
     with tempfile.TemporaryDirectory() as folder:
         weights = Path(folder) / "weights"
         hf.save(weights, model, params, dtype="float32")
@@ -251,31 +215,23 @@ def run_case(name: str, model: transformer.TransformerConfig, repeats: int, chun
             "torch": lambda: torch_step(model, weights, case),
             "tunix": lambda: tunix_step(model, weights, case),
         }
-        steps: dict[str, Step] = {}
-        for backend, make in makers.items():
-            try:
-                steps[backend] = make()
-            except ModuleNotFoundError as error:
-                result["notes"].append(f"{backend} left out: {error}")
-    taken: dict[str, list[float]] = {backend: [] for backend in steps}
-    for backend, step in steps.items():
-        result["backends"][backend] = step()  # compiles
-    for number in range(repeats):
-        for backend in sorted(steps, reverse=number % 2 == 1):
-            began = time.perf_counter()
-            steps[backend]()
-            taken[backend].append(time.perf_counter() - began)
+        steps, notes = installed(makers)
+    reports = {backend: step() for backend, step in steps.items()}  # compiles
+    taken = interleaved({backend: lambda _, step=step: step() for backend, step in steps.items()}, repeats)
     rollouts, _ = episodes_of(case, model.vocab_size)
     real = sum(len(r.prompt_ids) + len(r.token_ids) for r in rollouts)
-    for backend, seconds in taken.items():
-        median = statistics.median(seconds)
-        result["backends"][backend] |= {"seconds": round(median, 4), "tokens_per_second": round(real / median)}
-    best = min((b for b in steps if b.startswith("ours")), key=lambda b: statistics.median(taken[b]))
-    result |= {"tokens": real, "ours": best}
-    result["ratio_to_ours"] = {
-        b: round(statistics.median(taken[b]) / statistics.median(taken[best]), 2) for b in steps if b != best
+    medians = {backend: statistics.median(seconds) for backend, seconds in taken.items()}
+    best = min((b for b in steps if b.startswith("ours")), key=lambda b: medians[b])
+    return {
+        "backends": {
+            backend: reports[backend] | {"seconds": round(median, 4), "tokens_per_second": round(real / median)}
+            for backend, median in medians.items()
+        },
+        "notes": notes,
+        "tokens": real,
+        "ours": best,
+        "ratio_to_ours": ratios(taken, best),
     }
-    return result
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -291,12 +247,11 @@ def main(argv: list[str] | None = None) -> int:
     unknown = [name for name in names if name not in CASES]
     if unknown:
         parser.error(f"unknown case {unknown[0]!r}; choose from {', '.join(CASES)}")
-    packages = {"jax", "torch", "transformers", "google-tunix"}
     report = {
         "size": options.size,
         "parameters": transformer.num_params(model),
         "device": jax.devices()[0].device_kind,
-        "versions": {d.name: d.version for d in importlib.metadata.distributions() if d.name in packages},
+        "versions": versions(),
         "cases": {name: run_case(name, model, options.repeats, options.vocab_chunk) for name in names},
     }
     print(json.dumps(report, indent=1))

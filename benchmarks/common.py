@@ -1,0 +1,118 @@
+"""What timed comparisons share: the decoder that every backend runs, the ids that stand for text, the interleaving."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import jax
+
+from spicejax.models import transformer
+
+T = TypeVar("T")
+
+SIZES = {"tiny": (4, 256, 4, 2, 1024, 4096), "small": (12, 512, 8, 4, 2048, 16384)}
+PACKAGES = ("jax", "torch", "transformers", "google-tunix", "trl")
+
+
+def model_of(size: str) -> transformer.TransformerConfig:
+    """The decoder that every backend runs."""
+    layers, d_model, heads, kv_heads, d_ff, vocab = SIZES[size]
+    return transformer.TransformerConfig(
+        family="qwen3",
+        vocab_size=vocab,
+        d_model=d_model,
+        num_layers=layers,
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        head_dim=64,
+        d_ff=d_ff,
+        rope_theta=1e6,
+        tie_embeddings=True,
+        max_position=4096,
+        qk_norm=True,
+    )
+
+
+def tunix_config(model: transformer.TransformerConfig) -> Any:
+    """The same decoder as google-tunix describes it."""
+    from tunix.models.qwen3 import model as qwen3
+
+    return qwen3.ModelConfig(
+        num_layers=model.num_layers,
+        vocab_size=model.vocab_size,
+        embed_dim=model.d_model,
+        hidden_dim=model.d_ff,
+        num_heads=model.num_heads,
+        head_dim=model.head_dim,
+        num_kv_heads=model.num_kv_heads,
+        rope_theta=1_000_000,
+        norm_eps=1e-6,
+        use_tied_embedding=True,
+    )
+
+
+def tunix_mesh() -> jax.sharding.Mesh:
+    """One device under the axis names of google-tunix."""
+    return jax.make_mesh((1, 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Ids:
+    """Text is the ids in decimal: the cheapest tokenizer there is."""
+
+    eos: int = 2
+
+    def encode(self, text: str, **_: Any) -> list[int]:
+        return [int(t) for t in text.split()]
+
+    def decode(self, ids: Sequence[int], **_: Any) -> str:
+        return " ".join(map(str, ids))
+
+    def bos_id(self) -> int:
+        return 0  # none: google-tunix then puts no token in front
+
+    def eos_id(self) -> int:
+        return self.eos
+
+    def pad_id(self) -> int:
+        return 0
+
+
+def installed(makers: Mapping[str, Callable[[], T]]) -> tuple[dict[str, T], list[str]]:
+    """Make each backend; those whose packages are missing are left out, with a note."""
+    made: dict[str, T] = {}
+    notes = []
+    for name, make in makers.items():
+        try:
+            made[name] = make()
+        except ImportError as error:
+            notes.append(f"{name} left out: {error}")
+    return made, notes
+
+
+def interleaved(calls: Mapping[str, Callable[[int], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each call in `rounds` rounds, forward then backward; the number of the round is its argument."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(rounds):
+        for name in list(calls)[:: -1 if number % 2 else 1]:
+            began = time.perf_counter()
+            calls[name](number)
+            seconds[name].append(time.perf_counter() - began)
+    return seconds
+
+
+def ratios(seconds: Mapping[str, Sequence[float]], ours: str) -> dict[str, float]:
+    """Median seconds of each other backend over the median of `ours`: above 1 = ours is faster."""
+    mine = statistics.median(seconds[ours])
+    return {name: round(statistics.median(s) / mine, 2) for name, s in seconds.items() if name != ours}
+
+
+def versions() -> dict[str, str]:
+    """Versions of the compared packages that are installed."""
+    found = {d.name: d.version for d in importlib.metadata.distributions()}
+    return {name: found[name] for name in PACKAGES if name in found}
