@@ -109,12 +109,13 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     if cfg.nano is not None:
         cfg = nano.prepare(cfg)
     mesh = sharding.make_mesh(cfg.mesh)
+    speaking = sharding.make_mesh(cfg.sampler_mesh) if cfg.sampler_mesh else mesh
     if jax.process_count() > 1:
         sharding.connect(mesh)
+        sharding.connect(speaking)
     tokenizer = tokens.load(cfg.model.path)
     model, params = load_model(cfg, mesh)
     stop_strings = CONVERSATION_STOPS if cfg.model.template == "conversation" else ()
-    speaking = sharding.make_mesh(cfg.sampler_mesh) if cfg.sampler_mesh else mesh
     as_is = cfg.sampler_mesh is None and model.dtype == model.param_dtype
     speak = (lambda params: params) if as_is else programs.reshard(programs.speaker(model), speaking)
     player = Player(

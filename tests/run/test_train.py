@@ -24,7 +24,8 @@ from spicejax.run.interrupt import Interrupt
 
 ROOT = Path(__file__).parents[2]
 TINY = [
-    "nano.warm_tokens=100000", "nano.row_length=128", "nano.rows=4", "spice.grounding=none", "nano.documents=64", "nano.held_out=16", "iterations=6",
+    "nano.warm_tokens=100000", "nano.row_length=128", "nano.rows=4", "nano.documents=64", "nano.held_out=16",
+    "iterations=6", "spice.grounding=none",
     "spice.documents=4", "spice.group_size=4", "spice.max_attempts=8", "rows_per_call=16",
     "learner.min_micro_batches=2", "learner.rows=4",
     "eval.every=3", "eval.probe_documents=0", "checkpoint.every=2", "nano.architecture.d_model=32",
@@ -77,7 +78,9 @@ def test_a_run_leaves_what_it_promises(whole):
     assert summary["iterations"] == 6 and Path(summary["checkpoint"]).is_dir()
     for name in ("reasoner_accuracy_start", "reasoner_accuracy_end", "valid_fraction"):
         assert 0 <= summary[name] <= 1
-    assert [r["iteration"] for r in rows(workdir / "metrics.jsonl")] == list(range(6))
+    metrics = rows(workdir / "metrics.jsonl")
+    assert [r["iteration"] for r in metrics] == list(range(6))
+    assert summary["valid_fraction"] > 0.2 and sum(r["learner/steps"] for r in metrics) >= 3, "or nothing is compared"
     assert [r["iteration"] for r in rows(workdir / "evaluations.jsonl")] == [0, 3, 6]
     tasks = rows(workdir / "tasks.jsonl")
     assert len(tasks) == summary["tasks_generated"]
