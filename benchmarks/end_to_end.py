@@ -303,13 +303,12 @@ def trl_trainer(model: transformer.TransformerConfig, weights: Path, steps: int)
 def step_case(size: str, backends: list[str], layout: str, repeats: int) -> dict[str, Any]:
     """Seconds of a whole step by backend, and ratios to ours."""
     model, steps = model_of(size), WARM_STEPS + repeats
-    makers: dict[str, Callable[[], Trainer]] = {}
     reports: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         weights = Path(folder)
         params = jax.jit(transformer.init, static_argnums=0)(model, jax.random.key(0))
         hf.save(weights, model, params, dtype="float32")
-        makers = {
+        makers: dict[str, Callable[[], Trainer]] = {
             "ours": lambda: Ours(model, layout),
             "tunix": lambda: tunix_trainer(model, weights, steps),
             "trl": lambda: trl_trainer(model, weights, steps),
