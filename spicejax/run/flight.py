@@ -270,14 +270,14 @@ def table(report: dict[str, Any]) -> str:
         f"learner {_layout(report['mesh'])}, sampler {_layout(report['sampler_mesh'])}",
         "compiled for this slice on this machine, not run; all numbers per chip, FLOPs, bytes and seconds per call",
         "",
-        f"  {'':<20}{'HBM GiB':>9}{'args':>7}{'temps':>7}{'KV':>7}{'beside':>8}{'TFLOP':>9}{'GB':>9}{'wire GB':>9}"
+        f"  {'':<20}{'HBM GiB':>9}{'args':>7}{'temps':>7}{'KV':>7}{'beside':>8}{'TFLOP':>9}{'GB':>11}{'wire GB':>9}"
         f"{'seconds':>10}  {'limit':<13}{'calls':>7}",
         f"  {'':<20}{'----------------- compiled ':>38}{'':->19}{'----- compiled ':>8}{'':>4}{'estimated':>18}",
     ]
     for row in report["programs"]:
         lines.append(
             f"  {row['name']:<20}{row['hbm_gib']:>9.2f}{row['arguments_gib']:>7.2f}{row['temporaries_gib']:>7.2f}"
-            f"{row['kv_cache_gib']:>7.2f}{row['beside_gib']:>8.2f}{row['flops'] / 1e12:>9.3f}{row['bytes'] / 1e9:>9.2f}"
+            f"{row['kv_cache_gib']:>7.2f}{row['beside_gib']:>8.2f}{row['flops'] / 1e12:>9.3f}{row['bytes'] / 1e9:>11.2f}"
             f"{row['collective_bytes'] / 1e9:>9.3f}{row['seconds']:>10.4f}  {row['limit']:<13}{row['calls']:>7g}"
             + ("" if row["fits"] else "  DOES NOT FIT")
         )
