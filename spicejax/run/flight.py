@@ -277,7 +277,8 @@ def table(report: dict[str, Any]) -> str:
     for row in report["programs"]:
         lines.append(
             f"  {row['name']:<20}{row['hbm_gib']:>9.2f}{row['arguments_gib']:>7.2f}{row['temporaries_gib']:>7.2f}"
-            f"{row['kv_cache_gib']:>7.2f}{row['beside_gib']:>8.2f}{row['flops'] / 1e12:>9.3f}{row['bytes'] / 1e9:>11.2f}"
+            f"{row['kv_cache_gib']:>7.2f}{row['beside_gib']:>8.2f}{row['flops'] / 1e12:>9.3f}"
+            f"{row['bytes'] / 1e9:>11.2f}"
             f"{row['collective_bytes'] / 1e9:>9.3f}{row['seconds']:>10.4f}  {row['limit']:<13}{row['calls']:>7g}"
             + ("" if row["fits"] else "  DOES NOT FIT")
         )
