@@ -12,8 +12,9 @@ from spicejax.generate import engine
 from spicejax.generate import sampler as sampling
 from spicejax.generate.policy import Buckets, Player, layout
 from spicejax.generate.stops import stop_machine
-from spicejax.learn.learner import batch_logprobs
+from spicejax.learn.learner import scored_logprobs
 from spicejax.models import transformer
+from spicejax.types import Batch
 
 CFG = transformer.TransformerConfig(
     family="qwen3", vocab_size=61, d_model=32, num_layers=2, num_heads=4, num_kv_heads=2, head_dim=8, d_ff=48,
@@ -51,7 +52,16 @@ def respond(who, prompts, *, samples=2, first_row=None, max_new=12, limits=None,
 
 PROMPTS = [[1, 2, 3], [4, 5, 6, 7, 8, 9, 10], [11] * 12]
 WIDTH = 32
-full_logprobs = jax.jit(batch_logprobs, static_argnums=0, static_argnames=("temperature", "chunk"))
+
+
+def learner_logprobs(cfg, params, ids, positions, segments, *, temperature, chunk):
+    """The learner's own scoring of packed rows; index 0 means nothing."""
+    zeros, before = jnp.zeros(ids.shape), jnp.maximum(jnp.broadcast_to(jnp.arange(ids.shape[1]), ids.shape) - 1, 0)
+    batch = Batch(ids, positions, segments, zeros, zeros, zeros, zeros, zeros, before)
+    return scored_logprobs(cfg, params, batch, slot_length=None, temperature=temperature, chunk=chunk)
+
+
+full_logprobs = jax.jit(learner_logprobs, static_argnums=0, static_argnames=("temperature", "chunk"))
 
 
 @jax.jit
