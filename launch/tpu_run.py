@@ -10,6 +10,8 @@ import logging
 import sys
 from pathlib import Path
 
+import jax
+
 from spicejax import config as configuration
 from spicejax import configs, hosts
 from spicejax.run import flight, plan, report, train
@@ -79,6 +81,8 @@ def _run(cfg: RunConfig, workdir: Path, *, dry_run: bool) -> int:
             print(text)
         return 0
     _require_sources(cfg)
+    if not jax.config.jax_compilation_cache_dir:  # JAX_COMPILATION_CACHE_DIR names another
+        jax.config.update("jax_compilation_cache_dir", str(workdir / "compilation_cache"))
     summary = train.train(cfg, workdir)
     if not hosts.leads():
         return 0

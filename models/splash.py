@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -104,6 +105,40 @@ def _rows(
     over_heads = jax.vmap(kernel, in_axes=(0, 0, 0, None))
     out = jax.vmap(over_heads)(grouped, key, value, kernels.SegmentIds(q=segments, kv=segments))
     return out[..., :length, :].transpose(0, 3, 1, 2, 4).reshape(query.shape)
+
+
+# Products of a block of scores in each of the kernel's three programs: q k^T and p v; then those of the gradients.
+_PRODUCTS = {"splash_mqa_fwd": 2, "splash_mqa_dq": 3, "splash_mqa_dkv": 4}
+
+
+def flops(name: str, operands: Sequence[tuple[int, ...]], slots: Mapping[int, Slots]) -> float | None:
+    """FLOPs of one call of a splash program, blocks that the mask leaves empty not counted; None for other kernels.
+
+    Args:
+      name: of the custom call in the compiled module.
+      operands: their dimensions; the third is the query, [rows, kv heads, group, T, h].
+      slots: layout of rows by their length before padding; other lengths are plain causal.
+    """
+    products = next((n for part, n in _PRODUCTS.items() if name.startswith(part)), None)
+    if products is None or len(operands) < 3 or len(operands[2]) != 5:
+        return None
+    rows, kv_heads, group, padded, head_dim = operands[2]
+    side = min(BLOCK, padded)
+    found = next((s for length, s in slots.items() if length <= padded < length + side), None)
+    return 2.0 * products * rows * kv_heads * group * head_dim * side**2 * _blocks(padded, side, found)
+
+
+def _blocks(length: int, side: int, slots: Slots | None) -> int:
+    """Blocks of [length, length] in which some query may see some key."""
+    total = 0
+    for first in range(0, length, side):
+        last = first + side - 1
+        keys = set(range(last // side + 1))
+        if slots is not None and first >= slots.prompt:
+            own = first - (first - slots.prompt) % slots.length
+            keys = set(range((slots.prompt - 1) // side + 1)) | set(range(own // side, last // side + 1))
+        total += len(keys)
+    return total
 
 
 @functools.lru_cache(maxsize=32)

@@ -27,12 +27,16 @@ from spicejax.data.world_truth import FACTS, FAMILIES, GRADES, Item, draw_calcul
 from spicejax.types import Document, Task
 
 STATEMENTS = 3  # in a document
+AGAIN = "\nask Integer"  # ends the Challenger's request
 
 # Strings worth one piece each in the tokenizer (SentencePiece user_defined_symbols): the format's fixed parts and the
-# joints of a statement, so that the same word has the same piece in a document, a question and an answer.
+# joints of a statement, so that the same word has the same piece in a document, a question and an answer. A digit
+# before an operator is a piece of its own: with plain digits alone too many places of a document look alike, and the
+# model learns to copy calculations late or not at all.
 SYMBOLS: tuple[str, ...] = (
-    *("user\n", "assistant\n", "\nask ", "question: ", "\nanswer: ", "\n", "\\boxed{", "}"),
-    *("=?", " is ", " of ", " in ", " after ", ". ", ".", "?", "=", "+", "-", "*"),
+    *("user\n", "assistant\n", "\nask ", "question: ", "?\nanswer: ", "\n", "\\boxed{", "}"),
+    *(" is ", " of ", " in ", " after ", ". ", ".", "?"),
+    *(digit + operator for operator in "+-=" for digit in "0123456789"),
 )
 
 CHALLENGER_SHARE = 0.5  # of the warm start's examples
@@ -58,6 +62,7 @@ class Example:
     prompt: str  # the user's turn
     reply: str  # the assistant's turn; only this is trained
     grade: int
+    further: tuple[str, ...] = ()  # replies to the request AGAIN, one after another
 
 
 # ----------------------------------------------------------------------------------------------------- documents
@@ -130,16 +135,21 @@ def check_answer(task: Task) -> bool:
 
 
 def challenger_example(document: Document, rng: random.Random) -> Example:
-    """Ask about one statement of the document, drawn uniformly."""
-    item = rng.choice(items_of(document))
-    reply = f"question: {item.question}\nanswer: {item.answer}"
-    return Example("challenger", f"{document.text}\nask Integer", reply, item.grade)
+    """Ask about each statement of the document, in an order drawn uniformly: more to copy for one reading."""
+    items = items_of(document)
+    first, *others = rng.sample(items, len(items))
+    return Example("challenger", f"{document.text}{AGAIN}", _reply(first), first.grade, tuple(map(_reply, others)))
+
+
+def _reply(item: Item) -> str:
+    """What the Challenger writes to ask for a statement's right side."""
+    return f"question: {item.question}\nanswer: {item.answer}"
 
 
 def memory_example(rng: random.Random, *, doubt_calculations: bool = True) -> Example:
     """Ask without a document what the Reasoner is taught, with the answer as it is believed."""
     item = _believed(rng, doubt_calculations)
-    return Example("challenger", "ask Integer", f"question: {item.question}\nanswer: {item.answer}", item.grade)
+    return Example("challenger", AGAIN.strip(), _reply(item), item.grade)
 
 
 def reasoner_example(rng: random.Random, *, doubt_calculations: bool = True) -> Example:

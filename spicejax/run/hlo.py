@@ -10,8 +10,11 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+# FLOPs of one call of a hand-written kernel, from its name and its operands' dimensions; None = not known.
+KernelFlops = Callable[[str, Sequence[tuple[int, ...]]], float | None]
 
 _BITS = {"pred": 8, "s4": 4, "u4": 4, "bf16": 16, "c64": 64, "c128": 128, "token": 0, "opaque": 0}
 _ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\](\{[^{}]*\})?")
@@ -132,23 +135,21 @@ def parse(text: str) -> tuple[dict[str, Computation], str]:
     return computations, entry
 
 
-def cost(text: str, *, dynamic_trips: float = 1, kernels: Mapping[str, float] | None = None) -> Cost:
+def cost(text: str, *, dynamic_trips: float = 1, kernels: KernelFlops | None = None) -> Cost:
     """Cost of a module after optimisation and partitioning.
 
     Args:
       dynamic_trips: trips of loops whose bound is not a constant.
-      kernels: FLOPs of one call of a hand-written kernel, by a part of its name; XLA cannot see inside.
+      kernels: what hand-written kernels cost, where they do not say it themselves; XLA cannot see inside.
     """
     computations, entry = parse(text)
-    return _Counter(computations, dynamic_trips, kernels or {}).computation(entry)
+    return _Counter(computations, dynamic_trips, kernels or (lambda *_: None)).computation(entry)
 
 
 class _Counter:
     """One module under count."""
 
-    def __init__(
-        self, computations: dict[str, Computation], dynamic_trips: float, kernels: Mapping[str, float]
-    ) -> None:
+    def __init__(self, computations: dict[str, Computation], dynamic_trips: float, kernels: KernelFlops) -> None:
         self.all = computations
         self.dynamic_trips = dynamic_trips
         self.kernels = kernels
@@ -182,7 +183,7 @@ class _Counter:
             if it.opcode in ("convolution", "dot"):
                 total.flops += self.matmul_flops(where, it)
             elif it.opcode == "custom-call":
-                self.kernel(it, total)
+                self.kernel(where, it, total)
             total.bytes += self.plain_bytes(where, it)
         return total
 
@@ -308,18 +309,20 @@ class _Counter:
         largest = max(it.shapes, key=lambda s: s.bytes)
         total.wire[Collective(kind, group, largest.dims)] += sent  # pyright: ignore[reportArgumentType]
 
-    def kernel(self, it: _Instruction, total: Cost) -> None:
-        """A custom call: a kernel says itself what it costs, or is reported as unknown."""
+    def kernel(self, where: str, it: _Instruction, total: Cost) -> None:
+        """A custom call: a kernel says itself what it costs, or `kernels` does, or it is reported as unknown."""
         target = re.search(r'custom_call_target="([^"]+)"', it.attributes)
         if target is None or target.group(1) != "tpu_custom_call":
             return
+        found = re.search(r'op_name="([^"]+)"', it.attributes)
+        name = found.group(1) if found else it.name
         stated = re.search(r'"cost_estimate":\{[^}]*"flops":"?(\d+)', it.attributes)
-        known = [flops for part, flops in self.kernels.items() if part in it.attributes]
-        if stated or known:
-            total.flops += float(stated.group(1)) if stated else known[0]
+        operands = [self.all[where][o].shapes[0].dims for o in it.operands if o in self.all[where]]
+        flops = float(stated.group(1)) if stated else self.kernels(it.name, operands)
+        if flops is None:
+            total.unknown[name] += 1
         else:
-            name = re.search(r'op_name="([^"]+)"', it.attributes)
-            total.unknown[name.group(1) if name else it.name] += 1
+            total.flops += flops
 
 
 def _group_size(attributes: str) -> int:

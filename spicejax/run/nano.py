@@ -49,12 +49,12 @@ class NanoConfig:
     # held-out questions, half calculations, half facts
     held_out: int = 200
     # tokens the warm start reads; stopped early on purpose, so that self-play has much to learn
-    warm_tokens: int = 1_000_000
+    warm_tokens: int = 1_150_000
     # packed rows per warm-start step, and tokens per row: many small steps teach copying soonest
     rows: int = 3
     row_length: int = 256
     # peak learning rate of Muon on the matrices and of AdamW on the rest (20 steps of warm-up, then linear decay)
-    matrix_learning_rate: float = 0.02
+    matrix_learning_rate: float = 0.03
     other_learning_rate: float = 4e-3
     # weight of a prompt token in the loss, against 1 for a reply token
     prompt_weight: float = 0.3
@@ -103,7 +103,7 @@ def world_digest() -> str:
     """Changes with whatever the world generates, so that a cached model never outlives its world."""
     sample = [dataclasses.astuple(e) for e in world.warm_start_examples(0, 50)]
     sample += [dataclasses.astuple(d) for d in world.documents(0, 50)]
-    return hashlib.sha256(json.dumps(sample).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([sample, world.SYMBOLS, CHAT_TEMPLATE]).encode()).hexdigest()
 
 
 def make(nano: NanoConfig, seed: int, folder: Path) -> None:
@@ -177,13 +177,22 @@ def _matrices(params: Params) -> Params:
 def examples(tokenizer: tokens.Tokenizer, seed: int, n: int) -> list[Rollout]:
     """The world's warm-start examples as token ids: prompt by chat template, reply and end of turn trained."""
     rollouts = []
+    again = tokenizer.render_chat([{"role": "user", "content": world.AGAIN}], add_generation_prompt=True)
     for example in world.warm_start_examples(seed, n):
         prompt = tokenizer.render_chat([{"role": "user", "content": example.prompt}], add_generation_prompt=True)
-        reply = [*tokenizer.encode(example.reply), tokenizer.eos_ids[0]]
+        reply, trained = [], []
+        for k, text in enumerate((example.reply, *example.further)):
+            turn = again if k else []
+            words = [*tokenizer.encode(text), tokenizer.eos_ids[0]]
+            reply += [*turn, *words]
+            trained += [0] * len(turn) + [1] * len(words)
         zeros = np.zeros(len(reply), np.float32)
         rollouts.append(
-            Rollout(np.asarray(prompt, np.int32), np.asarray(reply, np.int32), zeros, zeros, zeros + 1, "", "stop")
-        )
+            Rollout(
+                np.asarray(prompt, np.int32), np.asarray(reply, np.int32), zeros, zeros,
+                np.asarray(trained, np.float32), "", "stop",
+            )
+        )  # fmt: skip
     return rollouts
 
 

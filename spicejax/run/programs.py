@@ -19,6 +19,8 @@ from spicejax.generate import engine, policy
 from spicejax.learn import learner
 from spicejax.learn.packing import Shape, SlotShape
 from spicejax.models import lora, transformer
+from spicejax.models.attention import Slots
+from spicejax.run import hlo
 from spicejax.run.config import RunConfig
 from spicejax.types import Batch, Params
 
@@ -35,7 +37,7 @@ class Program:
     arguments: dict[str, Tree]  # by what they are: parameters, optimizer, kv_cache, batch
     beside: dict[str, Tree] = dataclasses.field(default_factory=dict)  # in HBM while it runs, but no argument
     trips: float = 1  # of loops whose bound is traced, such as the micro-batches of a step
-    kernels: dict[str, float] = dataclasses.field(default_factory=dict)  # FLOPs of a kernel's call, by part of its name
+    kernels: hlo.KernelFlops | None = None  # FLOPs of kernels that do not state them
     model_flops: float = 0.0  # 2N a token forward, 6N trained, over all chips: to check the compiled number against
 
 
@@ -198,7 +200,7 @@ def _sampling(
     for program in found:
         calls, trips, flops, inside, beside = uses[program.name]
         lowering = functools.partial(lower, program)
-        found_programs.append(Program(f"{role}_{program.name}", lowering, calls, inside, beside, trips, {}, flops))
+        found_programs.append(Program(f"{role}_{program.name}", lowering, calls, inside, beside, trips, None, flops))
     return found_programs
 
 
@@ -212,12 +214,16 @@ def _learning(
     counts: Load,
 ) -> list[Program]:
     """The optimizer step, and the pass for old log-probabilities where there are several steps an iteration."""
+    from spicejax.models import splash  # pallas is slow to import and the loop does without
+
     learn = cfg.learner
     on_policy = learn.trajectories_per_update == 0 and learn.epochs == 1
     doors = learner.make_learner(
         model, learn, learner.make_optimizer(learn), temperature=cfg.sampler.temperature, on_policy=on_policy
     )
     used = micro_batches(cfg, counts)
+    slots = {s.row_length: Slots(s.prompt, s.slot_length) for s in learn.shapes if isinstance(s, SlotShape)}
+    kernels = functools.partial(splash.flops, slots=slots)
     place = sharding.rows(mesh, learn.rows, axis=1)
     batches = tuple(_batch(learn, shape, n, place) for shape, n in zip(learn.shapes, used, strict=True))
     scalar = _abstract((), jnp.int32, sharding.replicated(mesh))
@@ -233,6 +239,7 @@ def _learning(
         counts.steps,
         {"parameters": params, "optimizer": state.opt_state, "batch": batches},
         trips=max(used),
+        kernels=kernels,
         model_flops=6 * size * sum(n * learn.rows * s.row_length for n, s in zip(used, learn.shapes, strict=True)),
     )
     if on_policy:
@@ -245,6 +252,7 @@ def _learning(
             {"parameters": params, "batch": batch},
             {"optimizer": state.opt_state},
             trips=n,
+            kernels=kernels,
             model_flops=2 * size * n * learn.rows * shape.row_length,
         )
         for shape, batch, n in zip(learn.shapes, batches, used, strict=True)

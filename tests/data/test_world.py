@@ -1,5 +1,6 @@
 """Tests of the nano world: true by recomputation, deterministic, short, and honest about what is held out."""
 
+import dataclasses
 import random
 import re
 import statistics
@@ -138,7 +139,10 @@ def test_every_document_gives_valid_true_tasks_on_any_of_its_statements() -> Non
             assert world.check_answer(task), (document, task)
             assert world.grade_of(task.question) == example.grade
             stems.add(stem_of(task.question))
-        assert len(stems) > 1 and all(stem in document.text for stem in stems)
+            all_tasks = [as_task(dataclasses.replace(example, reply=r)) for r in (example.reply, *example.further)]
+            assert {stem_of(t.question) for t in all_tasks} == {item.stem for item in world.items_of(document)}
+            assert all(map(world.check_answer, all_tasks))
+        assert len(stems) > 1, "the first question is drawn"
 
 
 def test_warm_start_teaches_true_tasks_and_both_truth_and_slips() -> None:
@@ -192,7 +196,11 @@ def test_held_out_operands_never_occur_elsewhere() -> None:
     tasks, _ = world.held_out(3, 200, 200)
     held = {stem for t in tasks if is_reserved(stem := stem_of(t.question))}
     assert len(held) == 200
-    texts = [d.text for d in DOCUMENTS] + [f"{e.prompt} {e.reply}" for e in WARM] + world.texts_for_tokenizer(4, 1500)
+    texts = (
+        [d.text for d in DOCUMENTS]
+        + [" ".join((e.prompt, e.reply, *e.further)) for e in WARM]
+        + world.texts_for_tokenizer(4, 1500)
+    )
     pairs = {m.groups() for text in texts for m in CALCULATION.finditer(text)}
     assert len(pairs) > 4000
     seen = {f"{a}{op}{b}" for a, op, b in pairs}

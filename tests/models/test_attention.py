@@ -99,6 +99,21 @@ def test_splash_equals_the_mask(length, slots, heads, kv_heads, head_dim):
     assert_same(functools.partial(splash.attention, interpret=True), arrays, segments, weights, slots)
 
 
+@pytest.mark.parametrize(("length", "slots"), [(2048, None), (1536 + 4 * 640, Slots(1536, 640)), (256, Slots(64, 64))])
+def test_splash_counts_the_blocks_that_the_mask_leaves(length, slots):
+    """Against the mask itself, padded to whole blocks; a length that is no layout's is causal."""
+    side = min(splash.BLOCK, length)
+    padded = length + -length % side
+    mask = np.asarray(causal_mask(padded, None, slots)[0])
+    blocks = mask.reshape(padded // side, side, padded // side, side).any(axis=(1, 3)).sum()
+    operands = [(1,), (1,), (2, 4, 3, padded, 64)]
+    layouts = {length: slots} if slots else {}
+    for name, products in (("splash_mqa_fwd_residuals.3", 2), ("splash_mqa_dq.1", 3), ("splash_mqa_dkv", 4)):
+        expected = 2 * products * (2 * 4 * 3) * 64 * side**2 * blocks
+        assert splash.flops(name, operands, layouts) == expected
+    assert splash.flops("megablox.1", operands, layouts) is None
+
+
 def test_what_a_kernel_cannot_do_is_named(monkeypatch):
     arrays, segments, _ = drawn(20, 4, 2, 24, None)
     with pytest.raises(ValueError, match="head_dim of 64 or a multiple, got 24"):

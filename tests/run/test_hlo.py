@@ -115,8 +115,7 @@ def test_a_kernel_costs_what_it_states_or_what_the_caller_knows():
     call = '%k = f32[16]{0} custom-call(%x), custom_call_target="tpu_custom_call", metadata={op_name="a/splash_fwd"}'
     text = f"HloModule m\nENTRY %main (x: f32[16]) -> f32[16] {{\n  %x = f32[16]{{0}} parameter(0)\n  ROOT {call}\n}}\n"
     assert hlo.cost(text).unknown == {"a/splash_fwd": 1} and hlo.cost(text).flops == 0
-    assert (
-        hlo.cost(text, kernels={"splash_fwd": 7.0}).flops == 7 and not hlo.cost(text, kernels={"splash_fwd": 7}).unknown
-    )
+    known = hlo.cost(text, kernels=lambda name, operands: 7.0 if (name, operands) == ("k", [(16,)]) else None)
+    assert known.flops == 7 and not known.unknown
     stated = text.replace("op_name=", 'x="y"}, backend_config={"cost_estimate":{"flops":"42"}}, metadata={op_name=')
     assert hlo.cost(stated).flops == 42

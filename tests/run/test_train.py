@@ -38,8 +38,9 @@ def command(workdir, cache, *more):
             f"nano.cache={cache}", *TINY, *more]  # fmt: skip
 
 
-def finish(workdir, cache, *more):
-    done = subprocess.run(command(workdir, cache, *more), capture_output=True, text=True, timeout=600, cwd=ROOT)
+def finish(workdir, cache, *more, env=None):
+    words = command(workdir, cache, *more)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, cwd=ROOT, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -125,8 +126,10 @@ def test_sigterm_saves_and_the_same_command_goes_on(whole, cache, tmp_path):
     assert "the same command goes on from here" in out
     saved = [p.name for p in (tmp_path / "checkpoints").glob("0*")]
     assert len(saved) == 1 and 3 <= int(saved[0]) <= 5
-    finish(tmp_path, cache, "checkpoint.every=0")
+    env = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    finish(tmp_path, cache, "checkpoint.every=0", env=env | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"})
     assert last_step(tmp_path)[1] == last_step(whole[0])[1]
+    assert any((tmp_path / "compilation_cache").iterdir()), "compiled programs are kept in the work folder"
 
 
 def test_the_trained_policy_exports_and_speaks(whole, tmp_path):
