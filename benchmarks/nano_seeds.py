@@ -27,9 +27,11 @@ COLUMNS = {
     "facts": "eval/accuracy/general",
     "calculations": "eval/accuracy/math",
     "first Challenger, later Reasoner": "probe/fixed_challenger/pass_rate",
+    "later Challenger, later Reasoner": "probe/current/pass_rate",
     "later Challenger, first Reasoner": "probe/fixed_reasoner/pass_rate",
-    "distance from 1/2, first Challenger": "probe/fixed_challenger/frontier_distance",
-    "distance from 1/2, later Challenger": "probe/current/frontier_distance",
+    "distance from 1/2: first Challenger, later Reasoner": "probe/fixed_challenger/frontier_distance",
+    "distance from 1/2: later Challenger, later Reasoner": "probe/current/frontier_distance",
+    "distance from 1/2: later Challenger, first Reasoner": "probe/fixed_reasoner/frontier_distance",
 }
 
 

@@ -48,7 +48,10 @@ def main(argv: list[str] | None = None) -> None:
         weak_slices = options.weak_slices.split(",")
         base = chips.find(weak_slices[0]).chips
         print(
-            "\n" + weak_table([cell(options.out, options.weak, t, grown(options.weak, t, base)) for t in weak_slices])
+            "\n"
+            + weak_table(
+                [cell(options.out, options.weak, t, grown(options.weak, t, base), "train_step") for t in weak_slices]
+            )
         )
 
 
@@ -79,11 +82,13 @@ def _ways(mesh: MeshConfig, count: int) -> int:
     return count // mesh.tensor
 
 
-def cell(out: Path, name: str, topology: str, overrides: list[str]) -> dict[str, Any]:
-    """One flight check, from `out` where it was made before with the same overrides."""
-    path = out / f"{name}-{topology.replace(':', '_')}-{'-'.join(o.split('=')[1] for o in overrides)}.json"
+def cell(out: Path, name: str, topology: str, overrides: list[str], programs: str = "") -> dict[str, Any]:
+    """One flight check, from `out` where it was made before with the same overrides; `programs` = "" is all."""
+    parts = [name, topology.replace(":", "_"), *(o.split("=")[1] for o in overrides), *([programs] if programs else [])]
+    path = out / f"{'-'.join(parts)}.json"
     if not path.exists():
         words = [f"--config={name}", "--dry_run", f"--topology={topology}", "--json", *overrides]
+        words += [f"--programs={programs}"] if programs else []
         done = subprocess.run([sys.executable, str(LAUNCH), *words], stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode not in (0, 1):  # 1 = compiled, does not fit
             raise SystemExit(f"{name} on {topology}: exit code {done.returncode}; its message stands above")
@@ -100,7 +105,9 @@ def table(reports: list[dict[str, Any]]) -> str:
     ]
     for r in reports:
         peak = max(r["programs"], key=lambda p: p["hbm_gib"])
-        learning = sum(p["seconds"] * p["calls"] for p in r["programs"] if p["name"] in ("train_step", "score"))
+        learning = sum(
+            p["seconds"] * p["calls"] for p in r["programs"] if p["name"].startswith(("train_step", "score"))
+        )
         rows = ", ".join(o.split("=")[1] for o in r["overrides"])
         lines.append(
             f"| {r['config']} | {r['topology']} | {r['chips']} | {rows} | {r['hbm_per_chip_gib']:.1f} of "

@@ -17,7 +17,7 @@ from spicejax.run.nano import NanoConfig
 CONFIG = RunConfig(
     name="spice_nano",
     nano=NanoConfig(architecture=NANO),
-    model=ModelConfig(path=""),
+    model=ModelConfig(path="", unroll_layers=True),
     corpus=CorpusConfig(source="", max_tokens=64, min_chars=8),
     spice=SpiceConfig(
         documents=16,

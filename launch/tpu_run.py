@@ -28,6 +28,7 @@ USAGE = """usage: python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corp
   --dry_run        build everything, print the plan and the memory it takes, train nothing
   --topology=SLICE with --dry_run: compile every program for that TPU slice (v5e:4x4, v5p:2x2x2, ...) on this machine
                    and print memory, FLOPs, bytes, collectives and the time they allow; needs libtpu, no TPU
+  --programs=A,B   compile only these of the flight check's programs (train_step, reasoner_decode, ...)
   --json           print the flight check as one JSON object
   --coordinator=HOST:PORT --num_processes=N --process_id=I
                    one run of N processes, each started with its own I; process 0 listens on PORT. On the hosts of a
@@ -36,7 +37,7 @@ USAGE = """usage: python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corp
 """
 
 ERRORS = (ValueError, OSError, ModuleNotFoundError, FloatingPointError, CheckpointError, LockedError, hosts.HostError)
-VALUED = ("config", "workdir", "corpus", "topology", "coordinator", "num_processes", "process_id")
+VALUED = ("config", "workdir", "corpus", "topology", "programs", "coordinator", "num_processes", "process_id")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -55,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
         cfg = configuration.parse(cfg, rest, prog="launch/tpu_run.py")
         logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
         logging.getLogger("spicejax").setLevel(logging.INFO)
-        if "topology" in options or "json" in options:
+        if {"topology", "json", "programs"} & options.keys():
             return _flight(cfg, options)
         hosts.start(options.get("coordinator"), _integer(options, "num_processes"), _integer(options, "process_id"))
         logging.getLogger("spicejax").setLevel(logging.INFO if hosts.leads() else logging.WARNING)
@@ -68,8 +69,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _flight(cfg: RunConfig, options: dict[str, str]) -> int:
     if "topology" not in options or "dry_run" not in options:
-        raise ValueError("--topology=SLICE and --json belong to a flight check: --dry_run --topology=SLICE [--json]")
-    found = flight.check(cfg, options["topology"])
+        raise ValueError(
+            "--topology=SLICE, --programs and --json belong to a flight check: --dry_run --topology=SLICE [--json]"
+        )
+    only = tuple(options["programs"].split(",")) if "programs" in options else ()
+    found = flight.check(cfg, options["topology"], only=only)
     print(json.dumps(found) if "json" in options else flight.table(found))
     return 0 if found["fits"] else 1
 

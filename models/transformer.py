@@ -69,6 +69,7 @@ class TransformerConfig:
     remat: Remat = "none"  # "layer" keeps only layer inputs, "dots" also keeps matmul outputs
     attention: AttentionKernel = "auto"  # kernel of the training pass
     lora: LoraConfig | None = None  # low-rank adapters in every layer, part of the parameters
+    unroll_layers: bool = False  # write the layers of the training pass out; False loops over them
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "d_model", "num_layers", "num_heads", "num_kv_heads", "d_ff", "max_position"):
@@ -282,7 +283,7 @@ def hidden_states(
     `positions` feed the rotation only; `segment_ids` separate packed sequences, 0 = padding; `slots` is the layout of
     rows whose responses share prompts. What padding rows return is finite and means nothing.
     """
-    hidden, _ = Decoder(cfg, slots).apply({"params": params}, tokens, positions, segment_ids)
+    hidden, _ = Decoder(cfg, slots, cfg.unroll_layers).apply({"params": params}, tokens, positions, segment_ids)
     return hidden  # pyright: ignore[reportReturnType]  # flax types apply() loosely
 
 

@@ -70,8 +70,12 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
     mesh = sharding.make_mesh(cfg.mesh, devices)
     speaking = sharding.make_mesh(cfg.sampler_mesh or cfg.mesh, devices)
     _divides(cfg, mesh, speaking)
-    todo = [p for p in programs.programs(cfg, model, mesh) if not only or p.name in only]
-    rows = [_examine(program, where, per_chip) for program in todo]
+    todo = programs.programs(cfg, model, mesh)
+    if unknown := set(only) - {p.name for p in todo}:
+        raise ValueError(f"--programs: {cfg.name} has no {sorted(unknown)}; choose from {[p.name for p in todo]}")
+    todo = [p for p in todo if not only or p.name in only]
+    done: dict[str, Compiled] = {}
+    rows = [_examine(program, where, per_chip, done) for program in todo]
     peak = max(rows, key=lambda row: row["hbm_gib"])
     fits = all(row["fits"] for row in rows)
     seconds = sum(row["seconds"] * row["calls"] for row in rows)
@@ -140,10 +144,18 @@ def _smaller(name: str, mesh: jax.sharding.Mesh, rows: int) -> str:
     return f", or {name}.tensor= one of {choices}" if choices else ""
 
 
-def _examine(program: programs.Program, where: chips.Slice, per_chip: int) -> dict[str, Any]:
-    """Compile one program and read what it takes."""
+Compiled = tuple[dict[str, Any], str]  # memory in bytes per device, and the optimised module
+
+
+def _examine(program: programs.Program, where: chips.Slice, per_chip: int, done: dict[str, Compiled]) -> dict[str, Any]:
+    """Compile one program, unless an equal one is `done`, and read what it takes."""
     began = time.perf_counter()
-    memory, cost = _compile(program)
+    lowered = program.lower()
+    text = lowered.as_text()
+    if text not in done:
+        done[text] = _compile(program, lowered)
+    memory, module = done[text]
+    cost = hlo.cost(module, dynamic_trips=program.trips, kernels=program.kernels) if module else hlo.Cost()
     seconds = time.perf_counter() - began
     sizes = {name: per_chip * _bytes(tree) for name, tree in (program.arguments | program.beside).items()}
     beside = sum(sizes[name] for name in program.beside)
@@ -187,22 +199,20 @@ def _examine(program: programs.Program, where: chips.Slice, per_chip: int) -> di
     }
 
 
-def _compile(program: programs.Program) -> tuple[dict[str, Any], hlo.Cost]:
-    """Memory in bytes per device and the cost of one call."""
+def _compile(program: programs.Program, lowered: jax.stages.Lowered) -> Compiled:
+    """What the compiler says; an empty module where it left none."""
     with tempfile.TemporaryDirectory() as folder:
         # The text of the compiled program itself is refused for some chips (INTERNAL); the compiler's dump is not.
         options = {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
         try:
-            memory = _memory(program.lower().compile(compiler_options=options).memory_analysis())
+            memory = _memory(lowered.compile(compiler_options=options).memory_analysis())
         except jax.errors.JaxRuntimeError as error:
             memory = _overflow(error, program)
         texts = sorted(Path(folder).glob("*after_optimizations.txt")) or sorted(
             Path(folder).glob("*after_optimizations_before_buffer_assignment.txt")
         )
-        if not texts:
-            return memory, hlo.Cost()
-        largest = max(texts, key=lambda path: path.stat().st_size)  # a jit may bring small helpers along
-        return memory, hlo.cost(largest.read_text(), dynamic_trips=program.trips, kernels=program.kernels)
+        largest = max(texts, key=lambda path: path.stat().st_size, default=None)  # a jit may bring small helpers along
+        return memory, largest.read_text() if largest else ""
 
 
 def _memory(stats: Any) -> dict[str, Any]:

@@ -105,6 +105,7 @@ def programs(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sha
         dtype=cfg.model.dtype,
         param_dtype=cfg.model.param_dtype,
         remat=cfg.model.remat,
+        unroll_layers=cfg.model.unroll_layers,
         attention=kernel,
         lora=cfg.model.lora,
     )

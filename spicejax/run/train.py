@@ -168,6 +168,7 @@ def load_model(cfg: RunConfig, mesh: jax.sharding.Mesh) -> tuple[transformer.Tra
         dtype=cfg.model.dtype,
         param_dtype=cfg.model.param_dtype,
         remat=cfg.model.remat,
+        unroll_layers=cfg.model.unroll_layers,
         attention=cfg.model.attention,
     )
     shardings = sharding.param_shardings(mesh, transformer.param_axes(shape), transformer.abstract_params(shape))

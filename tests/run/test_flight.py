@@ -153,6 +153,7 @@ def test_layouts_that_do_not_divide_are_named_with_the_choices():
     [
         (["--dry_run", "--topology=v5e:3x3"], "choose from v5e:1x1"),
         (["--topology=v5e:2x4"], "--dry_run --topology=SLICE"),
+        pytest.param(["--dry_run", "--topology=v5e:4x4", "--programs=train"], "choose from", marks=needs_libtpu),
     ],
 )
 def test_the_command_line_names_what_is_wrong(words, message):
