@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +15,6 @@ from typing import Any
 
 from spicejax import configs
 from spicejax.run import chips
-from spicejax.run.config import RunConfig
-from spicejax.sharding import MeshConfig
 
 LAUNCH = Path(__file__).resolve().parents[1] / "launch" / "tpu_run.py"
 CONFIGS = "spice_qwen4b,spice_qwen8b,spice_octothinker3b,spice_octothinker8b"
@@ -38,11 +35,7 @@ def main(argv: list[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     slices = options.slices.split(",")
     if options.configs:
-        reports = [
-            cell(options.out, name, topology, fitted(configs.load(name), topology))
-            for name in options.configs.split(",")
-            for topology in slices
-        ]
+        reports = [cell(options.out, name, topology, []) for name in options.configs.split(",") for topology in slices]
         print(table(reports))
     if options.weak:
         weak_slices = options.weak_slices.split(",")
@@ -53,16 +46,6 @@ def main(argv: list[str] | None = None) -> None:
                 [cell(options.out, options.weak, t, grown(options.weak, t, base), "train_step") for t in weak_slices]
             )
         )
-
-
-def fitted(cfg: RunConfig, topology: str) -> list[str]:
-    """Rows rounded up to what the slice divides: a larger slice takes more rows at a time of the same iteration."""
-    count = chips.find(topology).chips
-    ways, speaking = _ways(cfg.mesh, count), _ways(cfg.sampler_mesh or cfg.mesh, count) * cfg.spice.group_size
-    return [
-        f"learner.rows={math.ceil(cfg.learner.rows / ways) * ways}",
-        f"rows_per_call={math.ceil(cfg.rows_per_call / speaking) * speaking}",
-    ]
 
 
 def grown(name: str, topology: str, base: int) -> list[str]:
@@ -77,11 +60,6 @@ def grown(name: str, topology: str, base: int) -> list[str]:
     ]
 
 
-def _ways(mesh: MeshConfig, count: int) -> int:
-    """Ways of data x fsdp on `count` chips."""
-    return count // mesh.tensor
-
-
 def cell(out: Path, name: str, topology: str, overrides: list[str], programs: str = "") -> dict[str, Any]:
     """One flight check, from `out` where it was made before with the same overrides; `programs` = "" is all."""
     parts = [name, topology.replace(":", "_"), *(o.split("=")[1] for o in overrides), *([programs] if programs else [])]
@@ -93,7 +71,7 @@ def cell(out: Path, name: str, topology: str, overrides: list[str], programs: st
         if done.returncode not in (0, 1):  # 1 = compiled, does not fit
             raise SystemExit(f"{name} on {topology}: exit code {done.returncode}; its message stands above")
         path.write_text(done.stdout)
-    return json.loads(path.read_text()) | {"overrides": overrides}
+    return json.loads(path.read_text())
 
 
 def table(reports: list[dict[str, Any]]) -> str:
@@ -108,7 +86,7 @@ def table(reports: list[dict[str, Any]]) -> str:
         learning = sum(
             p["seconds"] * p["calls"] for p in r["programs"] if p["name"].startswith(("train_step", "score"))
         )
-        rows = ", ".join(o.split("=")[1] for o in r["overrides"])
+        rows = f"{r['learner_rows']}, {r['rows_per_call']}"
         lines.append(
             f"| {r['config']} | {r['topology']} | {r['chips']} | {rows} | {r['hbm_per_chip_gib']:.1f} of "
             f"{r['hbm_capacity_gib']:.0f} | {'yes' if r['fits'] else '**no**'} | {peak['name']} | "

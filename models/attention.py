@@ -73,7 +73,7 @@ def causal_attention(
     What padding returns is finite and means nothing. Raises ValueError for a kernel that cannot do this.
     """
     if kernel == "auto":
-        kernel = _native_kernel(query)
+        kernel = _native_kernel(query, slots)
     if kernel == "splash":
         from spicejax.models import splash  # pallas is slow to import and only TPUs need it
 
@@ -88,10 +88,12 @@ def causal_attention(
     return slot_attention(query, key, value, segment_ids, slots)
 
 
-def _native_kernel(query: Array) -> AttentionKernel:
+def _native_kernel(query: Array, slots: Slots | None) -> AttentionKernel:
     backend, head_dim = jax.default_backend(), query.shape[-1]
     if backend == "tpu" and head_dim % 64 == 0:
         return "splash"
+    if slots is not None:
+        return "xla"  # cuDNN would score every slot against every other
     if backend == "gpu" and query.dtype == jnp.bfloat16 and head_dim % 8 == 0 and head_dim <= 128:
         return "cudnn"
     return "xla"

@@ -112,7 +112,6 @@ NANO = TransformerConfig(
     tie_embeddings=True,
     max_position=2048,
     qk_norm=True,
-    unroll_layers=True,
 )
 
 PRESETS: dict[str, TransformerConfig] = {

@@ -14,6 +14,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 AXES = ("data", "fsdp", "tensor")
@@ -75,7 +76,16 @@ def make_mesh(cfg: MeshConfig, devices: list[Any] | None = None) -> Mesh:
             f"mesh data={cfg.data} fsdp={cfg.fsdp} tensor={cfg.tensor} does not divide {len(devices)} devices; "
             f"with data=1 these do: {', '.join(choices)}"
         )
-    return Mesh(np.asarray(devices).reshape(sizes), AXES, axis_types=(AxisType.Auto,) * len(AXES))
+    return Mesh(_arranged(sizes, devices), AXES, axis_types=(AxisType.Auto,) * len(AXES))
+
+
+def _arranged(sizes: list[int], devices: list[Any]) -> np.ndarray:
+    """Devices [data, fsdp, tensor]; on TPUs neighbours on an axis are neighbours in the slice where that can be."""
+    if devices[0].platform == "tpu":
+        # It refuses what it does not know, such as v4 chips shown as two devices each.
+        with contextlib.suppress(AssertionError, NotImplementedError, ValueError):
+            return mesh_utils.create_device_mesh(sizes, devices, allow_split_physical_axes=True)
+    return np.asarray(devices).reshape(sizes)
 
 
 def connect(mesh: Mesh) -> None:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import flax.linen as nn
 import jax
@@ -11,7 +12,8 @@ import pytest
 from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
 
-from spicejax import sharding
+from spicejax import configs, sharding
+from spicejax.run.config import fitted
 from spicejax.sharding import MeshConfig
 
 
@@ -99,3 +101,14 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
         env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
     )  # fmt: skip
     assert done.stdout.strip() == "equal", done.stderr[-2000:]
+
+
+def test_rows_are_rounded_up_to_what_the_meshes_divide():
+    cfg = configs.load("spice_qwen4b")
+    learning, speaking = (
+        SimpleNamespace(shape={"data": d, "fsdp": f, "tensor": t}) for d, f, t in ((1, 64, 1), (48, 1, 4))
+    )
+    found = fitted(cfg, learning, speaking)
+    assert found.learner.rows == 64 and found.rows_per_call == 2 * 48 * cfg.spice.group_size
+    same = SimpleNamespace(shape={"data": 1, "fsdp": 16, "tensor": 1})
+    assert fitted(cfg, same, same) == cfg

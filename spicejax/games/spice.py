@@ -162,16 +162,15 @@ def attempt_tasks(
         groups = min(groups, (cfg.max_attempts - made) // cfg.group_size)
         if groups == 0:
             break
-        asked = [(i, made + g * cfg.group_size) for i in pending for g in range(groups)]
         rollouts = world.ask(
             "challenger",
-            [prompts[i] for i, _ in asked],
-            samples=cfg.group_size,
-            first_row=[i * cfg.max_attempts + at for i, at in asked],
+            [prompts[i] for i in pending],
+            samples=groups * cfg.group_size,
+            first_row=[i * cfg.max_attempts + made for i in pending],
             max_new=cfg.challenger_max_new,
             stream=_ATTEMPT,
         )
-        for (i, _), tries in zip(asked, rollouts, strict=True):
+        for i, tries in zip(pending, rollouts, strict=True):
             for rollout in tries:
                 outcome = _judge_text(world, rollout, kinds[i], documents[i], cfg)
                 attempts.append(_Attempt(i, kinds[i], rollout, outcome))

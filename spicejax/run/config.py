@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Literal
 
+from jax.sharding import Mesh
+
+from spicejax import sharding
 from spicejax.games.spice import SpiceConfig
 from spicejax.generate.policy import Buckets
 from spicejax.generate.sampler import SamplerConfig
@@ -120,6 +124,11 @@ class RunConfig:
     # iterations between printed sample tasks; 0 = never
     show_every: int = 10
 
+    @property
+    def keeps_initial(self) -> bool:
+        """Whether the initial policy is kept beside the trained one."""
+        return self.spice.fixed_challenger or self.eval.probe_documents > 0 or self.learner.kl_coef > 0
+
     def buckets(self) -> Buckets:
         """The sampler's shapes."""
         return Buckets(
@@ -146,3 +155,16 @@ class RunConfig:
             raise ValueError(f"{obstacle}; raise it or lower prompt_buckets or spice.*_max_new")
         if self.iterations < 1:
             raise ValueError(f"iterations={self.iterations}: must be at least 1")
+
+
+def fitted(cfg: RunConfig, mesh: Mesh, speaking: Mesh) -> RunConfig:
+    """Rows rounded up to what the learner's and the sampler's mesh divide: more rows at a time, the same iteration.
+
+    Rows that do not divide would be computed whole on every chip.
+    """
+    ways, groups = sharding.ways(mesh, 0), sharding.ways(speaking, 0) * cfg.spice.group_size
+    return dataclasses.replace(
+        cfg,
+        learner=dataclasses.replace(cfg.learner, rows=math.ceil(cfg.learner.rows / ways) * ways),
+        rows_per_call=math.ceil(cfg.rows_per_call / groups) * groups,
+    )

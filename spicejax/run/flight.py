@@ -19,7 +19,7 @@ import jax
 
 from spicejax import sharding
 from spicejax.run import chips, hlo, plan, programs
-from spicejax.run.config import RunConfig
+from spicejax.run.config import RunConfig, fitted
 
 log = logging.getLogger("spicejax")
 
@@ -69,7 +69,7 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
     per_chip = len(devices) // where.chips
     mesh = sharding.make_mesh(cfg.mesh, devices)
     speaking = sharding.make_mesh(cfg.sampler_mesh or cfg.mesh, devices)
-    _divides(cfg, mesh, speaking)
+    cfg = fitted(cfg, mesh, speaking)
     todo = programs.programs(cfg, model, mesh)
     if unknown := set(only) - {p.name for p in todo}:
         raise ValueError(f"--programs: {cfg.name} has no {sorted(unknown)}; choose from {[p.name for p in todo]}")
@@ -86,6 +86,8 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
         "devices_per_chip": per_chip,
         "mesh": dict(mesh.shape),
         "sampler_mesh": dict(speaking.shape),
+        "learner_rows": cfg.learner.rows,
+        "rows_per_call": cfg.rows_per_call,
         "hbm_per_chip_gib": peak["hbm_gib"],
         "hbm_capacity_gib": where.chip.hbm / chips.GIB,
         "fits": fits,
@@ -118,30 +120,6 @@ def _devices(topology: str) -> list[Any]:
     jax.config.update("jax_enable_compilation_cache", False)  # a hit would leave no dump to read
     compilation_cache.reset_cache()
     return list(topologies.get_topology_desc(platform="tpu", topology_name=topology).devices)
-
-
-def _divides(cfg: RunConfig, mesh: jax.sharding.Mesh, speaking: jax.sharding.Mesh) -> None:
-    """Rows that do not divide would be computed whole on every chip; say so instead."""
-    ways = mesh.shape["data"] * mesh.shape["fsdp"]
-    if cfg.learner.rows % ways:
-        raise ValueError(
-            f"learner.rows={cfg.learner.rows} does not divide over data x fsdp = {ways} ways; use a multiple of {ways}"
-            f"{_smaller('mesh', mesh, cfg.learner.rows)}"
-        )
-    ways, group = speaking.shape["data"] * speaking.shape["fsdp"], cfg.spice.group_size
-    if cfg.rows_per_call % (ways * group):
-        raise ValueError(
-            f"rows_per_call={cfg.rows_per_call} is {cfg.rows_per_call // group} prompts a call, which do not divide "
-            f"over the sampler's data x fsdp = {ways} ways; use a multiple of {ways * group}"
-            f"{_smaller('sampler_mesh', speaking, cfg.rows_per_call // group)}"
-        )
-
-
-def _smaller(name: str, mesh: jax.sharding.Mesh, rows: int) -> str:
-    """The choices of `name`.tensor that leave few enough ways for `rows`."""
-    size = mesh.devices.size
-    choices = [t for t in range(1, size + 1) if size % t == 0 and rows % (size // t) == 0]
-    return f", or {name}.tensor= one of {choices}" if choices else ""
 
 
 Compiled = tuple[dict[str, Any], str]  # memory in bytes per device, and the optimised module

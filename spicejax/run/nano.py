@@ -133,7 +133,7 @@ def make(nano: NanoConfig, seed: int, folder: Path) -> None:
 
 def warm_start(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> Params:
     """Supervised training of a fresh model on generated examples of both roles, in the order the world gives them."""
-    model = nano.architecture
+    model = dataclasses.replace(nano.architecture, unroll_layers=True)
     batches = warm_batches(nano, tokenizer, seed)
     optimizer = warm_optimizer(nano, len(batches))
     config = learner.LearnerConfig(row_length=nano.row_length, rows=nano.rows)

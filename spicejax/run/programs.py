@@ -113,7 +113,8 @@ def programs(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sha
     params = _parameters(model, mesh)
     weights = _parameters(speaker(model), speaking)
     state, frozen = _state(cfg, model, params, mesh)
-    training = {"parameters": params, "optimizer": state.opt_state}
+    initial = {"initial": params} if cfg.keeps_initial else {}
+    training = {"parameters": params, "optimizer": state.opt_state} | initial
     counts, spice = load(cfg), cfg.spice
     sampling = functools.partial(_sampling, cfg, speaker(model), speaking, weights, training)
     copying = Program(
@@ -121,7 +122,7 @@ def programs(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sha
         lambda: reshard(speaker(model), speaking).lower(params),  # pyright: ignore[reportFunctionMemberAccess]
         1,
         {"parameters": params},
-        {"optimizer": state.opt_state},
+        {"optimizer": state.opt_state} | initial,
     )
     longest, shortest, group = cfg.prompt_buckets[-1], cfg.prompt_buckets[0], spice.group_size
     choosing = spice.task_type == "model" and not spice.no_corpus
@@ -130,7 +131,7 @@ def programs(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sha
         *(sampling("task_type", longest, 1, spice.challenger_max_new, spice.documents) if choosing else ()),
         *sampling("challenger", longest, group, spice.challenger_max_new, counts.challenger_groups),
         *sampling("reasoner", shortest, group, spice.reasoner_max_new, counts.reasoner_groups),
-        *_learning(cfg, model, mesh, params, state, frozen, counts),
+        *_learning(cfg, model, mesh, params, state, frozen, counts, initial),
     ]
 
 
@@ -213,6 +214,7 @@ def _learning(
     state: learner.TrainState,
     frozen: Tree,
     counts: Load,
+    initial: dict[str, Tree],
 ) -> list[Program]:
     """The optimizer step, and the pass for old log-probabilities where there are several steps an iteration."""
     from spicejax.models import splash  # pallas is slow to import and the loop does without
@@ -239,6 +241,7 @@ def _learning(
         lambda: lower(doors.step, state, batches, (scalar,) * len(batches), frozen),
         counts.steps,
         {"parameters": params, "optimizer": state.opt_state, "batch": batches},
+        initial,
         trips=max(used),
         kernels=kernels,
         model_flops=6 * size * sum(n * learn.rows * s.row_length for n, s in zip(used, learn.shapes, strict=True)),
@@ -251,7 +254,7 @@ def _learning(
             functools.partial(lower, doors.score, params, batch, scalar),
             counts.steps,
             {"parameters": params, "batch": batch},
-            {"optimizer": state.opt_state},
+            {"optimizer": state.opt_state} | initial,
             trips=n,
             kernels=kernels,
             model_flops=2 * size * n * learn.rows * shape.row_length,

@@ -27,7 +27,7 @@ from spicejax.learn.advantages import equal_fraction, group_advantages
 from spicejax.models import hf, lora, transformer
 from spicejax.run import evaluate, nano, programs
 from spicejax.run.checkpoint import Checkpoints
-from spicejax.run.config import RunConfig
+from spicejax.run.config import RunConfig, fitted
 from spicejax.run.interrupt import Interrupt
 from spicejax.run.metrics import MetricsWriter
 from spicejax.score.verifiers import Verdict, Verifier
@@ -110,6 +110,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         cfg = nano.prepare(cfg)
     mesh = sharding.make_mesh(cfg.mesh)
     speaking = sharding.make_mesh(cfg.sampler_mesh) if cfg.sampler_mesh else mesh
+    cfg = fitted(cfg, mesh, speaking)
     if jax.process_count() > 1:
         sharding.connect(mesh)
         sharding.connect(speaking)
@@ -128,9 +129,8 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         buckets=cfg.buckets(),
         mesh=speaking,
     )
-    keep_initial = cfg.spice.fixed_challenger or cfg.eval.probe_documents > 0 or cfg.learner.kl_coef > 0
     frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
-    initial = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if keep_initial else None
+    initial = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if cfg.keeps_initial else None
     optimizer = learner.make_optimizer(cfg.learner)
     source = corpus.open_corpus(
         cfg.corpus.source,
@@ -267,6 +267,7 @@ def update(run: Run, episodes: list[Episode], iteration: int) -> Metrics:
     if not episodes:
         return {"learner/steps": 0.0}
     cfg = run.cfg.learner
+    run.player = run.player.with_params({})  # the sampler's copy makes room for the update
     rewards = np.array([e.reward for e in episodes])
     groups = np.array([e.group for e in episodes])
     advantages = group_advantages(rewards, groups)
@@ -305,12 +306,7 @@ def minibatches(
     cfg = run.cfg.learner
     size = cfg.trajectories_per_update or len(episodes)
     rng = np.random.default_rng([run.cfg.seed, iteration, 99])
-    order = np.arange(len(episodes))
-    picks = []
-    for _ in range(cfg.epochs):
-        if size < len(episodes):
-            order = rng.permutation(len(episodes))
-        picks += [order[k : k + size] for k in range(0, len(order), size)]
+    picks = deal(np.array([e.group for e in episodes]), size, cfg.epochs, rng)
     steps: list[tuple[list[Part], Metrics]] = []
     for pick in picks:
         rollouts = [episodes[i].rollout for i in pick]
@@ -328,6 +324,23 @@ def minibatches(
     # Old logprobs of every step are taken before the first one, with the parameters that sampled.
     steps = [([_with_logprobs(run, part) for part in parts], waste) for parts, waste in steps]
     yield from steps
+
+
+def deal(groups: np.ndarray, size: int, epochs: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Indices of each optimizer step: `size` trajectories, groups in a new random order each epoch.
+
+    A group stays together, but for those that a step's end cuts, so that its prompt is computed in one step only.
+
+    Args:
+      groups: group of each trajectory, int [n]. With size >= n nothing is reordered.
+    """
+    picks = []
+    for _ in range(epochs):
+        order = np.arange(len(groups))
+        if size < len(groups):
+            order = np.argsort(rng.permutation(groups.max() + 1)[groups], kind="stable")
+        picks += [order[k : k + size] for k in range(0, len(order), size)]
+    return picks
 
 
 def _on_devices(run: Run, part: tuple[Batch, int]) -> Part:

@@ -1,6 +1,7 @@
 """The player against a plain sampler: tokens, random streams, refills, stops, precisions and compilations."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import pytest
 from spicejax import sharding
 from spicejax.generate import engine
 from spicejax.generate import sampler as sampling
-from spicejax.generate.policy import Buckets, Player, layout
+from spicejax.generate.policy import Buckets, Player, layout, rows_a_prompt
 from spicejax.generate.stops import stop_machine
 from spicejax.learn.learner import scored_logprobs
 from spicejax.models import transformer
@@ -187,6 +188,18 @@ def test_cost_follows_the_tokens_written(params, monkeypatch):
     assert sum(LIMITS * 5) / 7 <= int(steps[-1][0].step) <= sum(LIMITS * 5) / 7 + 12 < 7 * 12
 
 
+def test_samples_of_a_prompt_do_not_wait_for_the_longest_of_them(params, monkeypatch):
+    """Eight samples of each prompt, ended by stop tokens at skewed lengths: two rows a prompt write them in turn."""
+    steps = []
+    real = engine.decode_jit
+    monkeypatch.setattr(engine, "decode_jit", lambda *a, **k: steps.append(real(*a, **k)) or steps[-1])
+    who = player(params, rows=8, refill=0.0, stops=[3, 17, 40, 5, 9, 21], buckets=(8,))
+    assert who.layout(8, samples=8, max_new=12).group == 2
+    written = [len(r.token_ids) for rs in respond(who, [p[:4] for p in MANY], samples=8) for r in rs]
+    longest_of_eight = sum(max(written[i : i + 8]) for i in range(0, 72, 8))
+    assert int(steps[-1][0].step) < 0.8 * longest_of_eight, (written, longest_of_eight)
+
+
 @pytest.mark.parametrize("cache", ["bfloat16", "int8"])
 def test_smaller_caches_give_nearly_the_same_logprobs(params, cache):
     """Scored by the full forward pass in float32: the sampler's own logprobs differ by rounding only."""
@@ -243,6 +256,10 @@ def test_layouts_fit_rows_prompts_and_budgets():
     assert shape(1, bucket=100) == (32, 1, 100, 100, 5)
     assert shape(1024, bucket=100) == (1, 32, 100, 100, 1)
     assert shape(1, prefix_tokens=1800) == (3, 1, 600, 300, 1)
+    short = functools.partial(rows_a_prompt, samples=8, max_new=512)
+    assert short(Buckets((512,), 64), bucket=128) == 2, "never fewer than two"
+    assert short(Buckets((512,), 64), bucket=512) == 2 and short(Buckets((512,), 64), bucket=600) == 4
+    assert short(Buckets((512,), 64, prefix_tokens=4096), bucket=512) == 8, "64 rows of 512 in 4096 tokens"
     assert shape(8, prefix_tokens=100) == (1, 8, 600, 300, 1)
 
 

@@ -47,6 +47,21 @@ def test_draws_over_many_blocks_of_tokens_follow_the_distribution():
     assert not frequency[::7].any()
 
 
+def test_draws_over_parts_of_the_vocabulary_follow_the_distribution():
+    """8,784 tokens are 8 parts of 1,098, the last block of each short; the borders of parts have most of the mass."""
+    vocab = 8 * 1098
+    assert sampling._parts(vocab) == 8 and sampling._parts(151_936) == 16 and sampling._parts(640) == 1
+    border = np.isin(np.arange(vocab) % 1098, (0, 1, 127, 128, 1096, 1097))
+    logits = jnp.where(border, jax.random.normal(jax.random.key(1), (vocab,)), -12.0)
+    keys = jax.random.split(jax.random.key(0), 8_000)
+    token, _, sampled = sampling.draw(
+        jnp.tile(logits, (len(keys), 1)), keys, sampling.Knobs(1.0, 0, 1.0, 0.0), filtered=False
+    )
+    frequency = np.bincount(np.asarray(token), minlength=vocab) / len(keys)
+    np.testing.assert_allclose(frequency, jax.nn.softmax(logits), atol=0.012)
+    np.testing.assert_allclose(sampled, jax.nn.log_softmax(logits)[token], atol=1e-5)
+
+
 def test_cut_draws_stay_inside_the_cut():
     logits = jnp.tile(jax.random.normal(jax.random.key(1), (61,)), (500, 1))
     keys, knobs = jax.random.split(jax.random.key(0), 500), sampling.Knobs(1.0, 4, 1.0, 0.0)

@@ -131,8 +131,9 @@ def test_auto_takes_the_backend_s_kernel_where_it_can(monkeypatch):
     picks = {}
     for backend in ("cpu", "tpu", "gpu"):
         monkeypatch.setattr(jax, "default_backend", lambda backend=backend: backend)
-        picks[backend] = [attention._native_kernel(x) for x in (wide, odd)]
-    assert picks == {"cpu": ["xla", "xla"], "tpu": ["splash", "xla"], "gpu": ["cudnn", "xla"]}
+        slots = Slots(1, 1)
+        picks[backend] = [attention._native_kernel(*x) for x in ((wide, None), (wide, slots), (odd, None))]
+    assert picks == {"cpu": ["xla"] * 3, "tpu": ["splash", "splash", "xla"], "gpu": ["cudnn", "xla", "xla"]}
 
 
 PROGRAM = """
