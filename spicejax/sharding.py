@@ -76,16 +76,24 @@ def make_mesh(cfg: MeshConfig, devices: list[Any] | None = None) -> Mesh:
             f"mesh data={cfg.data} fsdp={cfg.fsdp} tensor={cfg.tensor} does not divide {len(devices)} devices; "
             f"with data=1 these do: {', '.join(choices)}"
         )
-    return Mesh(_arranged(sizes, devices), AXES, axis_types=(AxisType.Auto,) * len(AXES))
+    return Mesh(np.asarray(devices).reshape(sizes), AXES, axis_types=(AxisType.Auto,) * len(AXES))
 
 
-def _arranged(sizes: list[int], devices: list[Any]) -> np.ndarray:
-    """Devices [data, fsdp, tensor]; on TPUs neighbours on an axis are neighbours in the slice where that can be."""
+def make_meshes(learner: MeshConfig, sampler: MeshConfig | None, devices: list[Any] | None = None) -> tuple[Mesh, Mesh]:
+    """Build the learner's and the sampler's mesh over the same devices in the same order, which jit asks for.
+
+    On a TPU slice the order lets neighbours on the sampler's axes be neighbours in the slice where that can be: it
+    exchanges activations for every token, the learner weights for every layer.
+    """
+    devices = list(jax.devices()) if devices is None else devices
+    speaking = make_mesh(sampler or learner, devices)
     if devices[0].platform == "tpu":
-        # It refuses what it does not know, such as v4 chips shown as two devices each.
+        # It refuses what it does not know, such as v4 chips shown as two devices each: then the order stays.
         with contextlib.suppress(AssertionError, NotImplementedError, ValueError):
-            return mesh_utils.create_device_mesh(sizes, devices, allow_split_physical_axes=True)
-    return np.asarray(devices).reshape(sizes)
+            shape = list(speaking.devices.shape)
+            arranged = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
+            speaking = make_mesh(sampler or learner, list(arranged.flat))
+    return make_mesh(learner, list(speaking.devices.flat)), speaking
 
 
 def connect(mesh: Mesh) -> None:

@@ -108,8 +108,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     """Load model, tokenizer and corpus and set up everything a step needs."""
     if cfg.nano is not None:
         cfg = nano.prepare(cfg)
-    mesh = sharding.make_mesh(cfg.mesh)
-    speaking = sharding.make_mesh(cfg.sampler_mesh) if cfg.sampler_mesh else mesh
+    mesh, speaking = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh)
     cfg = fitted(cfg, mesh, speaking)
     if jax.process_count() > 1:
         sharding.connect(mesh)
