@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -116,16 +117,16 @@ def flops(name: str, operands: Sequence[tuple[int, ...]], slots: Mapping[int, Sl
 
     Args:
       name: of the custom call in the compiled module.
-      operands: their dimensions; the third is the query, [rows, kv heads, group, T, h].
+      operands: their dimensions; the third is the query, [rows, kv heads, group, T, h], perhaps without axes of 1.
       slots: layout of rows by their length before padding; other lengths are plain causal.
     """
     products = next((n for part, n in _PRODUCTS.items() if name.startswith(part)), None)
-    if products is None or len(operands) < 3 or len(operands[2]) != 5:
+    if products is None or len(operands) < 3 or len(operands[2]) < 2:
         return None
-    rows, kv_heads, group, padded, head_dim = operands[2]
+    *heads, padded, head_dim = operands[2]
     side = min(BLOCK, padded)
     found = next((s for length, s in slots.items() if length <= padded < length + side), None)
-    return 2.0 * products * rows * kv_heads * group * head_dim * side**2 * _blocks(padded, side, found)
+    return 2.0 * products * math.prod(heads) * head_dim * side**2 * _blocks(padded, side, found)
 
 
 def _blocks(length: int, side: int, slots: Slots | None) -> int:
