@@ -48,6 +48,6 @@ CONFIG = RunConfig(
     ),
     eval=EvalConfig(every=24, probe_documents=48, probe_group=8),
     checkpoint=CheckpointConfig(every=24, keep=2),
-    iterations=120,
+    iterations=96,
     show_every=24,
 )

@@ -78,7 +78,7 @@ class State(NamedTuple):
     step: Int[Array, ""]  # tokens decoded since the engine began
     token: Int[Array, "B"]  # to be fed next
     machine: Int[Array, "B"]  # state of the stop machine
-    suffix: caching.KVCache  # [L, B, K, R, h]
+    suffix: Any  # KVCache [L, B, K, R, h]; inside the loop on CPU one [1, B, K, R, h] a layer
     out: Output
 
 
@@ -185,7 +185,12 @@ def decode(
     """
     state = _begin(state, rows)
     row_keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(rows.row_ids)
-    unroll = layout.mesh.devices.flat[0].platform == "cpu"
+    cut = layout.mesh.devices.flat[0].platform == "cpu"
+    depth = cfg.num_layers
+    layers = transformer.unstack(params["layers"], depth) if cut else ()
+    prefixes = transformer.unstack(prefix, depth) if cut else ()
+    if cut:
+        state = state._replace(suffix=transformer.unstack(state.suffix, depth))
     prefix_mask = jnp.arange(layout.prefix) < rows.prefix_lengths[:, None]
     offsets = jnp.repeat(rows.prefix_lengths, layout.group)
 
@@ -194,9 +199,22 @@ def decode(
         # All rows write the same column of a ring of R. A row is never older than R, so what it still needs is the
         # t columns before this one, whenever it began: no scatter by row, and nothing to clear at a refill.
         age = (state.step - 1 - jnp.arange(layout.suffix)) % layout.suffix
-        seen = (caching.Context(prefix, prefix_mask), caching.Context(state.suffix, age < t[:, None]))
-        hidden, new = transformer.extend(cfg, params, state.token[:, None], (offsets + t)[:, None], seen, unroll=unroll)
-        suffix = _place(layout, cfg, caching.write(state.suffix, new, state.step % layout.suffix))
+        recent, column = age < t[:, None], state.step % layout.suffix
+        here = state.token[:, None], (offsets + t)[:, None]
+
+        def seen(prefix: caching.KVCache, suffix: caching.KVCache) -> tuple[caching.Context, caching.Context]:
+            return caching.Context(prefix, prefix_mask), caching.Context(suffix, recent)
+
+        def put(suffix: caching.KVCache, new: caching.KVCache) -> caching.KVCache:
+            return _place(layout, cfg, caching.write(suffix, new, column))
+
+        if cut:
+            context = list(map(seen, prefixes, state.suffix))
+            hidden, new = transformer.extend_layers(cfg, params, layers, *here, context)
+            suffix = tuple(map(put, state.suffix, new))
+        else:
+            hidden, new = transformer.extend(cfg, params, *here, seen(prefix, state.suffix))
+            suffix = put(state.suffix, new)
         logits = transformer.logits(cfg, params, hidden[:, 0])
         keys = jax.vmap(jax.random.fold_in)(row_keys, t)
         token, logprob, sample_logprob = draw(logits, keys, knobs, filtered=filtered)
@@ -211,6 +229,8 @@ def decode(
         return ~enough & ~jnp.all(state.out.done)
 
     state = jax.lax.while_loop(go_on, step, state)
+    if cut:
+        state = state._replace(suffix=jax.tree.map(lambda *parts: jnp.concatenate(parts), *state.suffix))
     return state, jax.tree.map(functools.partial(_whole, layout), state.out)
 
 

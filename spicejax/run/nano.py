@@ -49,7 +49,7 @@ class NanoConfig:
     # held-out questions, half calculations, half facts
     held_out: int = 200
     # tokens the warm start reads; stopped early on purpose, so that self-play has much to learn
-    warm_tokens: int = 1_150_000
+    warm_tokens: int = 1_050_000
     # packed rows per warm-start step, and tokens per row: many small steps teach copying soonest
     rows: int = 3
     row_length: int = 256

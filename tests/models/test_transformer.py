@@ -13,7 +13,7 @@ from spicejax.models import cache, transformer
 from spicejax.models.cache import Context
 from spicejax.models.transformer import TransformerConfig
 
-extend = jax.jit(transformer.extend, static_argnums=0, static_argnames="unroll")
+extend = jax.jit(transformer.extend, static_argnums=0)
 
 
 def tokens_of(batch: int, length: int, seed: int = 3) -> jax.Array:
@@ -75,8 +75,8 @@ def test_cached_decode_equals_full_forward(base, prompt):
     np.testing.assert_allclose(jnp.concatenate(pieces, 1), expected, atol=2e-5 * float(jnp.abs(expected).max()))
 
 
-@pytest.mark.parametrize("unroll", [False, True])
-def test_rows_that_share_a_prefix_equal_rows_of_their_own(unroll):
+@pytest.mark.parametrize("cut", [False, True])
+def test_rows_that_share_a_prefix_equal_rows_of_their_own(cut):
     """Two prompts of different lengths, three rows each, own tokens in a second cache, two new tokens at once."""
     params, prompts, own, new = random_params(QWEN3), tokens_of(2, 6), tokens_of(6, 4, seed=3), tokens_of(6, 2, seed=4)
     lengths = np.array([6, 4])
@@ -86,7 +86,16 @@ def test_rows_that_share_a_prefix_equal_rows_of_their_own(unroll):
     offsets = np.repeat(lengths, 3)[:, None]
     _, entries = extend(QWEN3, params, own, offsets + jnp.arange(4), (prefix,))
     suffix = Context(cache.write(suffix, entries, 1), jnp.broadcast_to(jnp.arange(5) >= 1, (6, 5)))
-    hidden, _ = extend(QWEN3, params, new, offsets + 4 + jnp.arange(2), (prefix, suffix), unroll=unroll)
+    hidden, written = extend(QWEN3, params, new, offsets + 4 + jnp.arange(2), (prefix, suffix))
+    if cut:
+        layers, *caches = (transformer.unstack(x, QWEN3.num_layers) for x in (params["layers"], prefix[0], suffix[0]))
+        context = [(Context(p, prefix[1]), Context(s, suffix[1])) for p, s in zip(*caches, strict=True)]
+        run = jax.jit(transformer.extend_layers, static_argnums=0)
+        hidden, parts = run(QWEN3, params, layers, new, offsets + 4 + jnp.arange(2), context)
+        for a, b in zip(written, jax.tree.map(lambda *x: jnp.concatenate(x), *parts), strict=True):
+            assert (a is None) == (b is None)
+            if a is not None:
+                np.testing.assert_allclose(a, b, atol=1e-5)
     got = transformer.logits(QWEN3, params, hidden)
     for row in range(6):
         whole = jnp.concatenate([prompts[row // 3, : lengths[row // 3]], own[row], new[row]])[None]
