@@ -312,7 +312,7 @@ def extend(
 
 def unstack(tree: Any, layers: int) -> tuple[Any, ...]:
     """Cut arrays [L, ...] into one tree a layer, [1, ...] each."""
-    return tuple(jax.tree.map(lambda x: x[i : i + 1], tree) for i in range(layers))
+    return tuple(jax.tree.map(lambda x, i=i: x[i : i + 1], tree) for i in range(layers))
 
 
 def extend_layers(
