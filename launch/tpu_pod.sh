@@ -20,8 +20,9 @@ Options:
   --print             show the commands, run none
 
 The work folder (and nano.cache) must be a folder that all hosts share: a mounted NFS or Filestore share, or a bucket
-mounted with gcsfuse. The model's folder and the corpus must have the same path on all hosts. A run lasts as long as
-the connections of this command: start it inside tmux. Example:
+mounted with gcsfuse (hierarchical namespace, or --rename-dir-limit=100000: checkpoints rename folders). The model's
+folder and the corpus must have the same path on all hosts. A run lasts as long as the connections of this command:
+start it inside tmux. Example:
 
   launch/tpu_pod.sh --tpu=pod --zone=us-east5-a setup
   launch/tpu_pod.sh --tpu=pod --zone=us-east5-a run --config=spice_qwen4b --workdir=/shared/runs/4b \

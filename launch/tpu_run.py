@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def _run(cfg: RunConfig, workdir: Path, *, dry_run: bool) -> int:
             print(text)
         return 0
     _require_sources(cfg)
-    if not jax.config.jax_compilation_cache_dir:  # JAX_COMPILATION_CACHE_DIR names another
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(workdir / "compilation_cache"))
     summary = train.train(cfg, workdir)
     if not hosts.leads():
