@@ -205,16 +205,18 @@ def decode(
         def seen(prefix: caching.KVCache, suffix: caching.KVCache) -> tuple[caching.Context, caching.Context]:
             return caching.Context(prefix, prefix_mask), caching.Context(suffix, recent)
 
-        def put(suffix: caching.KVCache, new: caching.KVCache) -> caching.KVCache:
+        def put(suffix: caching.KVCache, new: caching.KVCache, column: Array) -> caching.KVCache:
             return _place(layout, cfg, caching.write(suffix, new, column))
 
         if cut:
             context = list(map(seen, prefixes, state.suffix))
             hidden, new = transformer.extend_layers(cfg, params, layers, *here, context)
-            suffix = tuple(map(put, state.suffix, new))
+            # The same column, but known after the last layer only: seeing that all is read before, XLA writes in place.
+            late = jnp.minimum(column, column + jnp.isnan(hidden[0, 0, 0]))
+            suffix = tuple(put(old, entries, late) for old, entries in zip(state.suffix, new, strict=True))
         else:
             hidden, new = transformer.extend(cfg, params, *here, seen(prefix, state.suffix))
-            suffix = put(state.suffix, new)
+            suffix = put(state.suffix, new, column)
         logits = transformer.logits(cfg, params, hidden[:, 0])
         keys = jax.vmap(jax.random.fold_in)(row_keys, t)
         token, logprob, sample_logprob = draw(logits, keys, knobs, filtered=filtered)

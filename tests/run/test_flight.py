@@ -82,8 +82,8 @@ def test_decoding_on_v5e_fits_the_sum_of_its_arrays_and_gathers_no_weights_under
     assert set(split) >= KEYS and set(split["programs"][0]) >= PROGRAM_KEYS
     assert (split["topology"], split["chips"], split["fits"]) == ("v5e:2x4", 8, True)
     decode = rows(split)["reasoner_decode"]
-    # k and v of 8 prompts and 32 responses of 128 tokens each: layers, kv heads, head, bfloat16
-    cache = 2 * (8 + 32) * 128 * L * HEADS * HEAD * 2
+    # k and v of 16 prompts, two rows each, and 32 responses of 128 tokens: layers, kv heads, head, bfloat16
+    cache = 2 * (16 + 32) * 128 * L * HEADS * HEAD * 2
     assert near(decode["kv_cache_gib"], cache / 8)
     assert near(decode["arguments_gib"], (2 * MATRICES + cache) / 8)
     assert near(decode["beside_gib"], 12 * MATRICES / 8)  # weights and two moments of the learner, float32
