@@ -126,7 +126,8 @@ def test_two_processes_sample_learn_and_save_as_one_device_does(tmp_path):
 # A nano model just warm enough to write valid tasks, so that rewards differ and the updates are real.
 NANO = [
     "nano.warm_tokens=100000", "nano.rows=2", "nano.row_length=128", "nano.documents=64", "nano.held_out=16",
-    "iterations=3", "spice.documents=4", "spice.group_size=4", "spice.max_attempts=8", "spice.grounding=none",
+    "iterations=3", "spice.documents=8", "spice.group_size=4", "spice.max_attempts=8", "spice.grounding=none",
+    "spice.reasoner_tasks_per_document=0",
     "rows_per_call=16", "learner.min_micro_batches=2", "learner.rows=4", "eval.every=3", "eval.probe_documents=0",
     "checkpoint.every=1", "nano.architecture.d_model=32", "nano.architecture.num_layers=2",
     "nano.architecture.d_ff=48", "nano.architecture.head_dim=8", "show_every=3",
