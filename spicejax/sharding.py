@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import logging
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+log = logging.getLogger("spicejax")
 
 AXES = ("data", "fsdp", "tensor")
 
@@ -89,10 +92,12 @@ def make_meshes(learner: MeshConfig, sampler: MeshConfig | None, devices: list[A
     speaking = make_mesh(sampler or learner, devices)
     if devices[0].platform == "tpu":
         # It refuses what it does not know, such as v4 chips shown as two devices each: then the order stays.
-        with contextlib.suppress(AssertionError, NotImplementedError, ValueError):
+        try:
             shape = list(speaking.devices.shape)
             arranged = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
             speaking = make_mesh(sampler or learner, list(arranged.flat))
+        except (AssertionError, NotImplementedError, ValueError) as error:
+            log.info("devices stay in the order jax gives them: %s", error)
     return make_mesh(learner, list(speaking.devices.flat)), speaking
 
 
