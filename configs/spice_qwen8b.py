@@ -26,8 +26,8 @@ CONFIG = RunConfig(
     corpus=CorpusConfig(source="", max_tokens=5992, min_chars=200),
     spice=SpiceConfig(),
     prompt_buckets=(512, 2048, 8192),
-    rows_per_call=512,
-    prefix_tokens=262_144,
+    rows_per_call=1024,
+    sampler_memory=0.9,
     sampler=SamplerConfig(temperature=1.0),
     learner=LearnerConfig(
         trajectories_per_update=128,

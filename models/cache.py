@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
@@ -38,6 +39,12 @@ def init_cache(layers: int, rows: int, kv_heads: int, slots: int, head_dim: int,
         return KVCache(k, v)
     scale = jnp.zeros((layers, rows, kv_heads, slots), jnp.float32)
     return KVCache(k, v, scale, scale)
+
+
+def token_bytes(layers: int, kv_heads: int, head_dim: int, dtype: CacheDtype) -> int:
+    """Bytes of one token's keys and values in all layers."""
+    cache = jax.eval_shape(lambda: init_cache(layers, 1, kv_heads, 1, head_dim, dtype))
+    return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(cache))
 
 
 def write(cache: KVCache, new: KVCache, start: Int[Array, ""] | int) -> KVCache:

@@ -18,6 +18,8 @@ import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from spicejax import hosts
+
 log = logging.getLogger("spicejax")
 
 AXES = ("data", "fsdp", "tensor")
@@ -121,7 +123,10 @@ def connect(mesh: Mesh) -> None:
 
 
 def param_shardings(mesh: Mesh, axes: Any, abstract: Any) -> Any:
-    """Tree of NamedSharding for a tree of logical axis names; an axis that does not divide stays whole."""
+    """Tree of NamedSharding for a tree of logical axis names; an axis that does not divide stays whole.
+
+    A name tuple stands for all arrays of the subtree in its place, such as a quantized matrix and its scale.
+    """
 
     def place(names: tuple[str | None, ...], leaf: Any) -> NamedSharding:
         spec = []
@@ -131,7 +136,22 @@ def param_shardings(mesh: Mesh, axes: Any, abstract: Any) -> Any:
             spec.append(mesh_axis if fits and mesh_axis not in spec else None)
         return NamedSharding(mesh, PartitionSpec(*spec))
 
-    return jax.tree.map(place, axes, abstract, is_leaf=lambda x: isinstance(x, tuple))
+    def places(names: tuple[str | None, ...], part: Any) -> Any:
+        return jax.tree.map(functools.partial(place, names), part)
+
+    return jax.tree.map(places, axes, abstract, is_leaf=lambda x: isinstance(x, tuple))
+
+
+def device_memory() -> float:
+    """Bytes that programs get of a device, the least of all devices and hosts; infinite where they do not say (CPU)."""
+    stats = [device.memory_stats() for device in jax.local_devices()]
+    return min(hosts.exchange(min(s["bytes_limit"] if s else math.inf for s in stats)))
+
+
+def device_bytes(tree: Any) -> float:
+    """Bytes that one device holds of abstract arrays with shardings."""
+    leaves = jax.tree.leaves(tree)
+    return float(sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize for x in leaves))
 
 
 def replicated(mesh: Mesh) -> NamedSharding:

@@ -109,6 +109,6 @@ def test_rows_are_rounded_up_to_what_the_meshes_divide():
         SimpleNamespace(shape={"data": d, "fsdp": f, "tensor": t}) for d, f, t in ((1, 64, 1), (48, 1, 4))
     )
     found = fitted(cfg, learning, speaking)
-    assert found.learner.rows == 64 and found.rows_per_call == 2 * 48 * cfg.spice.group_size
+    assert found.learner.rows == 64 and found.rows_per_call == 3 * 48 * cfg.spice.group_size
     same = SimpleNamespace(shape={"data": 1, "fsdp": 16, "tensor": 1})
     assert fitted(cfg, same, same) == cfg

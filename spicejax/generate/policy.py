@@ -39,7 +39,7 @@ class Buckets:
     refill: float = 0.125  # share of the row slots that must be free before waiting work is put into them
     prefill_chunk: int = 512  # tokens that each part of the mesh prefills at once; long prompts go in such pieces
     cache: CacheChoice = "compute"  # precision of the KV entries; compute = that of the forward pass
-    prefix_tokens: int = 0  # most prompt tokens held at once, over all prompt slots; fewer rows where short. 0 = any
+    kv_tokens: int = 0  # most tokens whose KV entries are held at once, prompts and responses; fewer rows then. 0 = any
 
     def __post_init__(self) -> None:
         if not self.prompt or list(self.prompt) != sorted(set(self.prompt)) or self.prompt[0] < 1:
@@ -50,8 +50,8 @@ class Buckets:
             raise ValueError(f"refill={self.refill}: give a share of the rows, 0 to 1")
         if self.prefill_chunk < 1:
             raise ValueError(f"prefill_chunk={self.prefill_chunk}: must be at least 1 token")
-        if self.prefix_tokens < 0:
-            raise ValueError(f"prefix_tokens={self.prefix_tokens}: must be 0 (no bound) or positive")
+        if self.kv_tokens < 0:
+            raise ValueError(f"kv_tokens={self.kv_tokens}: must be 0 (no bound) or positive")
         if self.cache not in get_args(CacheChoice):
             raise ValueError(f"cache={self.cache!r}: use one of {get_args(CacheChoice)}")
 
@@ -79,9 +79,9 @@ def layout(
     ways = sharding.ways(mesh, 0)
     group = rows_a_prompt(buckets, bucket=bucket, samples=samples, max_new=max_new)
     prompts = buckets.rows // group
-    if buckets.prefix_tokens:
+    if buckets.kv_tokens:
         # At least one slot for each part of the mesh: a slot less and every part would hold all of them.
-        prompts = min(prompts, max(ways, buckets.prefix_tokens // bucket))
+        prompts = min(prompts, max(ways, buckets.kv_tokens // (bucket + group * max_new)))
     if prompts > ways:
         prompts -= prompts % ways  # so that each part of the mesh holds whole prompt slots
     pieces = -(-bucket // buckets.prefill_chunk)
@@ -105,11 +105,9 @@ def rows_a_prompt(buckets: Buckets, *, bucket: int, samples: int, max_new: int) 
     A prompt slot takes its next prompt when all its rows are done: with all samples of a prompt side by side it would
     wait for the longest of them, with two rows that take one sample after the other it hardly waits (lengths geometric,
     mean a sixth of the longest, 8 samples: 36 % of the rows' steps write a token, against 85 %). More rows only where
-    prompts would else take more memory than half of the responses, or than `prefix_tokens`.
+    prompts would else take more memory than half of the responses.
     """
     least = max(2, -(-2 * bucket // max_new))
-    if buckets.prefix_tokens:
-        least = max(least, -(-buckets.rows * bucket // buckets.prefix_tokens))
     return min(next((g for g in range(least, samples) if samples % g == 0), samples), buckets.rows)
 
 

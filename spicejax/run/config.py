@@ -19,6 +19,8 @@ from spicejax.models.transformer import TransformerConfig
 from spicejax.run.nano import NanoConfig
 from spicejax.sharding import MeshConfig
 
+WeightChoice = Literal["compute", "int8"]
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
@@ -97,7 +99,7 @@ class RunConfig:
     spice: SpiceConfig
     # prompt lengths the sampler is compiled for, in tokens, ascending; the last must hold the longest prompt
     prompt_buckets: tuple[int, ...]
-    # row slots of the sampler, responses written at the same time; a multiple of spice.group_size
+    # row slots of the sampler, most responses written at the same time; a multiple of spice.group_size
     rows_per_call: int
     # share of the row slots that must be free before waiting samples are put into them
     refill: float = 0.125
@@ -105,9 +107,15 @@ class RunConfig:
     prefill_chunk: int = 512
     # precision of the sampler's KV entries: compute = model.dtype; int8 carries a scale for each token and head
     kv_cache: Literal["compute", "float32", "bfloat16", "int8"] = "compute"
-    # most prompt tokens whose KV entries the sampler holds at once; fewer responses are then written at the same time
-    # where every prompt is asked once. 0 = no bound
-    prefix_tokens: int = 0
+    # the sampler's copy of the weights: compute = in model.dtype; int8 = the matrices of attention and MLP with a scale
+    # for each output channel (needs qwix). The learner's importance weights then correct the mismatch: learner.tis_cap
+    sampler_weights: WeightChoice = "compute"
+    # most tokens whose KV entries the sampler holds at once, those of prompts and of responses; rows_per_call is cut to
+    # what they allow, for each kind of prompt by itself. 0 = no bound
+    kv_tokens: int = 0
+    # share of a chip's memory that may be in use while sampling: lowers kv_tokens to what remains beside the weights
+    # and the optimizer. 0 = no such bound, nor on a CPU
+    sampler_memory: float = 0.0
     sampler: SamplerConfig = SamplerConfig()
     learner: LearnerConfig = LearnerConfig()
     mesh: MeshConfig = MeshConfig()
@@ -137,7 +145,7 @@ class RunConfig:
             refill=self.refill,
             prefill_chunk=self.prefill_chunk,
             cache=self.kv_cache,
-            prefix_tokens=self.prefix_tokens,
+            kv_tokens=self.kv_tokens,
         )
 
     def __post_init__(self) -> None:
@@ -153,6 +161,13 @@ class RunConfig:
         response = max(self.spice.challenger_max_new, self.spice.reasoner_max_new)
         if obstacle := self.learner.too_short(self.prompt_buckets[-1], response):
             raise ValueError(f"{obstacle}; raise it or lower prompt_buckets or spice.*_max_new")
+        if self.sampler_weights == "int8" and not self.learner.tis_cap:
+            raise ValueError(
+                "sampler_weights=int8 samples from another policy than the one trained; learner.tis_cap corrects it: "
+                "give a positive value (2.0 is usual)"
+            )
+        if not 0 <= self.sampler_memory <= 1:
+            raise ValueError(f"sampler_memory={self.sampler_memory}: give a share of a chip's memory, 0 to 1")
         if self.iterations < 1:
             raise ValueError(f"iterations={self.iterations}: must be at least 1")
 

@@ -68,7 +68,7 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
     devices = _devices(topology)
     per_chip = len(devices) // where.chips
     mesh, speaking = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh, devices)
-    cfg = fitted(cfg, mesh, speaking)
+    cfg = programs.sized(fitted(cfg, mesh, speaking), model, mesh, speaking, USABLE * where.chip.hbm / per_chip)
     todo = programs.programs(cfg, model, mesh)
     if unknown := set(only) - {p.name for p in todo}:
         raise ValueError(f"--programs: {cfg.name} has no {sorted(unknown)}; choose from {[p.name for p in todo]}")
@@ -87,6 +87,7 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
         "sampler_mesh": dict(speaking.shape),
         "learner_rows": cfg.learner.rows,
         "rows_per_call": cfg.rows_per_call,
+        "kv_tokens": cfg.kv_tokens,
         "hbm_per_chip_gib": peak["hbm_gib"],
         "hbm_capacity_gib": where.chip.hbm / chips.GIB,
         "fits": fits,
@@ -134,7 +135,8 @@ def _examine(program: programs.Program, where: chips.Slice, per_chip: int, done:
     memory, module = done[text]
     cost = hlo.cost(module, dynamic_trips=program.trips, kernels=program.kernels) if module else hlo.Cost()
     seconds = time.perf_counter() - began
-    sizes = {name: per_chip * _bytes(tree) for name, tree in (program.arguments | program.beside).items()}
+    parts = program.arguments | program.beside
+    sizes = {name: per_chip * sharding.device_bytes(tree) for name, tree in parts.items()}
     beside = sum(sizes[name] for name in program.beside)
     total = per_chip * memory["total"] + beside
     wire: collections.Counter[str] = collections.Counter()
@@ -211,7 +213,7 @@ def _overflow(error: Exception, program: programs.Program) -> dict[str, Any]:
     if found is None:
         raise error
     size = float(found.group(1)) * {"K": 2**10, "M": 2**20, "G": 2**30}[found.group(2)]
-    arguments = sum(_bytes(tree) for tree in program.arguments.values())
+    arguments = sum(sharding.device_bytes(tree) for tree in program.arguments.values())
     total = size + (arguments if temporaries else 0)
     return {
         "arguments": arguments,
@@ -220,12 +222,6 @@ def _overflow(error: Exception, program: programs.Program) -> dict[str, Any]:
         "total": total,
         "fits": False,
     }
-
-
-def _bytes(tree: programs.Tree) -> float:
-    """Bytes of abstract arrays on one device."""
-    leaves = jax.tree.leaves(tree)
-    return float(sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize for x in leaves))
 
 
 def _advice(row: dict[str, Any]) -> list[str]:
@@ -241,8 +237,8 @@ def _advice(row: dict[str, Any]) -> list[str]:
     changes = {
         "temporaries": "lower learner.rows, the row's length or learner.vocab_chunk, or raise mesh.tensor"
         if learning
-        else "lower rows_per_call or the prompt bucket, or raise sampler_mesh.tensor",
-        "kv_cache": "lower rows_per_call or spice.*_max_new, or raise sampler_mesh.tensor",
+        else "lower rows_per_call, sampler_memory or the prompt bucket, or raise sampler_mesh.tensor",
+        "kv_cache": "lower rows_per_call, sampler_memory or spice.*_max_new, or raise sampler_mesh.tensor",
         "weights": "raise mesh.fsdp, or take a larger slice",
         "sampler_weights": "raise sampler_mesh.tensor",
     }

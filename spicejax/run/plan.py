@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from spicejax import sharding
+from spicejax.models import cache as caching
 from spicejax.models import hf, transformer
 from spicejax.run import nano
 from spicejax.run.config import RunConfig
@@ -29,7 +30,8 @@ def memory(cfg: RunConfig, shape: transformer.TransformerConfig, devices: int) -
     stored, computed = np.dtype(_numpy(cfg.model.param_dtype)).itemsize, 2 if cfg.model.dtype == "bfloat16" else 4
     slots = kv_slots(cfg) / ways
     micro = math.ceil(cfg.learner.rows / ways)
-    entry = {"compute": computed, "float32": 4, "bfloat16": 2, "int8": 1 + 4 / shape.head_dim}[cfg.kv_cache]
+    cache = cfg.model.dtype if cfg.kv_cache == "compute" else cfg.kv_cache
+    token = caching.token_bytes(shape.num_layers, shape.num_kv_heads, shape.head_dim, cache)
     kv_split = mesh["tensor"] if shape.num_kv_heads % mesh["tensor"] == 0 else 1
     row = max(kind.row_length for kind in cfg.learner.shapes)
     entries = min(cfg.learner.vocab_chunk or shape.vocab_size, shape.vocab_size)
@@ -37,23 +39,22 @@ def memory(cfg: RunConfig, shape: transformer.TransformerConfig, devices: int) -
         "weights": count * stored / split,
         "optimizer": 2 * count * stored / split,
         "gradients": 4 * count / split,
-        "kv_cache": 2 * shape.num_layers * slots * shape.num_kv_heads * shape.head_dim * entry / kv_split,
+        "kv_cache": slots * token / kv_split,
         "logits": 4 * micro * row * entries / mesh["tensor"],
         "activations": shape.num_layers * micro * row * shape.d_model * computed,
     }
 
 
-def kv_slots(cfg: RunConfig) -> int:
+def kv_slots(cfg: RunConfig) -> float:
     """Tokens whose KV entries the sampler holds at the most: each group's prompt once, and every response.
 
-    Where the model chooses the kind of task, every prompt is asked once, for a few tokens.
+    Where the model chooses the kind of task, every prompt is asked once.
     """
     bucket, rows = cfg.prompt_buckets[-1], cfg.rows_per_call
     longest = max(cfg.spice.challenger_max_new, cfg.spice.reasoner_max_new)
-    most = max(1, cfg.prefix_tokens // bucket) if cfg.prefix_tokens else rows
-    groups = min(rows // cfg.spice.group_size, most)
-    alone = min(rows, most) * bucket if cfg.spice.task_type == "model" else 0
-    return max(groups * (bucket + cfg.spice.group_size * longest), alone)
+    asked = rows // cfg.spice.group_size * (bucket + cfg.spice.group_size * longest)
+    alone = rows * (bucket + longest) if cfg.spice.task_type == "model" else 0
+    return min(max(asked, alone), cfg.kv_tokens or math.inf)
 
 
 def architecture(cfg: RunConfig) -> transformer.TransformerConfig:

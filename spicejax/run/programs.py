@@ -18,10 +18,11 @@ from spicejax import sharding
 from spicejax.generate import engine, policy
 from spicejax.learn import learner
 from spicejax.learn.packing import Shape, SlotShape
-from spicejax.models import lora, transformer
+from spicejax.models import cache as caching
+from spicejax.models import lora, quantized, transformer
 from spicejax.models.attention import Slots
 from spicejax.run import hlo
-from spicejax.run.config import RunConfig
+from spicejax.run.config import RunConfig, WeightChoice
 from spicejax.types import Batch, Params
 
 Tree = Any  # of jax.ShapeDtypeStruct with shardings
@@ -81,14 +82,59 @@ def speaker(model: transformer.TransformerConfig) -> transformer.TransformerConf
     return dataclasses.replace(model, param_dtype=model.dtype)
 
 
-def reshard(model: transformer.TransformerConfig, mesh: jax.sharding.Mesh) -> Callable[[Params], Params]:
+def reshard(
+    model: transformer.TransformerConfig, mesh: jax.sharding.Mesh, weights: WeightChoice = "compute"
+) -> Callable[[Params], Params]:
     """The jitted copy of the learner's parameters for the sampler: its precision, its layout.
 
     Args:
       model: the speaker.
+      weights: int8 = quantized matrices.
     """
-    places = sharding.param_shardings(mesh, transformer.param_axes(model), transformer.abstract_params(model))
-    return jax.jit(lambda params: jax.tree.map(lambda p: p.astype(model.dtype), params), out_shardings=places)
+    places = jax.tree.map(lambda x: x.sharding, _spoken(model, mesh, weights))
+    return jax.jit(functools.partial(_copy, model.dtype, weights), out_shardings=places)
+
+
+def _copy(dtype: transformer.DType, weights: WeightChoice, params: Params) -> Params:
+    if weights == "int8":
+        return quantized.quantize(params, dtype)
+    return jax.tree.map(lambda p: p.astype(dtype), params)
+
+
+def _spoken(model: transformer.TransformerConfig, mesh: jax.sharding.Mesh, weights: WeightChoice) -> Tree:
+    """The sampler's copy in abstract arrays."""
+    shapes = jax.eval_shape(functools.partial(_copy, model.dtype, weights), transformer.abstract_params(model))
+    return _placed(shapes, sharding.param_shardings(mesh, transformer.param_axes(model), shapes))
+
+
+def sized(
+    cfg: RunConfig,
+    model: transformer.TransformerConfig,
+    mesh: jax.sharding.Mesh,
+    speaking: jax.sharding.Mesh,
+    capacity: float,
+) -> RunConfig:
+    """The configuration with `kv_tokens` lowered to what `sampler_memory` leaves of each device while sampling.
+
+    There lie then the train state, the sampler's copy of the weights, and the prompts of one prefill.
+
+    Args:
+      capacity: memory of a device, in bytes; infinite = unknown, no bound.
+    """
+    if not cfg.sampler_memory or math.isinf(capacity):
+        return cfg
+    model = _configured(cfg, model, mesh)
+    params = _parameters(model, mesh)
+    state, _ = _state(cfg, model, params, mesh)
+    taken = [params, state.opt_state, _spoken(speaker(model), speaking, cfg.sampler_weights)]
+    taken += [params] if cfg.keeps_initial else []
+    cache = cfg.model.dtype if cfg.kv_cache == "compute" else cfg.kv_cache
+    token = caching.token_bytes(model.num_layers, model.num_kv_heads, model.head_dim, cache)
+    heads = speaking.shape["tensor"] if model.num_kv_heads % speaking.shape["tensor"] == 0 else 1
+    room = cfg.sampler_memory * capacity - sum(map(sharding.device_bytes, taken))
+    each = int(room * heads / token) - max(cfg.prefill_chunk, cfg.prompt_buckets[-1])  # less the prompts on their way
+    tokens = max(1, each) * sharding.ways(speaking, 0)
+    return dataclasses.replace(cfg, kv_tokens=min(tokens, cfg.kv_tokens or tokens))
 
 
 def programs(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sharding.Mesh) -> list[Program]:
@@ -97,21 +143,10 @@ def programs(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sha
     Args:
       model: the architecture; precision, remat, kernel and adapters are those of `cfg.model`.
     """
-    kernel = cfg.model.attention
-    if kernel == "auto" and mesh.devices.flat[0].platform == "tpu" and model.head_dim % 64 == 0:
-        kernel = "splash"  # what auto takes on the chip itself
-    model = dataclasses.replace(
-        model,
-        dtype=cfg.model.dtype,
-        param_dtype=cfg.model.param_dtype,
-        remat=cfg.model.remat,
-        unroll_layers=cfg.model.unroll_layers,
-        attention=kernel,
-        lora=cfg.model.lora,
-    )
+    model = _configured(cfg, model, mesh)
     speaking = sharding.make_mesh(cfg.sampler_mesh, list(mesh.devices.flat)) if cfg.sampler_mesh else mesh
     params = _parameters(model, mesh)
-    weights = _parameters(speaker(model), speaking)
+    weights = _spoken(speaker(model), speaking, cfg.sampler_weights)
     state, frozen = _state(cfg, model, params, mesh)
     initial = {"initial": params} if cfg.keeps_initial else {}
     training = {"parameters": params, "optimizer": state.opt_state} | initial
@@ -119,7 +154,7 @@ def programs(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sha
     sampling = functools.partial(_sampling, cfg, speaker(model), speaking, weights, training)
     copying = Program(
         "reshard",
-        lambda: reshard(speaker(model), speaking).lower(params),  # pyright: ignore[reportFunctionMemberAccess]
+        lambda: reshard(speaker(model), speaking, cfg.sampler_weights).lower(params),  # pyright: ignore[reportFunctionMemberAccess]
         1,
         {"parameters": params},
         {"optimizer": state.opt_state} | initial,
@@ -135,13 +170,34 @@ def programs(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sha
     ]
 
 
+def _configured(
+    cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sharding.Mesh
+) -> transformer.TransformerConfig:
+    """The architecture with precision, remat, kernel and adapters of the run."""
+    kernel = cfg.model.attention
+    if kernel == "auto" and mesh.devices.flat[0].platform == "tpu" and model.head_dim % 64 == 0:
+        kernel = "splash"  # what auto takes on the chip itself
+    return dataclasses.replace(
+        model,
+        dtype=cfg.model.dtype,
+        param_dtype=cfg.model.param_dtype,
+        remat=cfg.model.remat,
+        unroll_layers=cfg.model.unroll_layers,
+        attention=kernel,
+        lora=cfg.model.lora,
+    )
+
+
 def _abstract(shape: tuple[int, ...], dtype: Any, place: jax.sharding.Sharding) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype, sharding=place)
 
 
 def _parameters(model: transformer.TransformerConfig, mesh: jax.sharding.Mesh) -> Tree:
     shapes = transformer.abstract_params(model)
-    places = sharding.param_shardings(mesh, transformer.param_axes(model), shapes)
+    return _placed(shapes, sharding.param_shardings(mesh, transformer.param_axes(model), shapes))
+
+
+def _placed(shapes: Tree, places: Any) -> Tree:
     return jax.tree.map(lambda x, place: _abstract(x.shape, x.dtype, place), shapes, places)
 
 
@@ -181,7 +237,7 @@ def _sampling(
     found = engine.programs(model, layout, weights, stop_states=1, filtered=cfg.sampler.filtered)
     size = transformer.num_params(model)
     loads = math.ceil(prompts / layout.lanes)
-    steps = math.ceil(prompts * samples / layout.rows) * max_new
+    steps = max(1.0, prompts * samples / layout.rows) * max_new  # slots that become free are filled again
     batch = {"prefill": layout.lanes, "insert": layout.lanes, "decode": layout.rows}
 
     def lower(program: engine.Program) -> jax.stages.Lowered:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import time
 import zlib
@@ -116,8 +117,10 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     tokenizer = tokens.load(cfg.model.path)
     model, params = load_model(cfg, mesh)
     stop_strings = CONVERSATION_STOPS if cfg.model.template == "conversation" else ()
-    as_is = cfg.sampler_mesh is None and model.dtype == model.param_dtype
-    speak = (lambda params: params) if as_is else programs.reshard(programs.speaker(model), speaking)
+    cfg = programs.sized(cfg, model, mesh, speaking, sharding.device_memory())
+    as_is = cfg.sampler_mesh is None and model.dtype == model.param_dtype and cfg.sampler_weights == "compute"
+    copy = functools.partial(programs.reshard, programs.speaker(model), speaking, cfg.sampler_weights)
+    speak = (lambda params: params) if as_is else copy()
     player = Player(
         cfg=programs.speaker(model),
         params=speak(params),

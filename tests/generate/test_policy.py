@@ -255,12 +255,12 @@ def test_layouts_fit_rows_prompts_and_budgets():
     assert shape(8) == (4, 8, 600, 300, 1)
     assert shape(1, bucket=100) == (32, 1, 100, 100, 5)
     assert shape(1024, bucket=100) == (1, 32, 100, 100, 1)
-    assert shape(1, prefix_tokens=1800) == (3, 1, 600, 300, 1)
+    assert shape(1, kv_tokens=1820) == (3, 1, 600, 300, 1), "three prompts of 600 and responses of 5"
     short = functools.partial(rows_a_prompt, samples=8, max_new=512)
     assert short(Buckets((512,), 64), bucket=128) == 2, "never fewer than two"
     assert short(Buckets((512,), 64), bucket=512) == 2 and short(Buckets((512,), 64), bucket=600) == 4
-    assert short(Buckets((512,), 64, prefix_tokens=4096), bucket=512) == 8, "64 rows of 512 in 4096 tokens"
-    assert shape(8, prefix_tokens=100) == (1, 8, 600, 300, 1)
+    assert shape(8, kv_tokens=1279) == (1, 8, 600, 300, 1), "two take 2 x (600 + 8 x 5)"
+    assert shape(8, kv_tokens=1280) == (2, 8, 600, 300, 1) and shape(8, kv_tokens=1) == (1, 8, 600, 300, 1)
 
 
 def test_bad_input_is_named(params):
