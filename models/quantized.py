@@ -38,12 +38,12 @@ def quantize(params: Params, dtype: DTypeLike) -> Params:
 
 
 def einsum(spec: str, x: Float[Array, "..."], matrix: Matrix, inner: int = 1) -> Float[Array, "..."]:
-    """`jnp.einsum` in the precision of x. Of a quantized matrix the scale multiplies the product, in float32.
+    """`jnp.einsum` in the precision of x. Of a quantized matrix the scale multiplies the product.
 
     Args:
       inner: leading axes of the matrix that are contracted; the others end the result.
     """
     if isinstance(matrix, jax.Array):
         return jnp.einsum(spec, x, matrix.astype(x.dtype))
-    product = jnp.einsum(spec, x, matrix.qvalue.astype(x.dtype), preferred_element_type=jnp.float32)
+    product = jnp.einsum(spec, x, matrix.qvalue.astype(x.dtype))  # summed over devices in the precision of x
     return (product * jnp.squeeze(matrix.scale, tuple(range(inner)))).astype(x.dtype)

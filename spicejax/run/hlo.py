@@ -247,6 +247,7 @@ class _Counter:
         scope = self.all[name]
         parameter = next(i for i in scope.values() if i.opcode == "parameter" and i.arguments == str(index))
         whole = sum(s.bytes for s in parameter.shapes)
+        entry = whole / max(1, sum(math.prod(s.dims) for s in parameter.shapes))
         total, pending, seen = 0.0, [parameter.name], set()
         while pending:
             source = pending.pop()
@@ -255,16 +256,21 @@ class _Counter:
                     continue
                 seen.add((user.name, source))
                 if user.opcode in _SLICES and user.operands[0] == source:
-                    total += sum(s.bytes for s in user.shapes)
+                    total += entry * sum(math.prod(s.dims) for s in user.shapes)
                 elif user.opcode == "dynamic-update-slice" and user.operands[0] == source:
                     continue  # updated in place
-                elif user.opcode == "bitcast":
-                    pending.append(user.name)
+                elif user.opcode in ("bitcast", "convert") or (user.opcode == "fusion" and self.only_copies(user)):
+                    pending.append(user.name)  # element by element: what is sliced of it later is all that is read
                 elif user.opcode == "fusion":
                     total += sum(self.read(user.called("calls"), k) for k, o in enumerate(user.operands) if o == source)
                 else:
                     return whole
         return min(total, whole)
+
+    def only_copies(self, fusion: _Instruction) -> bool:
+        """Whether a fusion inside a fusion only names the tiles of an array anew."""
+        opcodes = {i.opcode for i in self.all[fusion.called("calls")].values()}
+        return "output_to_operand_aliasing" in fusion.attributes and opcodes <= {"parameter", "copy"}
 
     def written(self, name: str, value: str) -> float:
         """Bytes that the fused computation `name` writes for its result `value`."""
