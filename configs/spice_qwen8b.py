@@ -36,7 +36,6 @@ CONFIG = RunConfig(
         slot_length=2048,
         slots=8,
         rows=16,
-        vocab_chunk=8192,
     ),
     mesh=MeshConfig(data=1, fsdp=-1),
     sampler_mesh=MeshConfig(data=-1, tensor=4),

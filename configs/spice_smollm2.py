@@ -43,7 +43,6 @@ CONFIG = RunConfig(
         slot_length=96,
         slots=4,
         rows=2,
-        vocab_chunk=8192,
     ),
     eval=EvalConfig(every=0),
     checkpoint=CheckpointConfig(every=5, keep=2),

@@ -47,12 +47,20 @@ def token_bytes(layers: int, kv_heads: int, head_dim: int, dtype: CacheDtype) ->
     return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(cache))
 
 
-def write(cache: KVCache, new: KVCache, start: Int[Array, ""] | int) -> KVCache:
-    """Put the slots of `new` (compute dtype) at `start` of every row, in the cache's precision."""
+def write(cache: KVCache, new: KVCache, start: Int[Array, ""] | int, where: Bool[Array, "T"] | None = None) -> KVCache:
+    """Put the T slots of `new` (compute dtype) at `start` of every row, in the cache's precision.
+
+    Args:
+      where: the slots of `new` that are put there; the others keep what they held.
+    """
     parts: list[Any] = list(cache)
     for i, (value, axis) in enumerate(zip(encode(new, cache.k.dtype), _SLOT_AXES, strict=True)):
-        if value is not None:
-            parts[i] = jax.lax.dynamic_update_slice_in_dim(parts[i], value, start, axis)
+        if value is None:
+            continue
+        if where is not None:
+            old = jax.lax.dynamic_slice_in_dim(parts[i], start, where.size, axis)
+            value = jnp.where(where.reshape((-1,) + (1,) * (value.ndim - 1 - axis)), value, old)
+        parts[i] = jax.lax.dynamic_update_slice_in_dim(parts[i], value, start, axis)
     return KVCache(*parts)
 
 

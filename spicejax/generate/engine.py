@@ -32,6 +32,7 @@ class Layout:
     group: int  # G, row slots of each prompt slot; row slot b belongs to prompt slot b // G
     prefix: int  # P, tokens a prompt slot holds, a multiple of `chunk`
     suffix: int  # R, most new tokens of a row
+    window: int  # newest tokens of a row that are kept in the precision of the forward pass; 0 = `cache` holds all
     lanes: int  # N, prompts prefilled at once
     chunk: int  # C, tokens of each of them prefilled at once
     cache: caching.CacheDtype  # precision of the KV entries
@@ -41,6 +42,16 @@ class Layout:
     def rows(self) -> int:
         """B, row slots in all."""
         return self.prompts * self.group
+
+    @property
+    def ring(self) -> int:
+        """Older tokens that a row slot holds beside its window, a multiple of it; 0 = none is older, or no window."""
+        return -(-self.suffix // self.window) * self.window if 0 < self.window < self.suffix else 0
+
+    @property
+    def recent(self) -> int:
+        """W, columns of the ring that decoding writes."""
+        return self.window or self.suffix
 
     @property
     def shards(self) -> int:
@@ -78,7 +89,8 @@ class State(NamedTuple):
     step: Int[Array, ""]  # tokens decoded since the engine began
     token: Int[Array, "B"]  # to be fed next
     machine: Int[Array, "B"]  # state of the stop machine
-    suffix: Any  # KVCache [L, B, K, R, h]; inside the loop on CPU one [1, B, K, R, h] a layer
+    recent: Any  # KVCache [L, B, K, W, h]: a ring of the newest tokens; inside the loop on CPU one [1, ..] a layer
+    older: Any  # the same of the tokens before, moved here W at a time; None where the window holds all
     out: Output
 
 
@@ -101,8 +113,9 @@ def init_state(cfg: transformer.TransformerConfig, layout: Layout) -> State:
         finite=_whole(layout, jnp.array(True)),
     )
     zeros = by_row(jnp.zeros(rows, jnp.int32))
-    suffix = _place(layout, cfg, _cache(cfg, layout, rows, width))
-    return State(_whole(layout, jnp.int32(0)), zeros, zeros, suffix, out)
+    recent = _cache(cfg, layout, rows, layout.recent, cfg.dtype if layout.window else layout.cache)
+    older = _place(layout, cfg, _cache(cfg, layout, rows, layout.ring)) if layout.ring else None
+    return State(_whole(layout, jnp.int32(0)), zeros, zeros, _place(layout, cfg, recent), older, out)
 
 
 def prefill(
@@ -190,39 +203,45 @@ def decode(
     layers = transformer.unstack(params["layers"], depth) if cut else ()
     prefixes = transformer.unstack(prefix, depth) if cut else ()
     if cut:
-        state = state._replace(suffix=transformer.unstack(state.suffix, depth))
+        state = state._replace(
+            recent=transformer.unstack(state.recent, depth), older=transformer.unstack(state.older, depth)
+        )
     prefix_mask = jnp.arange(layout.prefix) < rows.prefix_lengths[:, None]
     offsets = jnp.repeat(rows.prefix_lengths, layout.group)
 
-    def step(state: State) -> State:
+    def step(older: Any, state: State) -> State:
         t = state.out.lengths
-        # All rows write the same column of a ring of R. A row is never older than R, so what it still needs is the
-        # t columns before this one, whenever it began: no scatter by row, and nothing to clear at a refill.
-        age = (state.step - 1 - jnp.arange(layout.suffix)) % layout.suffix
-        recent, column = age < t[:, None], state.step % layout.suffix
+        # All rows write the same column of a ring. A row is never older than R, so what it still needs is the t columns
+        # before this one, whenever it began: no scatter by row, and nothing to clear at a refill.
+        age = (state.step - 1 - jnp.arange(layout.recent)) % layout.recent
+        column = state.step % layout.recent
+        masks = [prefix_mask, age < t[:, None]]
+        if layout.ring:
+            age = column + (state.step - column - 1 - jnp.arange(layout.ring)) % layout.ring
+            masks.append((age >= layout.window) & (age < t[:, None]))
         here = state.token[:, None], (offsets + t)[:, None]
 
-        def seen(prefix: caching.KVCache, suffix: caching.KVCache) -> tuple[caching.Context, caching.Context]:
-            return caching.Context(prefix, prefix_mask), caching.Context(suffix, recent)
+        def seen(*caches: caching.KVCache | None) -> list[caching.Context]:
+            return [caching.Context(c, mask) for c, mask in zip(caches, masks, strict=False) if c is not None]
 
-        def put(suffix: caching.KVCache, new: caching.KVCache, column: Array) -> caching.KVCache:
-            return _place(layout, cfg, caching.write(suffix, new, column))
+        def put(recent: caching.KVCache, new: caching.KVCache, column: Array) -> caching.KVCache:
+            return _place(layout, cfg, caching.write(recent, new, column))
 
         if cut:
-            context = list(map(seen, prefixes, state.suffix))
+            context = list(map(seen, prefixes, state.recent, older))
             hidden, new = transformer.extend_layers(cfg, params, layers, *here, context)
             # The same column, but known after the last layer only: seeing that all is read before, XLA writes in place.
             late = jnp.minimum(column, column + jnp.isnan(hidden[0, 0, 0]))
-            suffix = tuple(put(old, entries, late) for old, entries in zip(state.suffix, new, strict=True))
+            recent = tuple(put(old, entries, late) for old, entries in zip(state.recent, new, strict=True))
         else:
-            hidden, new = transformer.extend(cfg, params, *here, seen(prefix, state.suffix))
-            suffix = put(state.suffix, new, column)
+            hidden, new = transformer.extend(cfg, params, *here, seen(prefix, state.recent, older))
+            recent = put(state.recent, new, column)
         logits = transformer.logits(cfg, params, hidden[:, 0])
         keys = jax.vmap(jax.random.fold_in)(row_keys, t)
         token, logprob, sample_logprob = draw(logits, keys, knobs, filtered=filtered)
         machine = transitions[token, state.machine].astype(jnp.int32)
         out = _record(state.out, logits, machine == ACCEPT, rows.limits, token, logprob, sample_logprob)
-        return State(state.step + 1, token, jnp.maximum(machine, 0), suffix, out)
+        return State(state.step + 1, token, jnp.maximum(machine, 0), recent, None, out)
 
     def go_on(state: State) -> Bool[Array, ""]:
         free = jnp.sum(state.out.done.reshape(layout.prompts, layout.group), axis=-1)
@@ -230,9 +249,30 @@ def decode(
         enough = (rows.refill_at > 0) & (jnp.sum(usable) >= rows.refill_at)
         return ~enough & ~jnp.all(state.out.done)
 
-    state = jax.lax.while_loop(go_on, step, state)
+    def window(state: State) -> State:
+        """Steps to the end of a window, or to the end of the call; then what is new joins the older tokens."""
+        older, begun = state.older, state.step
+
+        def inside(state: State) -> Bool[Array, ""]:
+            return go_on(state) & ((state.step == begun) | (state.step % layout.window != 0))
+
+        state = jax.lax.while_loop(inside, functools.partial(step, older), state._replace(older=None))
+        last = state.step - 1
+        written = jnp.arange(layout.window) <= last % layout.window
+        start = (last - last % layout.window) % layout.ring
+
+        def move(older: caching.KVCache, recent: caching.KVCache) -> caching.KVCache:
+            return _place(layout, cfg, caching.write(older, recent, start, written))
+
+        moved = tuple(map(move, older, state.recent)) if cut else move(older, state.recent)
+        return state._replace(older=moved)
+
+    if layout.ring:
+        state = jax.lax.while_loop(go_on, window, state)
+    else:
+        state = jax.lax.while_loop(go_on, functools.partial(step, state.older), state._replace(older=None))
     if cut:
-        state = state._replace(suffix=jax.tree.map(lambda *parts: jnp.concatenate(parts), *state.suffix))
+        state = state._replace(recent=_stacked(state.recent), older=_stacked(state.older) if layout.ring else None)
     return state, jax.tree.map(functools.partial(_whole, layout), state.out)
 
 
@@ -277,8 +317,18 @@ def _record(
     )
 
 
-def _cache(cfg: transformer.TransformerConfig, layout: Layout, rows: int, slots: int) -> caching.KVCache:
-    return caching.init_cache(cfg.num_layers, rows, cfg.num_kv_heads, slots, cfg.head_dim, layout.cache)
+def _cache(
+    cfg: transformer.TransformerConfig,
+    layout: Layout,
+    rows: int,
+    slots: int,
+    dtype: caching.CacheDtype | None = None,
+) -> caching.KVCache:
+    return caching.init_cache(cfg.num_layers, rows, cfg.num_kv_heads, slots, cfg.head_dim, dtype or layout.cache)
+
+
+def _stacked(layers: tuple[caching.KVCache, ...]) -> caching.KVCache:
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), *layers)
 
 
 def _place(layout: Layout, cfg: transformer.TransformerConfig, cache: caching.KVCache) -> caching.KVCache:

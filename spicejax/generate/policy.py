@@ -22,6 +22,10 @@ from spicejax.types import Params, Rollout
 
 CacheChoice = Literal["compute", "float32", "bfloat16", "int8"]
 
+# Newest tokens of each response that an int8 cache keeps in the precision of the forward pass. XLA:TPU writes a single
+# column of an 8-bit array through copies of the whole; this many it writes in place.
+WINDOW = 128
+
 
 @runtime_checkable
 class Decoder(Protocol):
@@ -79,9 +83,11 @@ def layout(
     ways = sharding.ways(mesh, 0)
     group = rows_a_prompt(buckets, bucket=bucket, samples=samples, max_new=max_new)
     prompts = buckets.rows // group
+    window = min(WINDOW, max_new) if buckets.cache == "int8" else 0
     if buckets.kv_tokens:
         # At least one slot for each part of the mesh: a slot less and every part would hold all of them.
-        prompts = min(prompts, max(ways, buckets.kv_tokens // (bucket + group * max_new)))
+        row = max_new + 2 * window  # the window's entries take twice the memory
+        prompts = min(prompts, max(ways, buckets.kv_tokens // (bucket + group * row)))
     if prompts > ways:
         prompts -= prompts % ways  # so that each part of the mesh holds whole prompt slots
     pieces = -(-bucket // buckets.prefill_chunk)
@@ -92,6 +98,7 @@ def layout(
         group=group,
         prefix=pieces * chunk,
         suffix=max_new,
+        window=window,
         lanes=shards * max(1, min(prompts // shards, buckets.prefill_chunk // chunk)),
         chunk=chunk,
         cache=cfg.dtype if buckets.cache == "compute" else buckets.cache,

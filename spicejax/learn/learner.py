@@ -69,7 +69,7 @@ class LearnerConfig:
     # the run stops after this many updates in all that were not finite (each is skipped); 0 = never
     max_skipped: int = 5
     # vocabulary entries whose logits exist at a time when scoring tokens; 0 = all at once
-    vocab_chunk: int = 0
+    vocab_chunk: int = 8192
 
     def __post_init__(self) -> None:
         for name in (

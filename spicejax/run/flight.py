@@ -173,7 +173,7 @@ def _examine(program: programs.Program, where: chips.Slice, per_chip: int, done:
         "limit": limit,
         "limits": limits,
         "calls": program.calls,
-        "trips": program.trips,
+        "trips": math.prod(program.trips),
         "compile_seconds": seconds,
     }
 

@@ -135,11 +135,12 @@ def parse(text: str) -> tuple[dict[str, Computation], str]:
     return computations, entry
 
 
-def cost(text: str, *, dynamic_trips: float = 1, kernels: KernelFlops | None = None) -> Cost:
+def cost(text: str, *, dynamic_trips: Sequence[float] = (1,), kernels: KernelFlops | None = None) -> Cost:
     """Cost of a module after optimisation and partitioning.
 
     Args:
-      dynamic_trips: trips of loops whose bound is not a constant.
+      dynamic_trips: trips of loops whose bound is not a constant: of the outermost, of those inside it, and so on;
+        the last number also counts for loops that are nested deeper.
       kernels: what hand-written kernels cost, where they do not say it themselves; XLA cannot see inside.
     """
     computations, entry = parse(text)
@@ -149,32 +150,37 @@ def cost(text: str, *, dynamic_trips: float = 1, kernels: KernelFlops | None = N
 class _Counter:
     """One module under count."""
 
-    def __init__(self, computations: dict[str, Computation], dynamic_trips: float, kernels: KernelFlops) -> None:
+    def __init__(
+        self, computations: dict[str, Computation], dynamic_trips: Sequence[float], kernels: KernelFlops
+    ) -> None:
         self.all = computations
         self.dynamic_trips = dynamic_trips
         self.kernels = kernels
-        self.done: dict[str, Cost] = {}
+        self.done: dict[tuple[str, int], Cost] = {}
 
-    def computation(self, name: str) -> Cost:
-        if name not in self.done:
-            total = self.done[name] = Cost()
+    def computation(self, name: str, depth: int = 0) -> Cost:
+        """One run of a computation that lies inside `depth` loops whose bound is not a constant."""
+        if (name, depth) not in self.done:
+            total = self.done[name, depth] = Cost()
             for instruction in self.all[name].values():
-                total.add(self.instruction(name, instruction))
-        return self.done[name]
+                total.add(self.instruction(name, instruction, depth))
+        return self.done[name, depth]
 
-    def instruction(self, where: str, it: _Instruction) -> Cost:
+    def instruction(self, where: str, it: _Instruction, depth: int) -> Cost:
         total = Cost()
         if it.opcode == "while":
-            total.add(self.computation(it.called("body")), self.trips(it))
+            constant = self.trips(it)
+            trips = constant or self.dynamic_trips[min(depth, len(self.dynamic_trips) - 1)]
+            total.add(self.computation(it.called("body"), depth + (constant is None)), trips)
         elif it.opcode == "conditional":
             branches = re.search(r"branch_computations=\{([^}]*)\}", it.attributes)
             names = branches.group(1).split(",") if branches else [it.called("true_computation")]
-            costs = [self.computation(name.strip().lstrip("%")) for name in names if name.strip()]
+            costs = [self.computation(name.strip().lstrip("%"), depth) for name in names if name.strip()]
             total.add(max(costs, key=lambda c: (c.flops, c.bytes)))
         elif it.opcode in ("call", "async-start"):
-            total.add(self.computation(it.called("to_apply") or it.called("calls")))
+            total.add(self.computation(it.called("to_apply") or it.called("calls"), depth))
         elif it.opcode == "fusion":
-            inner = self.computation(it.called("calls"))
+            inner = self.computation(it.called("calls"), depth)
             total.add(Cost(inner.flops, self.fusion_bytes(where, it), inner.wire, inner.unknown))
         elif it.opcode.removesuffix("-start") in COLLECTIVES:
             self.collective(where, it, total)
@@ -187,8 +193,8 @@ class _Counter:
             total.bytes += self.plain_bytes(where, it)
         return total
 
-    def trips(self, loop: _Instruction) -> float:
-        """Trips of a loop that counts from 0 to a constant; where its condition has none, the given trips."""
+    def trips(self, loop: _Instruction) -> int | None:
+        """Trips of a loop that counts from 0 to a constant; None where its condition has none."""
         condition = self.all[loop.called("condition")]
         scopes = [condition, *(self.all[i.called("calls")] for i in condition.values() if i.opcode == "fusion")]
         parts = [i for scope in scopes for i in scope.values()]
@@ -196,7 +202,7 @@ class _Counter:
         compares = [i for i in parts if i.opcode == "compare"]
         if len(bounds) == len(compares) == 1 and "direction=LT" in compares[0].attributes:
             return math.ceil(int(bounds[0]) / self.stride(loop, condition))
-        return self.dynamic_trips
+        return None
 
     def stride(self, loop: _Instruction, condition: Computation) -> int:
         """By how much a trip advances the counter: loops of overlapped collectives are unrolled by 2."""

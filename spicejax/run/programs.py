@@ -37,7 +37,8 @@ class Program:
     calls: float  # per iteration
     arguments: dict[str, Tree]  # by what they are: parameters, optimizer, kv_cache, batch
     beside: dict[str, Tree] = dataclasses.field(default_factory=dict)  # in HBM while it runs, but no argument
-    trips: float = 1  # of loops whose bound is traced, such as the micro-batches of a step
+    # of loops whose bound is traced, such as the micro-batches of a step; then of those inside them
+    trips: tuple[float, ...] = (1,)
     kernels: hlo.KernelFlops | None = None  # FLOPs of kernels that do not state them
     model_flops: float = 0.0  # 2N a token forward, 6N trained, over all chips: to check the compiled number against
 
@@ -245,14 +246,19 @@ def _sampling(
             return program.function.lower(*program.arguments)
 
     _, prefix, state, *_ = next(program.arguments for program in found if program.name == "decode")
-    copy, slots = {"sampler_parameters": weights}, {"kv_cache": (prefix, state.suffix)}  # of prompts and of responses
+    copy, slots = (
+        {"sampler_parameters": weights},
+        {"kv_cache": (prefix, state.recent, state.older)},
+    )  # of prompts and of responses
     pieces = math.ceil(layout.prefix / layout.chunk)
     reading, writing = 2.0 * size * layout.lanes * layout.prefix, 2.0 * size * layout.rows * steps
-    inserting = {"kv_cache": prefix}, training | copy | {"responses": state.suffix}
-    uses: dict[str, tuple[float, float, float, dict[str, Tree], dict[str, Tree]]] = {
-        "prefill": (loads, pieces, reading, copy, training | slots),
-        "insert": (loads, 1, 0.0, *inserting),
-        "decode": (1, steps, writing, copy | slots, training),
+    inserting = {"kv_cache": prefix}, training | copy | {"responses": (state.recent, state.older)}
+    # A cache with a window is written by a loop over windows and one over their steps.
+    decoding = (steps / layout.window, layout.window) if layout.ring else (steps,)
+    uses: dict[str, tuple[float, tuple[float, ...], float, dict[str, Tree], dict[str, Tree]]] = {
+        "prefill": (loads, (pieces,), reading, copy, training | slots),
+        "insert": (loads, (1,), 0.0, *inserting),
+        "decode": (1, decoding, writing, copy | slots, training),
     }
     found_programs = []
     for program in found:
@@ -298,7 +304,7 @@ def _learning(
         counts.steps,
         {"parameters": params, "optimizer": state.opt_state, "batch": batches},
         initial,
-        trips=max(used),
+        trips=(max(used),),
         kernels=kernels,
         model_flops=6 * size * sum(n * learn.rows * s.row_length for n, s in zip(used, learn.shapes, strict=True)),
     )
@@ -311,7 +317,7 @@ def _learning(
             counts.steps,
             {"parameters": params, "batch": batch},
             {"optimizer": state.opt_state} | initial,
-            trips=n,
+            trips=(n,),
             kernels=kernels,
             model_flops=2 * size * n * learn.rows * shape.row_length,
         )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spicejax import sharding
-from spicejax.generate import engine
+from spicejax.generate import engine, policy
 from spicejax.generate import sampler as sampling
 from spicejax.generate.policy import Buckets, Player, layout, rows_a_prompt
 from spicejax.generate.stops import stop_machine
@@ -200,9 +200,25 @@ def test_samples_of_a_prompt_do_not_wait_for_the_longest_of_them(params, monkeyp
     assert int(steps[-1][0].step) < 0.8 * longest_of_eight, (written, longest_of_eight)
 
 
+@pytest.mark.parametrize("window", [1, 4, 5, 11])
+def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch, window):
+    """Rows that begin at any step of a window, refills in the middle of one: the texts of one ring."""
+    settings = {"samples": 4, "max_new": 12, "limits": [12, 5, 9, 12, 2, 12, 7, 12, 11]}
+    whole = respond(player(params, rows=4, buckets=(8,)), MANY, **settings)
+    monkeypatch.setattr(
+        Player, "layout", lambda who, *a, real=Player.layout: dataclasses.replace(real(who, *a), window=window)
+    )
+    who = player(params, rows=4, buckets=(8,))
+    assert who.layout(8, 4, 12).ring == {1: 12, 4: 12, 5: 15, 11: 22}[window]
+    for a, b in zip(sum(whole, []), sum(respond(who, MANY, **settings), []), strict=True):
+        np.testing.assert_array_equal(a.token_ids, b.token_ids)
+        np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-5)
+
+
 @pytest.mark.parametrize("cache", ["bfloat16", "int8"])
-def test_smaller_caches_give_nearly_the_same_logprobs(params, cache):
+def test_smaller_caches_give_nearly_the_same_logprobs(params, monkeypatch, cache):
     """Scored by the full forward pass in float32: the sampler's own logprobs differ by rounding only."""
+    monkeypatch.setattr(policy, "WINDOW", 4)  # most of the 12 tokens leave it
     gaps = []
     for r in sum(respond(player(params, cache=cache, prefill_chunk=5), PROMPTS), []):
         ids = jnp.zeros((1, WIDTH), jnp.int32).at[0, : len(r.prompt_ids) + 12].set([*r.prompt_ids, *r.token_ids])
@@ -225,6 +241,15 @@ def test_nothing_compiles_after_warm_up(params):
     assert sizes() == before
 
 
+def test_nothing_compiles_for_any_length_from_64_to_128(params):
+    who = player(params, buckets=(64, 128), rows=4)
+    lengths = list(range(64, 129))
+    respond(who, [[1] * 64, [1] * 128], max_new=2)
+    before = sizes()
+    respond(who, [[2 + n % 50] * n for n in lengths], max_new=2)
+    assert sizes() == before
+
+
 def test_programs_are_the_ones_that_run(params):
     """What `programs` describes compiles without data and has the shapes of the running engine."""
     who = player(params, cache="int8", prefill_chunk=6)
@@ -239,7 +264,7 @@ def test_programs_are_the_ones_that_run(params):
         assert program.function.lower(*program.arguments).compile().memory_analysis() is not None
     prefix, state = made["decode"].arguments[1:3]
     assert (
-        prefix.k.shape == (2, 2, 2, 8, 18) and prefix.k.dtype == jnp.int8 and state.suffix.v.shape == (2, 8, 2, 12, 8)
+        prefix.k.shape == (2, 2, 2, 8, 18) and prefix.k.dtype == jnp.int8 and state.recent.v.shape == (2, 8, 2, 12, 8)
     )
     out, _ = jax.eval_shape(made["decode"].function, *made["decode"].arguments)
     assert jax.tree.map(lambda a: (a.shape, a.dtype), out) == jax.tree.map(lambda a: (a.shape, a.dtype), state)

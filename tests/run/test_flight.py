@@ -100,6 +100,27 @@ def test_decoding_on_v5e_fits_the_sum_of_its_arrays_and_gathers_no_weights_under
 
 
 @needs_libtpu
+def test_an_8_bit_cache_is_written_in_place_and_read_once():
+    """What the compiler must not do: copy the cache to write a column, or pad its scales to whole tiles."""
+    plain, small = run(
+        textwrap.dedent(
+            """
+            import dataclasses
+            model = dataclasses.replace(model, num_heads=16, num_kv_heads=4)
+            base = dataclasses.replace(config(mesh=MeshConfig(data=4, tensor=2)),
+                spice=SpiceConfig(documents=8, group_size=4, challenger_max_new=128, reasoner_max_new=1024),
+                learner=LearnerConfig(rows=8, row_length=2048), rows_per_call=256)
+            kinds = [dataclasses.replace(base, kv_cache=kind) for kind in ("compute", "int8")]
+            print(json.dumps([flight.check(c, "v5e:2x4", only=("reasoner_decode",))["programs"][0] for c in kinds]))
+            """
+        )
+    )
+    assert small["kv_cache_gib"] < 0.7 * plain["kv_cache_gib"], "half, and the window's tokens"
+    assert small["temporaries_gib"] < 0.1 * small["kv_cache_gib"]
+    assert small["bytes"] < 0.75 * plain["bytes"]
+
+
+@needs_libtpu
 @pytest.mark.slow
 def test_training_on_v5p_takes_the_state_and_six_n_flops():
     row = only("train_step", "v5p:2x2x1", fsdp=4)

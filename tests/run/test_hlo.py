@@ -67,7 +67,42 @@ def test_a_loop_unrolled_by_two_runs_half_as_often():
 
 def test_a_loop_without_a_constant_bound_takes_the_given_trips():
     text = MODULE.replace("%n = s32[] constant(4)", "%n = s32[] get-tuple-element(%c), index=0")
-    assert hlo.cost(text, dynamic_trips=10).flops == 10 / 4 * hlo.cost(MODULE).flops
+    assert hlo.cost(text, dynamic_trips=(10,)).flops == 10 / 4 * hlo.cost(MODULE).flops
+
+
+def test_loops_inside_loops_take_their_own_trips():
+    text = MODULE.replace("%n = s32[] constant(4)", "%n = s32[] get-tuple-element(%c), index=0")
+    outer = """
+%outer (o: (s32[], bf16[8,64], bf16[4,64,32])) -> (s32[], bf16[8,64], bf16[4,64,32]) {
+  %o = (s32[], bf16[8,64]{1,0}, bf16[4,64,32]{2,1,0}) parameter(0)
+  ROOT %inner = (s32[], bf16[8,64]{1,0}, bf16[4,64,32]{2,1,0}) while(%o), condition=%condition, body=%body
+}
+
+ENTRY"""
+    nested = text.replace("\nENTRY", outer).replace("while(%start), condition=%condition, body=%body",
+                                                   "while(%start), condition=%condition, body=%outer")  # fmt: skip
+    one = hlo.cost(text, dynamic_trips=(1,)).flops
+    assert hlo.cost(nested, dynamic_trips=(3, 5)).flops == 15 * one
+    assert hlo.cost(nested, dynamic_trips=(3,)).flops == 9 * one
+
+
+def test_a_slice_of_what_is_converted_reads_the_slice():
+    text = """
+%inside (p: s8[4,64,32], i: s32[]) -> bf16[1,64,32] {
+  %p = s8[4,64,32]{2,1,0} parameter(0)
+  %i = s32[] parameter(1)
+  %zero = s32[] constant(0)
+  %wide = bf16[4,64,32]{2,1,0} convert(%p)
+  ROOT %part = bf16[1,64,32]{2,1,0} dynamic-slice(%wide, %i, %zero, %zero), dynamic_slice_sizes={1,64,32}
+}
+
+ENTRY %main (w: s8[4,64,32], k: s32[]) -> bf16[1,64,32] {
+  %w = s8[4,64,32]{2,1,0} parameter(0)
+  %k = s32[] parameter(1)
+  ROOT %layer = bf16[1,64,32]{2,1,0} fusion(%w, %k), kind=kLoop, calls=%inside
+}
+"""
+    assert hlo.cost(text).bytes == 64 * 32 * 1 + 4 + 64 * 32 * 2, "8-bit entries in, 16-bit entries out"
 
 
 @pytest.mark.parametrize(
