@@ -38,7 +38,7 @@ CONFIG = RunConfig(
         slots=8,
         rows=16,
     ),
-    mesh=MeshConfig(data=1, fsdp=-1),
+    mesh=MeshConfig(data=1, fsdp=-1, tensor=0),
     sampler_mesh=MeshConfig(data=-1, tensor=4),
     eval=EvalConfig(every=20),
     checkpoint=CheckpointConfig(every=10, keep=3),

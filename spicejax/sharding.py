@@ -54,13 +54,13 @@ class MeshConfig:
     data: int = -1
     # ways the parameters and the optimizer are split along the embedding axis; rows are split too
     fsdp: int = 1
-    # ways heads, MLP and vocabulary are split
+    # ways heads, MLP and vocabulary are split; 0 = as few as leave no more parts than the learner has rows
     tensor: int = 1
 
     def __post_init__(self) -> None:
         sizes = {name: getattr(self, name) for name in AXES}
         for name, size in sizes.items():
-            if size < 1 and size != -1:
+            if size < 1 and size != -1 and not (name == "tensor" and size == 0):
                 raise ValueError(f"mesh.{name}={size}: must be at least 1, or -1 for all devices the others leave")
         if list(sizes.values()).count(-1) > 1:
             raise ValueError(f"mesh {sizes}: only one axis can be -1")
@@ -69,8 +69,10 @@ class MeshConfig:
 def make_mesh(cfg: MeshConfig, devices: list[Any] | None = None) -> Mesh:
     """Build the (data, fsdp, tensor) mesh over `devices` (default: all of them).
 
-    Raises ValueError where the axes do not multiply to the number of devices.
+    Raises ValueError where the axes do not multiply to the number of devices, or one is still to be chosen (0).
     """
+    if cfg.tensor == 0:
+        raise ValueError("mesh.tensor=0 is for the learner's mesh of a run, which chooses it; give the number of ways")
     devices = list(jax.devices()) if devices is None else list(devices)
     sizes = [getattr(cfg, name) for name in AXES]
     fixed = math.prod(size for size in sizes if size != -1)

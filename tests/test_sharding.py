@@ -1,5 +1,6 @@
 """Mesh and placement."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
 
 from spicejax import configs, sharding
-from spicejax.run.config import fitted
+from spicejax.run.config import arranged, fitted
 from spicejax.sharding import MeshConfig
 
 
@@ -101,6 +102,17 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
         env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
     )  # fmt: skip
     assert done.stdout.strip() == "equal", done.stderr[-2000:]
+
+
+def test_the_learner_splits_heads_where_a_slice_has_more_chips_than_rows():
+    cfg = configs.load("spice_qwen4b")  # 16 rows, 8 kv heads
+    found = [arranged(cfg, 8, chips).mesh.tensor for chips in (1, 8, 16, 32, 64, 128, 256)]
+    assert found == [1, 1, 1, 2, 4, 8, 8]
+    assert arranged(cfg, 3, 256).mesh.tensor == 1, "three heads cannot be halved"
+    said = dataclasses.replace(cfg, mesh=sharding.MeshConfig(data=1, tensor=2))
+    assert arranged(said, 8, 256) == said
+    with pytest.raises(ValueError, match=r"mesh\.tensor=0"):
+        sharding.make_mesh(cfg.mesh)
 
 
 def test_rows_are_rounded_up_to_what_the_meshes_divide():

@@ -172,6 +172,20 @@ class RunConfig:
             raise ValueError(f"iterations={self.iterations}: must be at least 1")
 
 
+def arranged(cfg: RunConfig, kv_heads: int, devices: int) -> RunConfig:
+    """The configuration with `mesh.tensor` chosen where it is 0.
+
+    Each part of data x fsdp needs a row of its own, and an optimizer step has only so many: on a larger slice the heads
+    of a row are split, by powers of two that divide the kv heads.
+    """
+    if cfg.mesh.tensor:
+        return cfg
+    ways = 1
+    while devices // ways > cfg.learner.rows and devices % (2 * ways) == 0 and kv_heads % (2 * ways) == 0:
+        ways *= 2
+    return dataclasses.replace(cfg, mesh=dataclasses.replace(cfg.mesh, tensor=ways))
+
+
 def fitted(cfg: RunConfig, mesh: Mesh, speaking: Mesh) -> RunConfig:
     """Rows rounded up to what the learner's and the sampler's mesh divide: more rows at a time, the same iteration.
 

@@ -19,7 +19,7 @@ import jax
 
 from spicejax import sharding
 from spicejax.run import chips, hlo, plan, programs
-from spicejax.run.config import RunConfig, fitted
+from spicejax.run.config import RunConfig, arranged, fitted
 
 log = logging.getLogger("spicejax")
 
@@ -67,6 +67,7 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
     model = plan.architecture(cfg)
     devices = _devices(topology)
     per_chip = len(devices) // where.chips
+    cfg = arranged(cfg, model.num_kv_heads, len(devices))
     mesh, speaking = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh, devices)
     cfg = programs.sized(fitted(cfg, mesh, speaking), model, mesh, speaking, USABLE * where.chip.hbm / per_chip)
     todo = programs.programs(cfg, model, mesh)

@@ -12,7 +12,7 @@ from spicejax import sharding
 from spicejax.models import cache as caching
 from spicejax.models import hf, transformer
 from spicejax.run import nano
-from spicejax.run.config import RunConfig
+from spicejax.run.config import RunConfig, arranged
 
 GIB = 2**30
 
@@ -72,6 +72,7 @@ def describe(cfg: RunConfig, workdir: Path) -> str:
     """The plan as text. Loads no weights; the nano model is described, not made."""
     shape = architecture(cfg)
     devices = len(jax.devices())
+    cfg = arranged(cfg, shape.num_kv_heads, devices)
     parts = memory(cfg, shape, devices)
     spice = cfg.spice
     trajectories = spice.documents * spice.group_size * (1 if spice.fixed_challenger else 2)

@@ -28,7 +28,7 @@ from spicejax.learn.advantages import equal_fraction, group_advantages
 from spicejax.models import hf, lora, transformer
 from spicejax.run import evaluate, nano, programs
 from spicejax.run.checkpoint import Checkpoints
-from spicejax.run.config import RunConfig, fitted
+from spicejax.run.config import RunConfig, arranged, fitted
 from spicejax.run.interrupt import Interrupt
 from spicejax.run.metrics import MetricsWriter
 from spicejax.score.verifiers import Verdict, Verifier
@@ -109,6 +109,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     """Load model, tokenizer and corpus and set up everything a step needs."""
     if cfg.nano is not None:
         cfg = nano.prepare(cfg)
+    cfg = arranged(cfg, hf.read_config(cfg.model.path).num_kv_heads, len(jax.devices()))
     mesh, speaking = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh)
     cfg = fitted(cfg, mesh, speaking)
     if jax.process_count() > 1:
