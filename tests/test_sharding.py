@@ -26,8 +26,8 @@ def test_one_axis_takes_the_remaining_devices():
 def test_bad_meshes_are_named_with_the_choices():
     with pytest.raises(ValueError, match="does not divide 1 devices.*fsdp=1 tensor=1"):
         sharding.make_mesh(MeshConfig(data=1, fsdp=2), jax.devices()[:1])
-    with pytest.raises(ValueError, match="mesh.tensor=0"):
-        MeshConfig(tensor=0)
+    with pytest.raises(ValueError, match="mesh.data=0"):
+        MeshConfig(data=0)
     with pytest.raises(ValueError, match="only one axis can be -1"):
         MeshConfig(fsdp=-1)
 

@@ -11,7 +11,7 @@ import numpy as np
 from spicejax import sharding
 from spicejax.models import cache as caching
 from spicejax.models import hf, transformer
-from spicejax.run import nano
+from spicejax.run import nano, programs
 from spicejax.run.config import RunConfig, arranged
 
 GIB = 2**30
@@ -73,7 +73,12 @@ def describe(cfg: RunConfig, workdir: Path) -> str:
     shape = architecture(cfg)
     devices = len(jax.devices())
     cfg = arranged(cfg, shape.num_kv_heads, devices)
+    capacity = sharding.device_memory()
+    if cfg.sampler_memory and math.isfinite(capacity):
+        meshes = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh)
+        cfg = programs.sized(cfg, shape, *meshes, capacity)
     parts = memory(cfg, shape, devices)
+    unbounded = cfg.sampler_memory and not cfg.kv_tokens
     spice = cfg.spice
     trajectories = spice.documents * spice.group_size * (1 if spice.fixed_challenger else 2)
     lines = [
@@ -89,6 +94,7 @@ def describe(cfg: RunConfig, workdir: Path) -> str:
         "  memory per device, estimated by arithmetic:",
         *(f"    {name:<12} {size / GIB:10.3f} GiB" for name, size in parts.items()),
         f"    {'total':<12} {sum(parts.values()) / GIB:10.3f} GiB",
+        *(["    on a TPU or GPU the rows are cut, and with them kv_cache: sampler_memory"] if unbounded else []),
     ]
     return "\n".join(lines)
 
