@@ -48,7 +48,12 @@ from spicejax.types import Batch, Rollout
 MODELS = {"tiny": model_of("tiny"), "0.6B": QWEN3_0_6B, "1.7B": QWEN3_1_7B, "4B": QWEN3_4B}
 # Published dense bfloat16 peaks, in FLOP/s. NVIDIA data sheets give them for H100 SXM and H200 alike (989 TFLOP/s
 # without sparsity) and for A100 (312); the name is what jax calls the device.
-PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
+PEAKS = {
+    "NVIDIA H200": 989e12,
+    "NVIDIA H100 80GB HBM3": 989e12,
+    "NVIDIA A100-SXM4-40GB": 312e12,
+    "NVIDIA A100-SXM4-80GB": 312e12,
+}
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -78,7 +83,7 @@ def main(argv: list[str] | None = None) -> None:
             for rows in options.rows.split(",")
         ]
     if "train" in cases:
-        peak = next((flops for name, flops in PEAKS.items() if name in device.device_kind), None)
+        peak = PEAKS.get(device.device_kind)
         report["train"] = [
             {
                 "model": name,
@@ -177,7 +182,7 @@ def step(
 
 
 def iterations(count: int, overrides: list[str]) -> dict[str, Any]:
-    """Where the seconds of an iteration go, from the start of one to the start of the next."""
+    """Where the seconds of an iteration go, from the start of its game to that of the next."""
     spent = {"sampling": 0.0, "learning": 0.0}
     starts: list[dict[str, float]] = []
 
@@ -197,18 +202,18 @@ def iterations(count: int, overrides: list[str]) -> dict[str, Any]:
             run, speak=watched("learning", run.speak), learner=dataclasses.replace(run.learner, **doors)
         )
 
-    def world(run: train.Run, iteration: int) -> Any:
+    def play(*args: Any) -> Any:
         starts.append({"seconds": time.perf_counter(), **spent})
-        return seat(run, iteration)
+        return game(*args)
 
     words = dict(word.split("=", 1) for word in overrides)
     cfg = configuration.override(configs.load("spice_smollm2"), {"iterations": str(count + 1)} | words)
-    build_run, seat = train.build, train.Run.world
+    build_run, game = train.build, train.spice.play
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.redirect_stdout(sys.stderr),
         mock.patch.object(train, "build", build),
-        mock.patch.object(train.Run, "world", world),
+        mock.patch.object(train.spice, "play", play),
         mock.patch.object(Player, "respond", watched("sampling", Player.respond)),
     ):
         train.train(cfg, Path(folder))

@@ -54,7 +54,8 @@ class MeshConfig:
     data: int = -1
     # ways the parameters and the optimizer are split along the embedding axis; rows are split too
     fsdp: int = 1
-    # ways heads, MLP and vocabulary are split; 0 = as few as leave no more parts than the learner has rows
+    # ways heads, MLP and vocabulary are split; 0 (learner only) = the fewest, as far as the kv heads divide, with which
+    # data x fsdp is no larger than learner.rows
     tensor: int = 1
 
     def __post_init__(self) -> None:
@@ -72,7 +73,7 @@ def make_mesh(cfg: MeshConfig, devices: list[Any] | None = None) -> Mesh:
     Raises ValueError where the axes do not multiply to the number of devices, or one is still to be chosen (0).
     """
     if cfg.tensor == 0:
-        raise ValueError("mesh.tensor=0 is for the learner's mesh of a run, which chooses it; give the number of ways")
+        raise ValueError("mesh.tensor=0 is only for the learner's mesh of a run; give the number of ways")
     devices = list(jax.devices()) if devices is None else list(devices)
     sizes = [getattr(cfg, name) for name in AXES]
     fixed = math.prod(size for size in sizes if size != -1)

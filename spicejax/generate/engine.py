@@ -45,7 +45,7 @@ class Layout:
 
     @property
     def ring(self) -> int:
-        """Older tokens that a row slot holds beside its window, a multiple of it; 0 = none is older, or no window."""
+        """Columns for the tokens behind the window, a multiple of it that holds the suffix; 0 = there are none."""
         return -(-self.suffix // self.window) * self.window if 0 < self.window < self.suffix else 0
 
     @property
@@ -198,7 +198,7 @@ def decode(
     """
     state = _begin(state, rows)
     row_keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(rows.row_ids)
-    cut = layout.mesh.devices.flat[0].platform == "cpu"
+    cut = reads_in_place(layout)
     depth = cfg.num_layers
     layers = transformer.unstack(params["layers"], depth) if cut else ()
     prefixes = transformer.unstack(prefix, depth) if cut else ()
@@ -216,7 +216,7 @@ def decode(
         age = (state.step - 1 - jnp.arange(layout.recent)) % layout.recent
         column = state.step % layout.recent
         masks = [prefix_mask, age < t[:, None]]
-        if layout.ring:
+        if layout.ring:  # column j holds the last step of a finished window that is j modulo the ring
             age = column + (state.step - column - 1 - jnp.arange(layout.ring)) % layout.ring
             masks.append((age >= layout.window) & (age < t[:, None]))
         here = state.token[:, None], (offsets + t)[:, None]
@@ -274,6 +274,11 @@ def decode(
     if cut:
         state = state._replace(recent=_stacked(state.recent), older=_stacked(state.older) if layout.ring else None)
     return state, jax.tree.map(functools.partial(_whole, layout), state.out)
+
+
+def reads_in_place(layout: Layout) -> bool:
+    """Whether decoding cuts the layers before its loop (see `transformer.extend_layers`)."""
+    return layout.mesh.devices.flat[0].platform == "cpu"
 
 
 def _begin(state: State, rows: Rows) -> State:

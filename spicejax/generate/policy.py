@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
@@ -15,6 +16,7 @@ from spicejax.generate import engine
 from spicejax.generate.sampler import Knobs, SamplerConfig
 from spicejax.generate.schedule import Schedule
 from spicejax.generate.stops import StopMachine
+from spicejax.models import cache as caching
 from spicejax.models import transformer
 from spicejax.models.cache import KVCache
 from spicejax.models.transformer import TransformerConfig
@@ -82,28 +84,36 @@ def layout(
     """The engine's shape for prompts of one bucket, asked `samples` times each for up to `max_new` tokens."""
     ways = sharding.ways(mesh, 0)
     group = rows_a_prompt(buckets, bucket=bucket, samples=samples, max_new=max_new)
-    prompts = buckets.rows // group
-    window = min(WINDOW, max_new) if buckets.cache == "int8" else 0
-    if buckets.kv_tokens:
-        # At least one slot for each part of the mesh: a slot less and every part would hold all of them.
-        row = max_new + 2 * window  # the window's entries take twice the memory
-        prompts = min(prompts, max(ways, buckets.kv_tokens // (bucket + group * row)))
-    if prompts > ways:
-        prompts -= prompts % ways  # so that each part of the mesh holds whole prompt slots
     pieces = -(-bucket // buckets.prefill_chunk)
     chunk = -(-bucket // pieces)
-    shards = sharding.ways(mesh, prompts)
-    return engine.Layout(
-        prompts=prompts,
+    shape = engine.Layout(
+        prompts=buckets.rows // group,
         group=group,
         prefix=pieces * chunk,
         suffix=max_new,
-        window=window,
-        lanes=shards * max(1, min(prompts // shards, buckets.prefill_chunk // chunk)),
+        window=min(WINDOW, max_new) if buckets.cache == "int8" else 0,
+        lanes=1,
         chunk=chunk,
         cache=cfg.dtype if buckets.cache == "compute" else buckets.cache,
         mesh=mesh,
     )
+    prompts = shape.prompts
+    if buckets.kv_tokens:
+        # At least one slot for each part of the mesh: a slot less and every part would hold all of them.
+        prompts = min(prompts, max(ways, buckets.kv_tokens // _slot_tokens(cfg, shape)))
+    if prompts > ways:
+        prompts -= prompts % ways  # so that each part of the mesh holds whole prompt slots
+    shards = sharding.ways(mesh, prompts)
+    lanes = shards * max(1, min(prompts // shards, buckets.prefill_chunk // chunk))
+    return dataclasses.replace(shape, prompts=prompts, lanes=lanes)
+
+
+def _slot_tokens(cfg: TransformerConfig, shape: engine.Layout) -> int:
+    """What a prompt slot and its rows take, in tokens of the cache's precision; those of a window take more."""
+    if not shape.window:
+        return shape.prefix + shape.group * shape.suffix
+    whole, small = (caching.token_bytes(1, cfg.num_kv_heads, cfg.head_dim, dtype) for dtype in (cfg.dtype, shape.cache))
+    return shape.prefix + shape.group * (shape.ring + math.ceil(shape.window * whole / small))
 
 
 def rows_a_prompt(buckets: Buckets, *, bucket: int, samples: int, max_new: int) -> int:
@@ -227,6 +237,7 @@ class Player:
 
     def _load(self, shape: engine.Layout, prefix: KVCache, slots: list[int], prompts: list[np.ndarray]) -> KVCache:
         """Prefill prompts, all tokens but the last of each, and put them into their prompt slots."""
+        jax.block_until_ready(prefix)  # one prefill's prompts at a time: dispatched ahead, each would take memory
         per_shard, lanes = shape.prompts // shape.shards, shape.lanes // shape.shards
         tokens = np.zeros((shape.shards, lanes, shape.prefix), np.int32)
         lengths = np.zeros((shape.shards, lanes), np.int32)

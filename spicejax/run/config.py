@@ -113,8 +113,8 @@ class RunConfig:
     # most tokens whose KV entries the sampler holds at once, those of prompts and of responses; rows_per_call is cut to
     # what they allow, for each kind of prompt by itself. 0 = no bound
     kv_tokens: int = 0
-    # share of a chip's memory that may be in use while sampling: lowers kv_tokens to what remains beside the weights
-    # and the optimizer. 0 = no such bound, nor on a CPU
+    # share of a chip's memory that may be in use while sampling: kv_tokens is at most what this leaves beside weights
+    # and optimizer. 0 = no such bound; ignored on a CPU
     sampler_memory: float = 0.0
     sampler: SamplerConfig = SamplerConfig()
     learner: LearnerConfig = LearnerConfig()

@@ -38,6 +38,7 @@ PROVENANCE = {
     "seconds": "estimated",
     "limit": "estimated",
     "calls": "estimated",
+    "rows": "compiled",
     "trips": "estimated",
     "seconds_per_iteration": "estimated",
     "days": "estimated",
@@ -174,6 +175,7 @@ def _examine(program: programs.Program, where: chips.Slice, per_chip: int, done:
         "limit": limit,
         "limits": limits,
         "calls": program.calls,
+        "rows": program.rows,
         "trips": math.prod(program.trips),
         "compile_seconds": seconds,
     }

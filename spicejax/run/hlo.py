@@ -170,7 +170,8 @@ class _Counter:
         total = Cost()
         if it.opcode == "while":
             constant = self.trips(it)
-            trips = constant or self.dynamic_trips[min(depth, len(self.dynamic_trips) - 1)]
+            dynamic = self.dynamic_trips[min(depth, len(self.dynamic_trips) - 1)]
+            trips = dynamic if constant is None else constant
             total.add(self.computation(it.called("body"), depth + (constant is None)), trips)
         elif it.opcode == "conditional":
             branches = re.search(r"branch_computations=\{([^}]*)\}", it.attributes)
@@ -252,11 +253,14 @@ class _Counter:
         """Bytes that the fused computation `name` reads of its parameter `index`."""
         scope = self.all[name]
         parameter = next(i for i in scope.values() if i.opcode == "parameter" and i.arguments == str(index))
+        root = next(i.name for i in scope.values() if i.root)
         whole = sum(s.bytes for s in parameter.shapes)
         entry = whole / max(1, sum(math.prod(s.dims) for s in parameter.shapes))
         total, pending, seen = 0.0, [parameter.name], set()
         while pending:
             source = pending.pop()
+            if source == root:
+                return whole
             for user in scope.values():
                 if source not in user.operands or (user.name, source) in seen:
                     continue
@@ -274,7 +278,7 @@ class _Counter:
         return min(total, whole)
 
     def only_copies(self, fusion: _Instruction) -> bool:
-        """Whether a fusion inside a fusion only names the tiles of an array anew."""
+        """Whether a fusion inside a fusion only changes an array's tiles in place."""
         opcodes = {i.opcode for i in self.all[fusion.called("calls")].values()}
         return "output_to_operand_aliasing" in fusion.attributes and opcodes <= {"parameter", "copy"}
 

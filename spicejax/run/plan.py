@@ -12,7 +12,7 @@ from spicejax import sharding
 from spicejax.models import cache as caching
 from spicejax.models import hf, transformer
 from spicejax.run import nano, programs
-from spicejax.run.config import RunConfig, arranged
+from spicejax.run.config import RunConfig, arranged, fitted
 
 GIB = 2**30
 
@@ -76,7 +76,7 @@ def describe(cfg: RunConfig, workdir: Path) -> str:
     capacity = sharding.device_memory()
     if cfg.sampler_memory and math.isfinite(capacity):
         meshes = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh)
-        cfg = programs.sized(cfg, shape, *meshes, capacity)
+        cfg = programs.sized(fitted(cfg, *meshes), shape, *meshes, capacity)
     parts = memory(cfg, shape, devices)
     unbounded = cfg.sampler_memory and not cfg.kv_tokens
     spice = cfg.spice
@@ -94,7 +94,7 @@ def describe(cfg: RunConfig, workdir: Path) -> str:
         "  memory per device, estimated by arithmetic:",
         *(f"    {name:<12} {size / GIB:10.3f} GiB" for name, size in parts.items()),
         f"    {'total':<12} {sum(parts.values()) / GIB:10.3f} GiB",
-        *(["    on a TPU or GPU the rows are cut, and with them kv_cache: sampler_memory"] if unbounded else []),
+        *(["    on a TPU or GPU sampler_memory cuts rows and kv_cache"] if unbounded else []),
     ]
     return "\n".join(lines)
 

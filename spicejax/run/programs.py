@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ from spicejax.run import hlo
 from spicejax.run.config import RunConfig, WeightChoice
 from spicejax.types import Batch, Params
 
+log = logging.getLogger("spicejax")
+
 Tree = Any  # of jax.ShapeDtypeStruct with shardings
 
 
@@ -41,6 +44,7 @@ class Program:
     trips: tuple[float, ...] = (1,)
     kernels: hlo.KernelFlops | None = None  # FLOPs of kernels that do not state them
     model_flops: float = 0.0  # 2N a token forward, 6N trained, over all chips: to check the compiled number against
+    rows: int = 0  # prompts or responses computed at the same time
 
 
 class Load(NamedTuple):
@@ -115,27 +119,56 @@ def sized(
     speaking: jax.sharding.Mesh,
     capacity: float,
 ) -> RunConfig:
-    """The configuration with `kv_tokens` lowered to what `sampler_memory` leaves of each device while sampling.
+    """The configuration with `kv_tokens` bounded by what `sampler_memory` leaves of each device while sampling.
 
-    There lie then the train state, the sampler's copy of the weights, and the prompts of one prefill.
+    A device then holds what `resting` names, the sampler's weights, the KV cache, and the prompts of one prefill.
 
     Args:
       capacity: memory of a device, in bytes; infinite = unknown, no bound.
     """
     if not cfg.sampler_memory or math.isinf(capacity):
         return cfg
-    model = _configured(cfg, model, mesh)
-    params = _parameters(model, mesh)
-    state, _ = _state(cfg, model, params, mesh)
-    taken = [params, state.opt_state, _spoken(speaker(model), speaking, cfg.sampler_weights)]
-    taken += [params] if cfg.keeps_initial else []
+    model = _configured(cfg, model)
+    taken = resting(cfg, model, mesh, speaking), _spoken(speaker(model), speaking, cfg.sampler_weights)
     cache = cfg.model.dtype if cfg.kv_cache == "compute" else cfg.kv_cache
     token = caching.token_bytes(model.num_layers, model.num_kv_heads, model.head_dim, cache)
     heads = speaking.shape["tensor"] if model.num_kv_heads % speaking.shape["tensor"] == 0 else 1
     room = cfg.sampler_memory * capacity - sum(map(sharding.device_bytes, taken))
-    each = int(room * heads / token) - max(cfg.prefill_chunk, cfg.prompt_buckets[-1])  # less the prompts on their way
+    each = int(room * heads / token) - max(cfg.prefill_chunk, cfg.prompt_buckets[-1])
+    if each <= 0:
+        log.warning(
+            "sampler_memory=%g of a device are %.1f GiB; weights, optimizer and the prompts of one prefill take them "
+            "all. It will run out of memory: raise mesh.fsdp or sampler_mesh.tensor, or take a larger slice",
+            cfg.sampler_memory,
+            cfg.sampler_memory * capacity / 2**30,
+        )
     tokens = max(1, each) * sharding.ways(speaking, 0)
     return dataclasses.replace(cfg, kv_tokens=min(tokens, cfg.kv_tokens or tokens))
+
+
+def as_is(cfg: RunConfig, model: transformer.TransformerConfig) -> bool:
+    """Whether the sampler reads the learner's own parameters instead of a copy."""
+    return cfg.sampler_mesh is None and model.dtype == model.param_dtype and cfg.sampler_weights == "compute"
+
+
+def resting(
+    cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sharding.Mesh, speaking: jax.sharding.Mesh
+) -> dict[str, Tree]:
+    """What lies on the devices while the policy samples, beside the weights it samples with.
+
+    Args:
+      model: with the run's precision and adapters.
+    """
+    params = _parameters(model, mesh)
+    state, _ = _state(cfg, model, params, mesh)
+    shared = as_is(cfg, model)
+    held: dict[str, Tree] = {} if shared else {"parameters": params}
+    held["optimizer"] = state.opt_state
+    if cfg.keeps_initial:
+        held["initial"] = state.params  # of adapters, what is frozen is shared
+    if not shared and (cfg.spice.fixed_challenger or cfg.eval.probe_documents):
+        held["initial_copy"] = _spoken(speaker(model), speaking, cfg.sampler_weights)  # the other player
+    return held
 
 
 def programs(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sharding.Mesh) -> list[Program]:
@@ -144,13 +177,15 @@ def programs(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sha
     Args:
       model: the architecture; precision, remat, kernel and adapters are those of `cfg.model`.
     """
-    model = _configured(cfg, model, mesh)
+    model = _configured(cfg, model)
+    if model.attention == "auto" and mesh.devices.flat[0].platform == "tpu" and model.head_dim % 64 == 0:
+        model = dataclasses.replace(model, attention="splash")  # what auto takes on the chip itself
     speaking = sharding.make_mesh(cfg.sampler_mesh, list(mesh.devices.flat)) if cfg.sampler_mesh else mesh
     params = _parameters(model, mesh)
     weights = _spoken(speaker(model), speaking, cfg.sampler_weights)
     state, frozen = _state(cfg, model, params, mesh)
-    initial = {"initial": params} if cfg.keeps_initial else {}
-    training = {"parameters": params, "optimizer": state.opt_state} | initial
+    initial = {"initial": state.params} if cfg.keeps_initial else {}
+    training = resting(cfg, model, mesh, speaking)
     counts, spice = load(cfg), cfg.spice
     sampling = functools.partial(_sampling, cfg, speaker(model), speaking, weights, training)
     copying = Program(
@@ -171,20 +206,15 @@ def programs(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sha
     ]
 
 
-def _configured(
-    cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sharding.Mesh
-) -> transformer.TransformerConfig:
+def _configured(cfg: RunConfig, model: transformer.TransformerConfig) -> transformer.TransformerConfig:
     """The architecture with precision, remat, kernel and adapters of the run."""
-    kernel = cfg.model.attention
-    if kernel == "auto" and mesh.devices.flat[0].platform == "tpu" and model.head_dim % 64 == 0:
-        kernel = "splash"  # what auto takes on the chip itself
     return dataclasses.replace(
         model,
         dtype=cfg.model.dtype,
         param_dtype=cfg.model.param_dtype,
         remat=cfg.model.remat,
         unroll_layers=cfg.model.unroll_layers,
-        attention=kernel,
+        attention=cfg.model.attention,
         lora=cfg.model.lora,
     )
 
@@ -246,13 +276,11 @@ def _sampling(
             return program.function.lower(*program.arguments)
 
     _, prefix, state, *_ = next(program.arguments for program in found if program.name == "decode")
-    copy, slots = (
-        {"sampler_parameters": weights},
-        {"kv_cache": (prefix, state.recent, state.older)},
-    )  # of prompts and of responses
+    copy, responses = {"sampler_parameters": weights}, (state.recent, state.older)
+    slots = {"kv_cache": (prefix, responses)}
     pieces = math.ceil(layout.prefix / layout.chunk)
     reading, writing = 2.0 * size * layout.lanes * layout.prefix, 2.0 * size * layout.rows * steps
-    inserting = {"kv_cache": prefix}, training | copy | {"responses": (state.recent, state.older)}
+    inserting = {"kv_cache": prefix}, training | copy | {"responses": responses}
     # A cache with a window is written by a loop over windows and one over their steps.
     decoding = (steps / layout.window, layout.window) if layout.ring else (steps,)
     uses: dict[str, tuple[float, tuple[float, ...], float, dict[str, Tree], dict[str, Tree]]] = {
@@ -264,7 +292,8 @@ def _sampling(
     for program in found:
         calls, trips, flops, inside, beside = uses[program.name]
         lowering = functools.partial(lower, program)
-        found_programs.append(Program(f"{role}_{program.name}", lowering, calls, inside, beside, trips, None, flops))
+        name, rows = f"{role}_{program.name}", batch[program.name]
+        found_programs.append(Program(name, lowering, calls, inside, beside, trips, None, flops, rows))
     return found_programs
 
 

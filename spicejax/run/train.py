@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import logging
 import time
 import zlib
@@ -38,7 +37,10 @@ log = logging.getLogger("spicejax")
 
 # Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next (another
 # mesh adds in another order, which moves the last bits).
-CHANGEABLE = ("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.", "sampler_mesh")
+CHANGEABLE = (
+    *("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.", "sampler_mesh"),
+    *("rows_per_call", "refill", "prefill_chunk", "kv_tokens", "sampler_memory"),  # no text depends on them
+)
 
 
 @dataclasses.dataclass
@@ -119,9 +121,8 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     model, params = load_model(cfg, mesh)
     stop_strings = CONVERSATION_STOPS if cfg.model.template == "conversation" else ()
     cfg = programs.sized(cfg, model, mesh, speaking, sharding.device_memory())
-    as_is = cfg.sampler_mesh is None and model.dtype == model.param_dtype and cfg.sampler_weights == "compute"
-    copy = functools.partial(programs.reshard, programs.speaker(model), speaking, cfg.sampler_weights)
-    speak = (lambda params: params) if as_is else copy()
+    copy = programs.reshard(programs.speaker(model), speaking, cfg.sampler_weights)
+    speak = (lambda params: params) if programs.as_is(cfg, model) else copy
     player = Player(
         cfg=programs.speaker(model),
         params=speak(params),

@@ -200,9 +200,12 @@ def test_samples_of_a_prompt_do_not_wait_for_the_longest_of_them(params, monkeyp
     assert int(steps[-1][0].step) < 0.8 * longest_of_eight, (written, longest_of_eight)
 
 
+@pytest.mark.parametrize("in_place", [True, False], ids=["as on CPU", "as on TPU"])
 @pytest.mark.parametrize("window", [1, 4, 5, 11])
-def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch, window):
+def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch, window, in_place):
     """Rows that begin at any step of a window, refills in the middle of one: the texts of one ring."""
+    monkeypatch.setattr(engine, "reads_in_place", lambda layout: in_place)
+    jax.clear_caches()  # programs traced the other way
     settings = {"samples": 4, "max_new": 12, "limits": [12, 5, 9, 12, 2, 12, 7, 12, 11]}
     whole = respond(player(params, rows=4, buckets=(8,)), MANY, **settings)
     monkeypatch.setattr(
@@ -285,6 +288,12 @@ def test_layouts_fit_rows_prompts_and_budgets():
     assert short(Buckets((512,), 64), bucket=128) == 2, "never fewer than two"
     assert short(Buckets((512,), 64), bucket=512) == 2 and short(Buckets((512,), 64), bucket=600) == 4
     assert shape(8, kv_tokens=1279) == (1, 8, 600, 300, 1), "two take 2 x (600 + 8 x 5)"
+    slots = {n: layout(CFG, Buckets((64,), 64, cache="int8", kv_tokens=9000), mesh, bucket=64, samples=8, max_new=n)
+             for n in (64, 129, 512)}  # fmt: skip
+    for n, made in slots.items():  # a window's float32 entries take 32 bytes where int8 ones take 12
+        row = made.ring + made.window * 32 / 12
+        assert made.prompts * (64 + made.group * row) <= 9000 < (made.prompts + 1) * (64 + made.group * (row + 1)), n
+    assert [made.ring for made in slots.values()] == [0, 256, 512]
     assert shape(8, kv_tokens=1280) == (2, 8, 600, 300, 1) and shape(8, kv_tokens=1) == (1, 8, 600, 300, 1)
 
 

@@ -117,6 +117,8 @@ def test_an_8_bit_cache_is_written_in_place_and_read_once():
     )
     assert small["kv_cache_gib"] < 0.7 * plain["kv_cache_gib"], "half, and the window's tokens"
     assert small["temporaries_gib"] < 0.1 * small["kv_cache_gib"]
+    shapes = small["parts_gib"]["kv_cache"] + small["parts_gib"]["sampler_parameters"]
+    assert small["arguments_gib"] < 1.05 * shapes, "no padding"
     assert small["bytes"] < 0.75 * plain["bytes"]
 
 

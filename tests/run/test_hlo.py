@@ -105,6 +105,53 @@ ENTRY %main (w: s8[4,64,32], k: s32[]) -> bf16[1,64,32] {
     assert hlo.cost(text).bytes == 64 * 32 * 1 + 4 + 64 * 32 * 2, "8-bit entries in, 16-bit entries out"
 
 
+def test_a_conversion_alone_reads_all_it_converts():
+    text = """
+%nested (q: f32[64,32]) -> bf16[64,32] {
+  %q = f32[64,32]{1,0} parameter(0)
+  ROOT %narrow = bf16[64,32]{1,0} convert(%q)
+}
+
+%inside (p: f32[64,32]) -> bf16[64,32] {
+  %p = f32[64,32]{1,0} parameter(0)
+  ROOT %made = bf16[64,32]{1,0} fusion(%p), kind=kLoop, calls=%nested
+}
+
+ENTRY %main (x: f32[64,32]) -> bf16[64,32] {
+  %x = f32[64,32]{1,0} parameter(0)
+  ROOT %out = bf16[64,32]{1,0} fusion(%x), kind=kLoop, calls=%WHICH
+}
+"""
+    for which in ("inside", "nested"):
+        assert hlo.cost(text.replace("WHICH", which)).bytes == 64 * 32 * (4 + 2)
+
+
+def test_new_tiles_before_a_slice_cost_the_slice_and_other_copies_all():
+    text = """
+%tiles (t: s8[4,64,32]) -> s8[4,64,32] {
+  %t = s8[4,64,32]{2,1,0:T(32,128)(4,1)} parameter(0)
+  ROOT %copy.1 = s8[4,64,32]{2,1,0:T(8,128)(4,1)} copy(%t)
+}
+
+%inside (p: s8[4,64,32], i: s32[]) -> s8[1,64,32] {
+  %p = s8[4,64,32]{2,1,0:T(32,128)(4,1)} parameter(0)
+  %i = s32[] parameter(1)
+  %zero = s32[] constant(0)
+  %again = s8[4,64,32]{2,1,0:T(8,128)(4,1)} fusion(%p), kind=kLoop, ALIASED calls=%tiles
+  ROOT %part = s8[1,64,32]{2,1,0} dynamic-slice(%again, %i, %zero, %zero), dynamic_slice_sizes={1,64,32}
+}
+
+ENTRY %main (w: s8[4,64,32], k: s32[]) -> s8[1,64,32] {
+  %w = s8[4,64,32]{2,1,0:T(32,128)(4,1)} parameter(0)
+  %k = s32[] parameter(1)
+  ROOT %layer = s8[1,64,32]{2,1,0} fusion(%w, %k), kind=kLoop, calls=%inside
+}
+"""
+    aliased = text.replace("ALIASED", "output_to_operand_aliasing={{}: (0, {})},")
+    assert hlo.cost(aliased).bytes == 2 * 64 * 32 + 4
+    assert hlo.cost(text.replace("ALIASED ", "")).bytes == (4 + 1) * 64 * 32 + 4
+
+
 @pytest.mark.parametrize(
     ("left", "right", "out", "attributes", "flops"),
     [

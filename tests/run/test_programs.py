@@ -1,40 +1,81 @@
 """How many tokens the sampler holds: what the chip has left, split as the cache is split."""
 
 import dataclasses
+import logging
 import math
 
 import jax
 import pytest
+from jax.sharding import AbstractMesh
 
 from spicejax import configs, sharding
 from spicejax.models import cache, transformer
+from spicejax.models.lora import LoraConfig
 from spicejax.run import plan, programs
 
 GIB = 2**30
 CFG = configs.load("spice_qwen4b")
 MODEL = plan.architecture(CFG)
+SIZE = transformer.num_params(MODEL)
+TOKEN = 36 * 8 * 128 * 2 * 2  # keys and values of 36 layers, 8 heads of 128, bfloat16
 
 
-def sized(capacity, **changes):
-    cfg = dataclasses.replace(CFG, **changes)
-    mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
-    return programs.sized(cfg, MODEL, mesh, mesh, capacity).kv_tokens
+def sized(capacity, learner=(1, 1, 1), sampler=(1, 1, 1), **changes):
+    meshes = (AbstractMesh(shape, sharding.AXES) for shape in (learner, sampler))
+    return programs.sized(dataclasses.replace(CFG, **changes), MODEL, *meshes, capacity).kv_tokens
 
 
 def test_the_cache_takes_what_remains():
-    # float32 weights and two moments, a bfloat16 copy; a token has keys and values of 36 layers x 8 heads x 128.
-    size, token = transformer.num_params(MODEL), 36 * 8 * 128 * 2 * 2
-    assert cache.token_bytes(36, 8, 128, "bfloat16") == token
-    assert cache.token_bytes(36, 8, 128, "int8") == token // 2 + 36 * 8 * 2 * 4
-    left = 0.9 * 96 * GIB - (3 * 4 + 2) * size
-    assert sized(96 * GIB) == pytest.approx(left / token - CFG.prompt_buckets[-1], abs=2)
+    assert cache.token_bytes(36, 8, 128, "bfloat16") == TOKEN
+    assert cache.token_bytes(36, 8, 128, "int8") == TOKEN // 2 + 36 * 8 * 2 * 4
+    left = 0.9 * 96 * GIB - (3 * 4 + 2) * SIZE  # float32 weights and two moments, the sampler's bfloat16 copy
+    assert sized(96 * GIB) == pytest.approx(left / TOKEN - CFG.prompt_buckets[-1], abs=2)
     assert sized(96 * GIB, kv_cache="int8") > 1.8 * sized(96 * GIB)
-    assert sized(96 * GIB, sampler_weights="int8") - sized(96 * GIB) == pytest.approx(0.9 * size / token, rel=0.05)
+    assert sized(96 * GIB, sampler_weights="int8") - sized(96 * GIB) == pytest.approx(0.9 * SIZE / TOKEN, rel=0.05)
 
 
-def test_bounds_that_do_not_apply():
-    assert sized(96 * GIB, kv_tokens=1000) == 1000 and sized(1 * GIB) == 1
+def test_it_is_counted_as_it_is_split():
+    def tokens(data, tensor):
+        left = 0.9 * 16 * GIB - 12 * SIZE / 16 - 2 * SIZE / tensor
+        return (left / (TOKEN / min(tensor, 8)) - CFG.prompt_buckets[-1]) * data
+
+    assert sized(16 * GIB, (1, 16, 1), (4, 1, 4)) == pytest.approx(tokens(4, 4), rel=0.01)
+    assert sized(16 * GIB, (1, 16, 1), (2, 1, 8)) == pytest.approx(tokens(2, 8), rel=0.01)
+    whole = (0.9 * 16 * GIB - (12 + 2) * SIZE / 16) / TOKEN - CFG.prompt_buckets[-1]
+    assert sized(16 * GIB, (1, 16, 1), (1, 1, 16)) == pytest.approx(whole, rel=0.03), (
+        "8 kv heads on 16 chips: all on each"
+    )
+
+
+def test_other_players_and_adapters_take_their_part():
+    plain = sized(96 * GIB)
+    probes = dataclasses.replace(CFG.eval, probe_documents=8)  # keeps the first policy, and its copy for the sampler
+    assert plain - sized(96 * GIB, eval=probes) == pytest.approx((4 + 2) * SIZE / TOKEN, rel=0.01)
+    adapters = dataclasses.replace(CFG.model, lora=LoraConfig(rank=8))
+    assert sized(96 * GIB, model=adapters) - plain == pytest.approx(8 * SIZE / TOKEN, rel=0.05), (
+        "no moments of the base"
+    )
+    shared = dataclasses.replace(CFG.model, dtype="float32")
+    more = sized(96 * GIB, model=shared, sampler_mesh=None, kv_cache="bfloat16") - plain
+    assert more == pytest.approx(2 * SIZE / TOKEN, rel=0.01), "the learner's own weights are read"
+
+
+def test_bounds_that_do_not_apply(caplog):
+    assert sized(96 * GIB, kv_tokens=1000) == 1000
     assert sized(math.inf) == 0 and sized(96 * GIB, sampler_memory=0.0, kv_tokens=7) == 7
     assert sharding.device_memory() == math.inf, "a CPU does not say"
+    with caplog.at_level(logging.WARNING, "spicejax"):
+        assert sized(1 * GIB) == 1
+    assert "sampler_memory=0.9 of a device are 0.9 GiB" in caplog.text
     with pytest.raises(ValueError, match=r"sampler_memory=1\.5"):
         dataclasses.replace(CFG, sampler_memory=1.5)
+
+
+def test_the_sampler_copy_lies_as_the_matrices_lie():
+    mesh = AbstractMesh((1, 1, 4), sharding.AXES)
+    layers = programs._spoken(programs.speaker(MODEL), mesh, "int8")["layers"]
+    down, gate = layers["mlp"]["down"], layers["mlp"]["gate"]
+    assert down.qvalue.sharding.shard_shape(down.qvalue.shape) == (36, 9728 // 4, 2560)
+    assert down.scale.shape == (36, 1, 2560) and down.scale.sharding.is_fully_replicated
+    assert gate.scale.sharding.shard_shape(gate.scale.shape) == (36, 1, 9728 // 4)
+    assert jax.tree.leaves(gate)[0].dtype == "int8"
