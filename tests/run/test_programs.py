@@ -42,7 +42,7 @@ def test_it_is_counted_as_it_is_split():
     assert sized(16 * GIB, (1, 16, 1), (4, 1, 4)) == pytest.approx(tokens(4, 4), rel=0.01)
     assert sized(16 * GIB, (1, 16, 1), (2, 1, 8)) == pytest.approx(tokens(2, 8), rel=0.01)
     whole = (0.9 * 16 * GIB - (12 + 2) * SIZE / 16) / TOKEN - CFG.prompt_buckets[-1]
-    assert sized(16 * GIB, (1, 16, 1), (1, 1, 16)) == pytest.approx(whole, rel=0.03), (
+    assert sized(16 * GIB, (1, 16, 1), (1, 1, 16)) == pytest.approx(whole, rel=0.05), (
         "8 kv heads on 16 chips: all on each"
     )
 
