@@ -77,18 +77,19 @@ def cell(out: Path, name: str, topology: str, overrides: list[str], programs: st
 def table(reports: list[dict[str, Any]]) -> str:
     """One line a config and slice."""
     lines = [
-        "| config | slice | chips | rows (learner, sampler) | HBM GiB of | fits | largest | sampling s | learning s | "
-        "s / iteration | days |",
-        "|---|---|--:|---|--:|---|---|--:|--:|--:|--:|",
+        "| config | slice | chips | learner's mesh (fsdp, tensor) | rows at a time (documents, questions) | HBM GiB of | "
+        "fits | largest | sampling s | learning s | s / iteration | days |",
+        "|---|---|--:|---|---|--:|---|---|--:|--:|--:|--:|",
     ]
     for r in reports:
         peak = max(r["programs"], key=lambda p: p["hbm_gib"])
         learning = sum(
             p["seconds"] * p["calls"] for p in r["programs"] if p["name"].startswith(("train_step", "score"))
         )
-        rows = f"{r['learner_rows']}, {r['rows_per_call']}"
+        rows = ", ".join(str(p["rows"]) for p in r["programs"] if p["name"] in ("challenger_decode", "reasoner_decode"))
+        mesh = f"{r['mesh']['fsdp']}, {r['mesh']['tensor']}"
         lines.append(
-            f"| {r['config']} | {r['topology']} | {r['chips']} | {rows} | {r['hbm_per_chip_gib']:.1f} of "
+            f"| {r['config']} | {r['topology']} | {r['chips']} | {mesh} | {rows} | {r['hbm_per_chip_gib']:.1f} of "
             f"{r['hbm_capacity_gib']:.0f} | {'yes' if r['fits'] else '**no**'} | {peak['name']} | "
             f"{r['seconds_per_iteration'] - learning:.0f} | {learning:.0f} | {r['seconds_per_iteration']:.0f} | "
             f"{r['days']:.1f} |"
