@@ -77,7 +77,7 @@ def cell(out: Path, name: str, topology: str, overrides: list[str], programs: st
 def table(reports: list[dict[str, Any]]) -> str:
     """One line a config and slice."""
     lines = [
-        "| config | slice | chips | learner's mesh (fsdp, tensor) | rows at a time (documents, questions) | HBM GiB of | "
+        "| config | slice | chips | learner (fsdp, tensor) | rows at a time (documents, questions) | HBM GiB of | "
         "fits | largest | sampling s | learning s | s / iteration | days |",
         "|---|---|--:|---|---|--:|---|---|--:|--:|--:|--:|",
     ]
