@@ -269,7 +269,7 @@ class _Counter:
                     total += entry * sum(math.prod(s.dims) for s in user.shapes)
                 elif user.opcode == "dynamic-update-slice" and user.operands[0] == source:
                     continue  # updated in place
-                elif user.opcode in ("bitcast", "convert") or (user.opcode == "fusion" and self.only_copies(user)):
+                elif user.opcode in ("bitcast", "convert") or (user.opcode == "fusion" and self.passes(user, source)):
                     pending.append(user.name)  # element by element: what is sliced of it later is all that is read
                 elif user.opcode == "fusion":
                     total += sum(self.read(user.called("calls"), k) for k, o in enumerate(user.operands) if o == source)
@@ -277,10 +277,14 @@ class _Counter:
                     return whole
         return min(total, whole)
 
-    def only_copies(self, fusion: _Instruction) -> bool:
-        """Whether a fusion inside a fusion only changes an array's tiles in place."""
-        opcodes = {i.opcode for i in self.all[fusion.called("calls")].values()}
-        return "output_to_operand_aliasing" in fusion.attributes and opcodes <= {"parameter", "copy"}
+    def passes(self, fusion: _Instruction, operand: str) -> bool:
+        """Whether a fusion inside a fusion only renames the elements of `operand`: other type, shape or tiles."""
+        scope = self.all[fusion.called("calls")]
+        renames = {"bitcast", "convert"} | ({"copy"} if "output_to_operand_aliasing" in fusion.attributes else set())
+        it = next(i for i in scope.values() if i.root)
+        while it.opcode in renames or (it.opcode == "fusion" and self.passes(it, it.operands[0])):
+            it = scope[it.operands[0]]
+        return it.opcode == "parameter" and fusion.operands[int(it.arguments)] == operand
 
     def written(self, name: str, value: str) -> float:
         """Bytes that the fused computation `name` writes for its result `value`."""

@@ -147,6 +147,8 @@ ENTRY %main (w: s8[4,64,32], k: s32[]) -> s8[1,64,32] {
   ROOT %layer = s8[1,64,32]{2,1,0} fusion(%w, %k), kind=kLoop, calls=%inside
 }
 """
+    renamed = text.replace("ALIASED ", "").replace("} copy(%t)", "} bitcast(%t)")
+    assert hlo.cost(renamed).bytes == 2 * 64 * 32 + 4
     aliased = text.replace("ALIASED", "output_to_operand_aliasing={{}: (0, {})},")
     assert hlo.cost(aliased).bytes == 2 * 64 * 32 + 4
     assert hlo.cost(text.replace("ALIASED ", "")).bytes == (4 + 1) * 64 * 32 + 4
