@@ -113,7 +113,7 @@ class Attention(nn.Module):
     def _project(self, name: str, x: Float[Array, "B T D"], heads: int) -> Float[Array, "B T N h"]:
         shape = (x.shape[-1], heads, self.head_dim)
         kernel = self.param(name, nn.initializers.normal(INIT_STD), shape, self.param_dtype)
-        out = adapted(self.lora, name, quantized.einsum("btd,dnh->btnh", x, kernel), x, shape)
+        out = adapted(self.lora, name, quantized.project(x, kernel), x, shape)
         if self.qkv_bias:
             bias = self.param(f"{name}_bias", nn.initializers.zeros, shape[1:], self.param_dtype)
             out = out + bias.astype(self.dtype)
@@ -148,7 +148,7 @@ class Attention(nn.Module):
             out = merge([partial_attention(query, kv, mask) for kv, mask in seen]).astype(self.dtype)
         shape = (self.num_heads, self.head_dim, x.shape[-1])
         kernel = self.param("o", nn.initializers.normal(self.out_std), shape, self.param_dtype)
-        update = quantized.einsum("btnh,nhd->btd", out, kernel, inner=2)
+        update = quantized.project(out, kernel, inner=2)
         return adapted(self.lora, "o", update, out, shape, inner=2), new
 
 
@@ -164,7 +164,7 @@ class SwiGLU(nn.Module):
     def _project(self, name: str, x: Float[Array, "B T n"], width: int, std: float) -> Float[Array, "B T m"]:
         shape = (x.shape[-1], width)
         matrix = self.param(name, nn.initializers.normal(std), shape, self.param_dtype)
-        return adapted(self.lora, name, quantized.einsum("btn,nm->btm", x, matrix), x, shape)
+        return adapted(self.lora, name, quantized.project(x, matrix), x, shape)
 
     @nn.compact
     def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:

@@ -37,13 +37,20 @@ def quantize(params: Params, dtype: DTypeLike) -> Params:
     return {**plain, "layers": layers}
 
 
-def einsum(spec: str, x: Float[Array, "..."], matrix: Matrix, inner: int = 1) -> Float[Array, "..."]:
-    """`jnp.einsum` in the precision of x. Of a quantized matrix the scale multiplies the product.
+def project(x: Float[Array, "..."], matrix: Matrix, inner: int = 1) -> Float[Array, "..."]:
+    """Contract the last axes of x with the first of the matrix, in the precision of x; a scale multiplies the product.
 
     Args:
-      inner: leading axes of the matrix that are contracted; the others end the result.
+      inner: axes of the matrix that are contracted; the others end the result.
     """
-    if isinstance(matrix, jax.Array):
-        return jnp.einsum(spec, x, matrix.astype(x.dtype))
-    product = jnp.einsum(spec, x, matrix.qvalue.astype(x.dtype))  # summed over devices in the precision of x
-    return (product * jnp.squeeze(matrix.scale, tuple(range(inner)))).astype(x.dtype)
+    quantized = not isinstance(matrix, jax.Array)
+    plain = (matrix.qvalue if quantized else matrix).astype(x.dtype)
+    axes = tuple(range(inner))
+    # One axis for all tokens: over several, XLA:CPU transposes the activations before the product of a weight's
+    # gradient, which takes longer than the product.
+    tokens = x.reshape(-1, *x.shape[x.ndim - inner :])
+    product = jax.lax.dot_general(tokens, plain, ((tuple(a + 1 for a in axes), axes), ((), ())))
+    product = product.reshape(*x.shape[: x.ndim - inner], *plain.shape[inner:])
+    if quantized:
+        product = (product * jnp.squeeze(matrix.scale, axes)).astype(x.dtype)
+    return product

@@ -26,7 +26,9 @@ def label_logprobs(
     each position and no logits; the backward pass makes each chunk's logits again. Both gradients are summed in
     float32; that of `table` comes out in its own dtype, that of `sharpness` is 0.
     """
-    return _label_logprobs(hidden, table, targets, sharpness, _chunks(table.shape[0], chunk))
+    # One axis for all positions, as in `quantized.project`.
+    rows, count = hidden.reshape(-1, hidden.shape[-1]), _chunks(table.shape[0], chunk)
+    return _label_logprobs(rows, table, targets.reshape(-1), sharpness, count).reshape(targets.shape)
 
 
 def _chunks(vocab: int, chunk: int) -> int:
@@ -42,10 +44,10 @@ def _pieces(table: Float[Array, "V D"], count: int) -> Float[Array, "count C D"]
 
 
 def _logits(hidden: Array, piece: Array, sharpness: Array, j: Array, count: int, vocab: int) -> tuple[Array, Array]:
-    """Logits of chunk j, [B, T, C], and the vocabulary entries they belong to, [C]. Padding entries are masked."""
+    """Logits of chunk j, [N, C], and the vocabulary entries they belong to, [C]. Padding entries are masked."""
     entries = j + count * jnp.arange(piece.shape[0], dtype=jnp.int32)
-    scores = jnp.einsum("btd,cd->btc", hidden, piece, preferred_element_type=jnp.float32)
-    scores = constrain(scores * sharpness, "batch", "length", "act_vocab")
+    scores = jnp.einsum("nd,cd->nc", hidden, piece, preferred_element_type=jnp.float32)
+    scores = constrain(scores * sharpness, "batch", "act_vocab")
     return jnp.where(entries < vocab, scores, MASKED), entries
 
 
@@ -82,8 +84,8 @@ def _backward(count: int, kept: tuple, grad: Array) -> tuple:
         scores, entries = _logits(hidden, xs[1], sharpness, xs[0], count, table.shape[0])
         hit = targets[..., None] == entries
         d_scores = (grad * (hit - jnp.exp(scores - normaliser[..., None]))).astype(hidden.dtype)
-        d_hidden = d_hidden + jnp.einsum("btc,cd->btd", d_scores, xs[1], preferred_element_type=jnp.float32)
-        d_piece = jnp.einsum("btc,btd->cd", d_scores, hidden, preferred_element_type=jnp.float32)
+        d_hidden = d_hidden + jnp.einsum("nc,cd->nd", d_scores, xs[1], preferred_element_type=jnp.float32)
+        d_piece = jnp.einsum("nc,nd->cd", d_scores, hidden, preferred_element_type=jnp.float32)
         return d_hidden, d_piece.astype(table.dtype)
 
     xs = (jnp.arange(count, dtype=jnp.int32), _pieces(table.astype(hidden.dtype), count))
