@@ -31,6 +31,11 @@ from pathlib import Path
 from typing import Any, Protocol
 from unittest import mock
 
+if __name__ == "__main__":
+    from spicejax import memory
+
+    memory.ask_for_huge_pages()  # for every backend, as the launcher does for ours
+
 import jax
 import numpy as np
 from common import SIZES, Ids, installed, interleaved, model_of, ratios, tunix_config, tunix_mesh, versions

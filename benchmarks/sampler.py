@@ -20,6 +20,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+if __name__ == "__main__":
+    from spicejax import memory
+
+    memory.ask_for_huge_pages()  # for every backend, as the launcher does for ours
+
 import jax
 import numpy as np
 from common import SIZES, Ids, installed, interleaved, model_of, tunix_config, versions

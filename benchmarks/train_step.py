@@ -24,6 +24,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+if __name__ == "__main__":
+    from spicejax import memory
+
+    memory.ask_for_huge_pages()  # for every backend, as the launcher does for ours
+
 import jax
 import jax.numpy as jnp
 import numpy as np

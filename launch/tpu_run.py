@@ -11,6 +11,11 @@ import os
 import sys
 from pathlib import Path
 
+if __name__ == "__main__":
+    from spicejax import memory
+
+    memory.ask_for_huge_pages()
+
 import jax
 
 from spicejax import config as configuration

@@ -11,15 +11,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num
 
+from spicejax.models import blockwise
+from spicejax.models.blockwise import MASKED
+
 # Kernels of the training door. "xla" runs everywhere and is the reference; "splash" is Pallas on TPU; "cudnn" is fused
 # attention on NVIDIA GPUs (bfloat16 only); "auto" takes the backend's own where it can, else "xla". When compiling for
 # a TPU that is not attached, name the kernel: "auto" asks which backend runs this process.
 AttentionKernel = Literal["auto", "xla", "splash", "cudnn"]
 ATTENTION_KERNELS: tuple[str, ...] = get_args(AttentionKernel)
 
-# Masked scores get a large finite value, never -inf: a row with nothing to attend to then gives a uniform, finite
-# average and a finite gradient where -inf would give NaN.
-MASKED = -0.7 * float(jnp.finfo(jnp.float32).max)
+# The causal pass goes through its queries in this many blocks, each against the keys up to its end.
+BLOCKS = 4
+SHORTEST_BLOCK = 128  # tokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,10 +85,7 @@ def causal_attention(
         return _cudnn_attention(query, key, value, causal_mask(query.shape[1], segment_ids, slots))
     if kernel != "xla":
         raise ValueError(f"attention kernel {kernel!r} is not known; use one of {ATTENTION_KERNELS}")
-    if slots is None:
-        mask = causal_mask(query.shape[1], segment_ids)
-        return masked_attention(query, key.swapaxes(1, 2), value.swapaxes(1, 2), mask)
-    return slot_attention(query, key, value, segment_ids, slots)
+    return _blockwise_attention(query, key, value, segment_ids, slots)
 
 
 def _native_kernel(query: Array, slots: Slots | None) -> AttentionKernel:
@@ -106,61 +106,37 @@ def _cudnn_attention(query: Array, key: Array, value: Array, mask: Bool[Array, "
     return jax.nn.dot_product_attention(query, key, value, mask=mask[:, None], implementation="cudnn")
 
 
-def slot_attention(
+def _blockwise_attention(
     query: Float[Array, "B T H h"],
     key: Float[Array, "B T K h"],
     value: Float[Array, "B T K h"],
     segment_ids: Int[Array, "B T"] | None,
-    slots: Slots,
+    slots: Slots | None,
 ) -> Float[Array, "B T H h"]:
-    """`causal_attention` over slots without the masked blocks: no slot is scored against another.
-
-    Scores are P x P of the prompt area, and P + R of every token in a slot, under one softmax.
-    """
+    """In plain XLA, without most of the masked work: no slot meets another, and few tokens meet later ones."""
     batch, length, heads, head_dim = query.shape
-    prompt, count, kv_heads = slots.prompt, slots.count(length), key.shape[2]
-    segments = jnp.zeros((batch, length), jnp.int32) if segment_ids is None else segment_ids
-    q, k, v = (x[:, :prompt] for x in (query, key, value))
-    lead = causal_attention(q, k, v, segments[:, :prompt], kernel="xla")  # the prompt area is an ordinary packed row
+    kv_heads = key.shape[2]
+    q = query.reshape(batch, length, kv_heads, heads // kv_heads, head_dim).swapaxes(1, 2)
+    k, v = key.swapaxes(1, 2), value.swapaxes(1, 2)
+    ids = jnp.zeros((batch, length), jnp.int32) if segment_ids is None else segment_ids
+    lead = length if slots is None else slots.prompt
+    size = max(-(-lead // BLOCKS), min(SHORTEST_BLOCK, lead))
+    out = []
+    for start in range(0, lead, size):
+        end = min(start + size, lead)
+        part = blockwise.Part(k[:, :, None, :end], v[:, :, None, :end], ids[:, None, :end])
+        out.append(blockwise.attend(q[:, :, start:end], ids[:, start:end], [part], (start,)))
+    if slots is not None:
+        count = slots.count(length)
 
-    def in_slots(x: Array) -> Array:
-        return x[:, prompt:].reshape(batch, count, slots.length, *x.shape[2:])
+        def in_slots(x: Array, axis: int) -> Array:
+            tail = jax.lax.slice_in_dim(x, lead, None, axis=axis)
+            return tail.reshape(*x.shape[:axis], count, slots.length, *x.shape[axis + 1 :])
 
-    grouped = in_slots(_group(query, kv_heads))
-    own_key, own_value, own = in_slots(key), in_slots(value), in_slots(segments)
-    causal = jnp.tril(jnp.ones((slots.length, slots.length), dtype=bool))
-    mask = jnp.concatenate(
-        [own[..., None] == segments[:, None, None, :prompt], (own[..., None] == own[:, :, None]) & causal], axis=-1
-    )
-    scores = jnp.concatenate(
-        [
-            jnp.einsum("bnrkgh,bpkh->bkgnrp", grouped, key[:, :prompt], preferred_element_type=jnp.float32),
-            jnp.einsum("bnrkgh,bnskh->bkgnrs", grouped, own_key, preferred_element_type=jnp.float32),
-        ],
-        axis=-1,
-    )
-    scores = jnp.where(mask[:, None, None], scores * head_dim**-0.5, MASKED)
-    weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
-    out = jnp.einsum("bkgnrp,bpkh->bnrkgh", weights[..., :prompt], value[:, :prompt])
-    out = out + jnp.einsum("bkgnrs,bnskh->bnrkgh", weights[..., prompt:], own_value)
-    return jnp.concatenate([lead, out.reshape(batch, length - prompt, heads, head_dim)], axis=1)
-
-
-def masked_attention(
-    query: Float[Array, "B T H h"],
-    key: Float[Array, "B K S h"],
-    value: Float[Array, "B K S h"],
-    mask: Bool[Array, "rows T S"],
-) -> Float[Array, "B T H h"]:
-    """softmax(q k^T / sqrt(h)) v where the mask is true, softmax in float32; query head i reads kv head i // (H/K).
-
-    rows is B, or 1 for a mask that all rows share. A row with no true entry gives the mean of all values: finite, to
-    be ignored by the caller.
-    """
-    grouped = _group(query, key.shape[1])
-    scores = jnp.einsum("btkgh,bksh->bkgts", grouped, key, preferred_element_type=jnp.float32)
-    weights = jax.nn.softmax(_masked(scores, mask, query.shape[-1]), axis=-1).astype(value.dtype)
-    return jnp.einsum("bkgts,bksh->btkgh", weights, value).reshape(query.shape)
+        prompt = blockwise.Part(k[:, :, None, :lead], v[:, :, None, :lead], ids[:, None, :lead])
+        own = blockwise.Part(in_slots(k, 2), in_slots(v, 2), in_slots(ids, 1))
+        out.append(blockwise.attend(q[:, :, lead:], ids[:, lead:], [prompt, own], (None, 0)))
+    return jnp.concatenate(out, axis=2).swapaxes(1, 2).reshape(query.shape)
 
 
 class LayerKV(NamedTuple):
@@ -222,12 +198,3 @@ def merge(parts: Sequence[Partial]) -> Float[Array, "B T H h"]:
     factors = [jnp.exp(p.top - top) for p in parts]
     total = sum(p.total * f for p, f in zip(parts, factors, strict=True))
     return sum(p.out * (f / total)[..., None] for p, f in zip(parts, factors, strict=True))  # pyright: ignore
-
-
-def _group(query: Float[Array, "B T H h"], kv_heads: int) -> Float[Array, "B T K G h"]:
-    batch, length, heads, head_dim = query.shape
-    return query.reshape(batch, length, kv_heads, heads // kv_heads, head_dim)
-
-
-def _masked(scores: Float[Array, "B K G T S"], mask: Bool[Array, "rows T S"], head_dim: int) -> Array:
-    return jnp.where(mask[:, None, None], scores * head_dim**-0.5, MASKED)

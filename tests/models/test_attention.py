@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from spicejax.models import attention, splash
-from spicejax.models.attention import Slots, causal_attention, causal_mask, masked_attention
+from spicejax.models.attention import Slots, causal_attention, causal_mask
 
 
 def drawn(length: int, heads: int, kv_heads: int, head_dim: int, slots: Slots | None):
@@ -25,8 +25,12 @@ def drawn(length: int, heads: int, kv_heads: int, head_dim: int, slots: Slots | 
 
 
 def reference(query, key, value, segments, slots):
+    """Every token scored against every other, then masked."""
     mask = causal_mask(query.shape[1], segments, slots)
-    return masked_attention(query, key.swapaxes(1, 2), value.swapaxes(1, 2), mask)
+    key, value = (jnp.repeat(x, query.shape[2] // x.shape[2], axis=2) for x in (key, value))
+    scores = jnp.einsum("bthd,bshd->bhts", query, key) * query.shape[-1] ** -0.5
+    weights = jax.nn.softmax(jnp.where(mask[:, None], scores, -jnp.inf), axis=-1)
+    return jnp.einsum("bhts,bshd->bthd", weights, value)
 
 
 def assert_same(function, arrays, segments, weights, slots, tolerance=2e-5):
@@ -63,10 +67,30 @@ def test_mask_of_slots_by_hand():
     np.testing.assert_array_equal(causal_mask(6, segments, Slots(2, 2))[0], expected & same)
 
 
-@pytest.mark.parametrize("slots", [Slots(5, 3), Slots(2, 9), Slots(8, 12)])
-def test_slots_without_masked_work_equal_the_mask(slots):
-    arrays, segments, weights = drawn(20, 6, 2, 8, slots)
+@pytest.mark.parametrize(
+    ("length", "slots"),
+    [(20, Slots(5, 3)), (20, Slots(2, 9)), (20, Slots(8, 12)), (20, None), (300, None), (515, Slots(395, 60))],
+)
+def test_without_masked_work_equal_to_the_mask(length, slots):
+    """Slots, and the causal pass in one block, in unequal blocks and as the prompt area of slots."""
+    arrays, segments, weights = drawn(length, 6, 2, 8, slots)
     assert_same(_xla, arrays, segments, weights, slots)
+
+
+def test_bfloat16_is_as_near_as_its_rounding():
+    arrays, segments, weights = drawn(300, 4, 2, 16, None)
+    rounded = [x.astype(jnp.bfloat16) for x in arrays]
+    assert _xla(*rounded, segments, None).dtype == jnp.bfloat16
+    as_float32 = [x.astype(jnp.float32) for x in rounded]
+
+    def loss(run, *qkv):
+        return jnp.sum(run(*qkv, segments, None).astype(jnp.float32) * weights)
+
+    ours = jax.grad(functools.partial(loss, _xla), argnums=(0, 1, 2))(*rounded)
+    exact = jax.grad(functools.partial(loss, reference), argnums=(0, 1, 2))(*as_float32)
+    for a, b in zip(ours, exact, strict=True):
+        assert a.dtype == jnp.bfloat16
+        assert float(jnp.linalg.norm(a.astype(jnp.float32) - b) / jnp.linalg.norm(b)) < 0.01
 
 
 def _xla(query, key, value, segments, slots):
@@ -74,19 +98,27 @@ def _xla(query, key, value, segments, slots):
 
 
 def test_no_matrix_of_a_whole_row():
-    """With slots neither pass makes an array of T x T scores, nor of all slots against all slots."""
+    """Neither pass makes an array of T x T scores, nor of all slots against all slots."""
     slots, length = Slots(16, 8), 16 + 64 * 8
     arrays, segments, weights = drawn(length, 2, 1, 8, slots)
 
-    def loss(qkv, run):
+    def loss(qkv, run, slots):
         return jnp.sum(run(*qkv, segments, slots) * weights)
 
-    def largest(run):
-        jaxpr = jax.make_jaxpr(jax.grad(functools.partial(loss, run=run)))(arrays)
+    def largest(run, slots):
+        jaxpr = jax.make_jaxpr(jax.grad(functools.partial(loss, run=run, slots=slots)))(arrays)
         return max(v.aval.size for eqn in jaxpr.eqns for v in eqn.outvars)
 
-    assert largest(reference) >= 2 * 2 * length**2
-    assert largest(_xla) <= 2 * 2 * length * (slots.prompt + slots.length)
+    assert largest(reference, slots) >= 2 * 2 * length**2
+    assert largest(_xla, slots) <= 2 * 2 * length * (slots.prompt + slots.length)
+    assert largest(_xla, None) <= 2 * 2 * length**2 / attention.BLOCKS
+
+
+def test_no_scores_are_kept_for_the_backward_pass():
+    """What a differentiated layer keeps grows with T, not with its square."""
+    arrays, segments, _ = drawn(512, 4, 2, 8, None)
+    _, back = jax.vjp(lambda *qkv: _xla(*qkv, segments, None), *arrays)
+    assert max(x.size for x in jax.tree.leaves(back)) <= 2 * 512 * 4 * 8
 
 
 @pytest.mark.parametrize(
