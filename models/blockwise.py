@@ -92,8 +92,8 @@ def _backward(offsets: tuple[int | None, ...], kept: tuple, grad: Array) -> tupl
         d_query = d_query + from_keys.reshape(query.shape)
         d_key = _over_queries(q, d_scores).astype(part.key.dtype)
         d_value = _over_queries(d_out, weights.reshape(flat).astype(part.value.dtype)).astype(part.value.dtype)
-        d_parts.append(Part(d_key, d_value, _none(part.segment_ids)))
-    return d_query.astype(query.dtype), _none(segment_ids), tuple(d_parts)
+        d_parts.append(Part(d_key, d_value, _no_gradient(part.segment_ids)))
+    return d_query.astype(query.dtype), _no_gradient(segment_ids), tuple(d_parts)
 
 
 def _over_queries(rows: Float[Array, "B K N M h"], scores: Float[Array, "B K N M S"]) -> Float[Array, "B K N S h"]:
@@ -104,7 +104,7 @@ def _over_queries(rows: Float[Array, "B K N M h"], scores: Float[Array, "B K N M
     return product.swapaxes(3, 4)
 
 
-def _none(ids: Array) -> np.ndarray:
+def _no_gradient(ids: Array) -> np.ndarray:
     return np.zeros(ids.shape, jax.dtypes.float0)
 
 
