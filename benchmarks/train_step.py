@@ -1,4 +1,4 @@
-"""Time one training step against peers: python benchmarks/train_step.py [--size=tiny] [--cases=plain,shared,skewed]
+"""Time one training step against peers: python benchmarks/train_step.py [--size=tiny] [--cases=...] [--backends=...]
 
 The same random Qwen3-shaped model and the same episodes for every backend: a policy-gradient step (clipped ratio, no KL
 term, constant length norm) with AdamW, in float32. `ours_packed` and `ours_shared` are our two layouts, `ours_padded`
@@ -20,7 +20,7 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from spicejax.learn import learner, packing
 from spicejax.models import hf, transformer
 from spicejax.types import Rollout
 
+BACKENDS = ("ours_padded", "ours_packed", "ours_shared", "torch", "tunix")
 LEARNING_RATE = 1e-5
 
 
@@ -205,7 +206,9 @@ def tunix_step(model: transformer.TransformerConfig, folder: Path, case: Case) -
     return step
 
 
-def run_case(name: str, model: transformer.TransformerConfig, repeats: int, chunk: int) -> dict[str, Any]:
+def run_case(
+    name: str, model: transformer.TransformerConfig, repeats: int, chunk: int, backends: Sequence[str]
+) -> dict[str, Any]:
     """Seconds of a step by backend, and ratios to ours."""
     case = CASES[name]
     params = jax.jit(transformer.init, static_argnums=0)(model, jax.random.key(0))
@@ -220,7 +223,7 @@ def run_case(name: str, model: transformer.TransformerConfig, repeats: int, chun
             "torch": lambda: torch_step(model, weights, case),
             "tunix": lambda: tunix_step(model, weights, case),
         }
-        steps, notes = installed(makers)
+        steps, notes = installed({backend: makers[backend] for backend in backends})
     reports = {backend: step() for backend, step in steps.items()}  # compiles
     taken = interleaved({backend: lambda _, step=step: step() for backend, step in steps.items()}, repeats)
     rollouts, _ = episodes_of(case, model.vocab_size)
@@ -246,18 +249,23 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--cases", default=",".join(CASES), help="which cases, with commas")
     parser.add_argument("--repeats", type=int, default=3, help="timed steps of each backend (default 3)")
     parser.add_argument("--vocab_chunk", type=int, default=0, help="learner.vocab_chunk of ours (default 0 = all)")
+    parser.add_argument("--backends", default=",".join(BACKENDS), help="which backends, with commas")
     options = parser.parse_args(argv)
     model = model_of(options.size)
     names = options.cases.split(",")
     unknown = [name for name in names if name not in CASES]
     if unknown:
         parser.error(f"unknown case {unknown[0]!r}; choose from {', '.join(CASES)}")
+    backends = options.backends.split(",")
+    unknown = [name for name in backends if name not in BACKENDS]
+    if unknown or not any(name.startswith("ours") for name in backends):
+        parser.error(f"--backends={options.backends}: choose from {', '.join(BACKENDS)}, at least one of ours")
     report = {
         "size": options.size,
         "parameters": transformer.num_params(model),
         "device": jax.devices()[0].device_kind,
         "versions": versions(),
-        "cases": {name: run_case(name, model, options.repeats, options.vocab_chunk) for name in names},
+        "cases": {name: run_case(name, model, options.repeats, options.vocab_chunk, backends) for name in names},
     }
     print(json.dumps(report, indent=1))
     return 0
