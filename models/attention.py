@@ -20,9 +20,10 @@ from spicejax.models.blockwise import MASKED
 AttentionKernel = Literal["auto", "xla", "splash", "cudnn"]
 ATTENTION_KERNELS: tuple[str, ...] = get_args(AttentionKernel)
 
-# The causal pass goes through its queries in this many blocks, each against the keys up to its end.
+# The causal pass goes through its queries in at most this many blocks, each against the keys up to its end. All but the
+# last have at least SHORTEST_BLOCK tokens.
 BLOCKS = 4
-SHORTEST_BLOCK = 128  # tokens
+SHORTEST_BLOCK = 128
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-# Masked scores get a large finite value, never -inf: a row with nothing to attend to then gives a uniform, finite
-# average and a finite gradient where -inf would give NaN.
+# Masked scores get a large finite value, never -inf: a row with nothing to attend to then gives a finite average where
+# -inf would give NaN.
 MASKED = -0.7 * float(jnp.finfo(jnp.float32).max)
 
 
@@ -34,6 +34,8 @@ def attend(
     offsets: tuple[int | None, ...],
 ) -> Float[Array, "B K T G h"]:
     """Softmax over the keys of all parts together, in float32; the G queries of a token share a key head.
+
+    Every query must see a key, at least its own: of one that sees none the gradients mean nothing.
 
     Args:
       offsets: for each part where its runs of queries start among its keys: query r of a run sees key s where

@@ -47,10 +47,15 @@ def project(x: Float[Array, "..."], matrix: Matrix, inner: int = 1) -> Float[Arr
     plain = (matrix.qvalue if quantized else matrix).astype(x.dtype)
     axes = tuple(range(inner))
     # One axis for all tokens: over several, XLA:CPU transposes the activations before the product of a weight's
-    # gradient, which takes longer than the product.
-    tokens = x.reshape(-1, *x.shape[x.ndim - inner :])
-    product = jax.lax.dot_general(tokens, plain, ((tuple(a + 1 for a in axes), axes), ((), ())))
-    product = product.reshape(*x.shape[: x.ndim - inner], *plain.shape[inner:])
+    # gradient, which takes longer than the product. A decode step, of one token a row, keeps its axes and einsum's order
+    # of contraction: otherwise XLA:TPU lays an int8 cache out so that reading it costs as much as one of full precision.
+    outer = x.ndim - inner
+    if x.shape[outer - 1] == 1:
+        product = jnp.einsum({1: "btd,d...->bt...", 2: "btnh,nh...->bt..."}[inner], x, plain)
+    else:
+        tokens = x.reshape(-1, *x.shape[outer:])
+        product = jax.lax.dot_general(tokens, plain, ((tuple(a + 1 for a in axes), axes), ((), ())))
+        product = product.reshape(*x.shape[:outer], *plain.shape[inner:])
     if quantized:
         product = (product * jnp.squeeze(matrix.scale, axes)).astype(x.dtype)
     return product

@@ -13,6 +13,6 @@ def ask_for_huge_pages() -> None:
     of the time of a train step. glibc reads the setting only when a process starts. Call it before heavy imports.
     A GLIBC_TUNABLES of the user's own, even an empty one, is left alone.
     """
-    if sys.platform == "linux" and "GLIBC_TUNABLES" not in os.environ:
+    if sys.platform == "linux" and sys.executable and "GLIBC_TUNABLES" not in os.environ:
         os.environ["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"  # other C libraries and old glibcs do not look at it
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
