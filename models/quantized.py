@@ -47,8 +47,8 @@ def project(x: Float[Array, "..."], matrix: Matrix, inner: int = 1) -> Float[Arr
     plain = (matrix.qvalue if quantized else matrix).astype(x.dtype)
     axes = tuple(range(inner))
     # One axis for all tokens: over several, XLA:CPU transposes the activations before the product of a weight's
-    # gradient, which takes longer than the product. A decode step, of one token a row, keeps its axes and einsum's order
-    # of contraction: otherwise XLA:TPU lays an int8 cache out so that reading it costs as much as one of full precision.
+    # gradient, which takes longer than the product. A decode step, of one token a row, keeps its axes and the order in
+    # which einsum contracts: with another, XLA:TPU reads an int8 cache at the cost of one in full precision.
     outer = x.ndim - inner
     if x.shape[outer - 1] == 1:
         product = jnp.einsum({1: "btd,d...->bt...", 2: "btnh,nh...->bt..."}[inner], x, plain)
