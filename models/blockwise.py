@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -106,7 +106,7 @@ def _over_queries(rows: Float[Array, "B K N M h"], scores: Float[Array, "B K N M
     return product.swapaxes(3, 4)
 
 
-def _no_gradient(ids: Array) -> np.ndarray:
+def _no_gradient(ids: Array) -> Any:
     return np.zeros(ids.shape, jax.dtypes.float0)
 
 

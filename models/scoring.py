@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,8 @@ def label_logprobs(
     """
     # One axis for all positions, as in `quantized.project`.
     rows, count = hidden.reshape(-1, hidden.shape[-1]), _chunks(table.shape[0], chunk)
-    return _label_logprobs(rows, table, targets.reshape(-1), sharpness, count).reshape(targets.shape)
+    scored: Any = _label_logprobs(rows, table, targets.reshape(-1), sharpness, count)
+    return scored.reshape(targets.shape)
 
 
 def _chunks(vocab: int, chunk: int) -> int:
