@@ -37,11 +37,13 @@ def quantize(params: Params, dtype: DTypeLike) -> Params:
     return {**plain, "layers": layers}
 
 
-def project(x: Float[Array, "..."], matrix: Matrix, inner: int = 1) -> Float[Array, "..."]:
+def project(x: Float[Array, "B T *_"], matrix: Matrix, inner: int = 1) -> Float[Array, "B T *_"]:
     """Contract the last axes of x with the first of the matrix, in the precision of x; a scale multiplies the product.
 
     Args:
-      inner: axes of the matrix that are contracted; the others end the result.
+      x: [B, T, in..], `inner` axes in.
+      matrix: [in.., out..]; the result is [B, T, out..].
+      inner: axes of the matrix that are contracted, 1 or 2.
     """
     quantized = not isinstance(matrix, jax.Array)
     plain = (matrix.qvalue if quantized else matrix).astype(x.dtype)
