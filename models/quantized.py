@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -47,17 +48,14 @@ def project(x: Float[Array, "B T *_"], matrix: Matrix, inner: int = 1) -> Float[
     """
     quantized = not isinstance(matrix, jax.Array)
     plain = (matrix.qvalue if quantized else matrix).astype(x.dtype)
-    axes = tuple(range(inner))
-    # One axis for all tokens: over several, XLA:CPU transposes the activations before the product of a weight's
-    # gradient, which takes longer than the product. A decode step, of one token a row, keeps its axes and the order in
-    # which einsum contracts: with another, XLA:TPU reads an int8 cache at the cost of one in full precision.
-    outer = x.ndim - inner
-    if x.shape[outer - 1] == 1:
-        product = jnp.einsum({1: "btd,d...->bt...", 2: "btnh,nh...->bt..."}[inner], x, plain)
-    else:
-        tokens = x.reshape(-1, *x.shape[outer:])
-        product = jax.lax.dot_general(tokens, plain, ((tuple(a + 1 for a in axes), axes), ((), ())))
-        product = product.reshape(*x.shape[:outer], *plain.shape[inner:])
+    width = math.prod(plain.shape[:inner])
+    # Two axes each: over more, XLA:CPU transposes activations before the product of a weight's gradient, which takes
+    # longer than the product, or weights before the product itself.
+    tokens = x.reshape(-1, width)
+    if inner > 1 and x.shape[1] == 1:
+        # A decode step. Without this, XLA:TPU reads an int8 cache at the cost of one in full precision.
+        tokens = jax.lax.optimization_barrier(tokens)
+    product = (tokens @ plain.reshape(width, -1)).reshape(*x.shape[: x.ndim - inner], *plain.shape[inner:])
     if quantized:
-        product = (product * jnp.squeeze(matrix.scale, axes)).astype(x.dtype)
+        product = (product * jnp.squeeze(matrix.scale, tuple(range(inner)))).astype(x.dtype)
     return product

@@ -33,6 +33,7 @@ __all__ = [
     "logits",
     "num_params",
     "param_axes",
+    "rotations",
     "token_logprobs",
     "unstack",
 ]
@@ -315,12 +316,18 @@ def unstack(tree: Any, layers: int) -> tuple[Any, ...]:
     return tuple(jax.tree.map(lambda x, i=i: x[i : i + 1], tree) for i in range(layers))
 
 
+def rotations(cfg: TransformerConfig, length: int) -> tuple[Float[Array, "S half"], Float[Array, "S half"]]:
+    """Cosine and sine of the angles of positions 0 to length - 1, for `extend_layers`."""
+    tables = rope_tables(jnp.arange(length)[None], cfg.head_dim, cfg.rope_theta, cfg.rope_scaling)
+    return tables[0][0, :, 0], tables[1][0, :, 0]
+
+
 def extend_layers(
     cfg: TransformerConfig,
     params: Params,
     layers: Sequence[Params],
     tokens: Int[Array, "B T"],
-    positions: Int[Array, "B T"],
+    rotation: Sequence[Float[Array, "B T half"]],
     context: Sequence[Sequence[Context]],
 ) -> tuple[Float[Array, "B T D"], list[KVCache]]:
     """`extend` over layers that were cut before (`unstack`): their parameters, and the caches of each.
@@ -330,10 +337,12 @@ def extend_layers(
 
     Args:
       params: the whole model; its stack of layers is not read.
+      rotation: rows of `rotations` at the tokens' positions, [B, T, h / 2] each. Computed here, XLA:CPU would compute
+        them for every head of every layer again.
     """
+    cos, sin = (table[:, :, None] for table in rotation)
     x = jnp.take(params["embed"], tokens, axis=0).astype(cfg.dtype)
     x = constrain(x, "batch", "length", "act_embed")
-    cos, sin = rope_tables(positions, cfg.head_dim, cfg.rope_theta, cfg.rope_scaling)
     block, written = Block(cfg), []
     for layer, seen in zip(layers, context, strict=True):
         masks = tuple(c.mask[:, None] for c in seen)

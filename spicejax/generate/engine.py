@@ -206,6 +206,7 @@ def decode(
         state = state._replace(
             recent=transformer.unstack(state.recent, depth), older=transformer.unstack(state.older, depth)
         )
+    rotations = transformer.rotations(cfg, layout.prefix + layout.suffix + 1) if cut else ()
     prefix_mask = jnp.arange(layout.prefix) < rows.prefix_lengths[:, None]
     offsets = jnp.repeat(rows.prefix_lengths, layout.group)
 
@@ -219,7 +220,7 @@ def decode(
         if layout.ring:  # column j holds the last step of a finished window that is j modulo the ring
             age = column + (state.step - column - 1 - jnp.arange(layout.ring)) % layout.ring
             masks.append((age >= layout.window) & (age < t[:, None]))
-        here = state.token[:, None], (offsets + t)[:, None]
+        tokens, positions = state.token[:, None], (offsets + t)[:, None]
 
         def seen(*caches: caching.KVCache | None) -> list[caching.Context]:
             return [caching.Context(c, mask) for c, mask in zip(caches, masks, strict=False) if c is not None]
@@ -229,12 +230,13 @@ def decode(
 
         if cut:
             context = list(map(seen, prefixes, state.recent, older))
-            hidden, new = transformer.extend_layers(cfg, params, layers, *here, context)
+            rotation = tuple(table[positions] for table in rotations)
+            hidden, new = transformer.extend_layers(cfg, params, layers, tokens, rotation, context)
             # The same column, but known after the last layer only: seeing that all is read before, XLA writes in place.
             late = jnp.minimum(column, column + jnp.isnan(hidden[0, 0, 0]))
             recent = tuple(put(old, entries, late) for old, entries in zip(state.recent, new, strict=True))
         else:
-            hidden, new = transformer.extend(cfg, params, *here, seen(prefix, state.recent, older))
+            hidden, new = transformer.extend(cfg, params, tokens, positions, seen(prefix, state.recent, older))
             recent = put(state.recent, new, column)
         logits = transformer.logits(cfg, params, hidden[:, 0])
         keys = jax.vmap(jax.random.fold_in)(row_keys, t)

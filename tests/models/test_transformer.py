@@ -91,7 +91,8 @@ def test_rows_that_share_a_prefix_equal_rows_of_their_own(cut):
         layers, *caches = (transformer.unstack(x, QWEN3.num_layers) for x in (params["layers"], prefix[0], suffix[0]))
         context = [(Context(p, prefix[1]), Context(s, suffix[1])) for p, s in zip(*caches, strict=True)]
         run = jax.jit(transformer.extend_layers, static_argnums=0)
-        hidden, parts = run(QWEN3, params, layers, new, offsets + 4 + jnp.arange(2), context)
+        rotation = tuple(table[offsets + 4 + jnp.arange(2)] for table in transformer.rotations(QWEN3, 12))
+        hidden, parts = run(QWEN3, params, layers, new, rotation, context)
         for a, b in zip(written, jax.tree.map(lambda *x: jnp.concatenate(x), *parts), strict=True):
             assert (a is None) == (b is None)
             if a is not None:
