@@ -35,7 +35,7 @@ CONFIG = RunConfig(
         prompt_areas=(1024, 8192),
         slot_length=2048,
         slots=8,
-        rows=16,
+        rows=8,  # of each shape: a step has 16 groups of 8, half of them each role's
     ),
     mesh=MeshConfig(data=1, fsdp=-1, tensor=0),
     sampler_mesh=MeshConfig(data=-1, tensor=4),

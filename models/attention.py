@@ -83,7 +83,8 @@ def causal_attention(
 
         return splash.attention(query, key, value, segment_ids, slots)  # pyright: ignore[reportArgumentType]  # symlink
     if kernel == "cudnn":
-        return _cudnn_attention(query, key, value, causal_mask(query.shape[1], segment_ids, slots))
+        alone = segment_ids is None and slots is None
+        return _cudnn_attention(query, key, value, None if alone else causal_mask(query.shape[1], segment_ids, slots))
     if kernel != "xla":
         raise ValueError(f"attention kernel {kernel!r} is not known; use one of {ATTENTION_KERNELS}")
     return _blockwise_attention(query, key, value, segment_ids, slots)
@@ -100,11 +101,15 @@ def _native_kernel(query: Array, slots: Slots | None) -> AttentionKernel:
     return "xla"
 
 
-def _cudnn_attention(query: Array, key: Array, value: Array, mask: Bool[Array, "rows T T"]) -> Array:
-    """Fused on the GPU. Segments and slots reach cuDNN as a [rows, 1, T, T] bias: memory, not the skipping of work."""
+def _cudnn_attention(query: Array, key: Array, value: Array, mask: Bool[Array, "rows T T"] | None) -> Array:
+    """Fused on the GPU, without the work above the diagonal.
+
+    Segments and slots reach cuDNN as a [rows, 1, T, T] bias: memory, not the skipping of work.
+    """
     if query.dtype != jnp.bfloat16:
         raise ValueError(f"attention='cudnn' works in bfloat16, not {query.dtype}; use dtype='bfloat16' or 'xla'")
-    return jax.nn.dot_product_attention(query, key, value, mask=mask[:, None], implementation="cudnn")
+    mask = None if mask is None else mask[:, None]
+    return jax.nn.dot_product_attention(query, key, value, mask=mask, is_causal=True, implementation="cudnn")
 
 
 def _blockwise_attention(

@@ -1,4 +1,4 @@
-"""The flight check: compile every program of a run for a TPU slice that is not here, and say whether it fits and how
+"""The flight check: compile the programs of a run for a TPU slice that is not here, and say whether it fits and how
 fast it can be at best.
 """
 
@@ -94,6 +94,9 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
         "hbm_capacity_gib": where.chip.hbm / chips.GIB,
         "fits": fits,
         "advice": [line for row in rows if not row["fits"] for line in _advice(row)],
+        "per_iteration": {
+            name: sum(row[name] * row["calls"] for row in rows) for name in ("flops", "bytes", "collective_bytes")
+        },
         "seconds_per_iteration": seconds,
         "days": seconds * cfg.iterations / 86_400,
         "iterations": cfg.iterations,
@@ -273,6 +276,11 @@ def table(report: dict[str, Any]) -> str:
             lines.append(f"  {'':<20}wire GB: {wires}")
         if row["unknown_kernels"]:
             lines.append(f"  {'':<20}kernels whose FLOPs are not counted: {', '.join(row['unknown_kernels'])}")
+    whole = report["per_iteration"]
+    lines.append(
+        f"  {'an iteration':<20}{report['hbm_per_chip_gib']:>9.2f}{'':>29}{whole['flops'] / 1e12:>9.0f}"
+        f"{whole['bytes'] / 1e9:>11.0f}{whole['collective_bytes'] / 1e9:>9.0f}{report['seconds_per_iteration']:>10.1f}"
+    )
     verdict = "fits" if report["fits"] else "does not fit"
     lines += [
         "",

@@ -48,7 +48,7 @@ class Program:
 
 
 class Load(NamedTuple):
-    """What one iteration asks of the programs when every task is valid: an upper bound."""
+    """What one iteration asks of the programs when every task of the first round is valid."""
 
     challenger_groups: int  # prompts of the longest bucket, each with group_size responses
     reasoner_groups: int  # prompts of the shortest, answered

@@ -310,7 +310,8 @@ def minibatches(
     cfg = run.cfg.learner
     size = cfg.trajectories_per_update or len(episodes)
     rng = np.random.default_rng([run.cfg.seed, iteration, 99])
-    picks = deal(np.array([e.group for e in episodes]), size, cfg.epochs, rng)
+    groups, roles = np.array([e.group for e in episodes]), np.array([e.role for e in episodes])
+    picks = deal(groups, roles, size, cfg.epochs, rng)
     steps: list[tuple[list[Part], Metrics]] = []
     for pick in picks:
         rollouts = [episodes[i].rollout for i in pick]
@@ -330,19 +331,26 @@ def minibatches(
     yield from steps
 
 
-def deal(groups: np.ndarray, size: int, epochs: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Indices of each optimizer step: `size` trajectories, groups in a new random order each epoch.
+def deal(groups: np.ndarray, roles: np.ndarray, size: int, epochs: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Indices of each optimizer step: `size` trajectories, the groups of each role in a new random order each epoch.
 
     A group stays together, but for those that a step's end cuts, so that its prompt is computed in one step only.
+    Every step has the iteration's share of each role: their rows have different shapes, and a step that had more of
+    one would need a micro-batch more.
 
     Args:
-      groups: group of each trajectory, int [n]. With size >= n nothing is reordered.
+      groups: group of each trajectory, int [n]; all of a group have one role. With size >= n nothing is reordered.
+      roles: role of each trajectory, [n].
     """
     picks = []
     for _ in range(epochs):
         order = np.arange(len(groups))
         if size < len(groups):
-            order = np.argsort(rng.permutation(groups.max() + 1)[groups], kind="stable")
+            place = np.zeros(groups.max() + 1)  # of each group, from 0 to 1
+            for role in np.unique(roles):
+                own = rng.permutation(np.unique(groups[roles == role]))
+                place[own] = (np.arange(len(own)) + rng.random()) / len(own)
+            order = np.argsort(place[groups], kind="stable")
         picks += [order[k : k + size] for k in range(0, len(order), size)]
     return picks
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import qwix
 
 from spicejax import sharding
 from spicejax.generate import engine, policy
@@ -14,7 +15,8 @@ from spicejax.generate import sampler as sampling
 from spicejax.generate.policy import Buckets, Player, layout, rows_a_prompt
 from spicejax.generate.stops import stop_machine
 from spicejax.learn.learner import scored_logprobs
-from spicejax.models import transformer
+from spicejax.models import lora, quantized, transformer
+from spicejax.models.lora import LoraConfig
 from spicejax.types import Batch
 
 CFG = transformer.TransformerConfig(
@@ -37,10 +39,10 @@ def params():
     return jax.tree.map(lambda x: x * 3 if x.ndim > 2 else x, scaled)  # sharper than at birth, so that texts differ
 
 
-def player(params, *, buckets=(16,), rows=8, stops=(), strings=(), **shapes):
+def player(params, *, cfg=CFG, buckets=(16,), rows=8, stops=(), strings=(), **shapes):
     mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
     machine = stop_machine(CFG.vocab_size, stops, strings, BYTES)
-    return Player(CFG, params, Letters(), machine, Buckets(buckets, rows, **shapes), mesh)
+    return Player(cfg, params, Letters(), machine, Buckets(buckets, rows, **shapes), mesh)
 
 
 def respond(who, prompts, *, samples=2, first_row=None, max_new=12, limits=None, **settings):
@@ -313,3 +315,30 @@ def test_bad_input_is_named(params):
     broken = dataclasses.replace(player(params), params=jax.tree.map(lambda x: x * jnp.nan, params))
     with pytest.raises(FloatingPointError, match="NaN"):
         respond(broken, [[1, 2]])
+
+
+def assert_same_responses(one, same, other):
+    """Two players agree, through prefill and decode, and a third one does not."""
+    found, wanted, differs = ([r for rs in respond(p, PROMPTS) for r in rs] for p in (one, same, other))
+    for a, b in zip(found, wanted, strict=True):
+        assert list(a.token_ids) == list(b.token_ids)
+        np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-4)
+    assert any(list(a.token_ids) != list(b.token_ids) for a, b in zip(found, differs, strict=True))
+
+
+def test_adapters_write_what_the_merged_weights_write(params):
+    cfg = dataclasses.replace(CFG, lora=LoraConfig(rank=2, alpha=4.0))
+    _, adapters = lora.split(transformer.init(cfg, jax.random.key(1)))
+    keys = iter(jax.random.split(jax.random.key(2), 100))
+    adapters = jax.tree.map(lambda x: 0.1 * jax.random.normal(next(keys), x.shape), adapters)
+    beside = lora.join(params, adapters)
+    assert_same_responses(player(beside, cfg=cfg), player(lora.merge(cfg.lora, beside)), player(params))
+
+
+def test_8_bit_weights_write_what_their_dequantized_selves_write(params):
+    def whole(x):
+        return qwix.dequantize(x) if isinstance(x, qwix.QArray) else x
+
+    small = quantized.quantize(params, "float32")
+    same = jax.tree.map(whole, small, is_leaf=lambda x: isinstance(x, qwix.QArray))
+    assert_same_responses(player(small), player(same), player(params))

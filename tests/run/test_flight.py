@@ -67,6 +67,11 @@ def near(found, wanted):
     return found == pytest.approx(wanted / 2**30, rel=0.03, abs=2e-4)
 
 
+def assert_adds_up(row):
+    total = row["arguments_gib"] + row["temporaries_gib"] + row["outputs_gib"] + row["beside_gib"]
+    assert total <= row["hbm_gib"] < total + 0.05  # the rest is code
+
+
 @needs_libtpu
 def test_decoding_on_v5e_fits_the_sum_of_its_arrays_and_gathers_no_weights_under_tensor_parallelism():
     """One process compiles the same step for two layouts: where weights are split over rows they must be gathered."""
@@ -87,8 +92,8 @@ def test_decoding_on_v5e_fits_the_sum_of_its_arrays_and_gathers_no_weights_under
     assert near(decode["kv_cache_gib"], cache / 8)
     assert near(decode["arguments_gib"], (2 * MATRICES + cache) / 8)
     assert near(decode["beside_gib"], 12 * MATRICES / 8)  # weights and two moments of the learner, float32
-    total = decode["arguments_gib"] + decode["temporaries_gib"] + decode["outputs_gib"] + decode["beside_gib"]
-    assert total <= decode["hbm_gib"] == split["hbm_per_chip_gib"] < total + 0.05  # the rest is code
+    assert_adds_up(decode)
+    assert decode["hbm_gib"] == split["hbm_per_chip_gib"]
     # 2 N a row, plus attention of every row over its prompt, its own tokens and the new one; 128 answers in 32 slots.
     assert decode["trips"] == 4 * 128
     row = 2 * MATRICES + 4 * L * HEADS * HEAD * 257
@@ -141,6 +146,8 @@ def test_prefill_on_v5p_under_tensor_parallelism():
     assert near(row["arguments_gib"], 2 * MATRICES / 4)
     lanes = 512 // 128  # prefill_chunk tokens at once
     assert near(row["outputs_gib"], 2 * lanes * 128 * L * HEADS * HEAD * 2 / 4)
+    assert row["beside_gib"] > 12 * MATRICES / 4 / 2**30, "the learner's state, and the sampler's cache"
+    assert_adds_up(row)
     assert row["largest_gather"] < D * HEADS * HEAD
     products = 2 * (MATRICES - V * D) * lanes * 128 + 4 * L * lanes * 128 * 128 * HEADS * HEAD
     assert row["flops"] == pytest.approx(products / 4, rel=0.05)

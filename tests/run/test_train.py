@@ -203,12 +203,14 @@ def test_many_steps_per_iteration_use_the_sampling_policys_logprobs(whole, cache
 
 def test_groups_stay_together_in_the_steps_of_an_iteration():
     groups = np.repeat(np.arange(12), 4)[np.random.default_rng(0).permutation(48)]
-    picks = train.deal(groups, 16, 2, np.random.default_rng(1))
+    roles = np.where(groups < 6, "challenger", "reasoner")
+    picks = train.deal(groups, roles, 16, 2, np.random.default_rng(1))
     assert [len(p) for p in picks] == [16] * 6
     assert all(len(set(groups[p])) == 4 for p in picks), "four groups of four, none of them cut"
+    assert all(np.sum(roles[p] == "reasoner") == 8 for p in picks), "half of each role, as in the iteration"
     first, second = np.concatenate(picks[:3]), np.concatenate(picks[3:])
     assert sorted(first) == sorted(second) == list(range(48)) and list(first) != list(second)
-    (whole,) = train.deal(groups, 48, 1, np.random.default_rng(1))
+    (whole,) = train.deal(groups, roles, 48, 1, np.random.default_rng(1))
     assert list(whole) == list(range(48))
 
 
