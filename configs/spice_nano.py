@@ -2,7 +2,7 @@
 
 Command:   python launch/tpu_run.py --config=spice_nano --workdir=runs/nano      (or: make demo)
 Hardware:  2 CPU cores, 2 GiB of memory
-Cost:      5.5 minutes, of which 3.5 are the warm start (kept in runs/cache afterwards)
+Cost:      3 minutes, of which 1.6 are the warm start (kept in runs/cache afterwards)
 Expect:    held-out accuracy from 0.54 to 0.68 (mean of five seeds after 96 iterations; each of them gains), more than
            with a fixed Challenger (0.65), while without documents it falls to about 0.3. LOG.md has the table.
 """
