@@ -67,13 +67,13 @@ class MeshConfig:
             raise ValueError(f"mesh {sizes}: only one axis can be -1")
 
 
-def make_mesh(cfg: MeshConfig, devices: list[Any] | None = None) -> Mesh:
-    """Build the (data, fsdp, tensor) mesh over `devices` (default: all of them).
+def make_mesh(cfg: MeshConfig, devices: list[Any] | None = None, name: str = "mesh") -> Mesh:
+    """Build the (data, fsdp, tensor) mesh over `devices` (default: all of them); `name` is the field an error names.
 
     Raises ValueError where the axes do not multiply to the number of devices, or one is still to be chosen (0).
     """
     if cfg.tensor == 0:
-        raise ValueError("mesh.tensor=0 is only for the learner's mesh of a run; give the number of ways")
+        raise ValueError(f"{name}.tensor=0 is only for the learner's mesh of a run; give the number of ways")
     devices = list(jax.devices()) if devices is None else list(devices)
     sizes = [getattr(cfg, name) for name in AXES]
     fixed = math.prod(size for size in sizes if size != -1)
@@ -81,7 +81,7 @@ def make_mesh(cfg: MeshConfig, devices: list[Any] | None = None) -> Mesh:
     if math.prod(sizes) != len(devices):
         choices = [f"fsdp={f} tensor={len(devices) // f}" for f in _divisors(len(devices))]
         raise ValueError(
-            f"mesh data={cfg.data} fsdp={cfg.fsdp} tensor={cfg.tensor} does not divide {len(devices)} devices; "
+            f"{name} data={cfg.data} fsdp={cfg.fsdp} tensor={cfg.tensor} does not divide {len(devices)} devices; "
             f"with data=1 these do: {', '.join(choices)}"
         )
     return Mesh(np.asarray(devices).reshape(sizes), AXES, axis_types=(AxisType.Auto,) * len(AXES))
@@ -94,7 +94,7 @@ def make_meshes(learner: MeshConfig, sampler: MeshConfig | None, devices: list[A
     exchanges activations for every token, the learner weights for every layer.
     """
     devices = list(jax.devices()) if devices is None else devices
-    speaking = make_mesh(sampler or learner, devices)
+    speaking = make_mesh(sampler, devices, "sampler_mesh") if sampler else make_mesh(learner, devices)
     if devices[0].platform == "tpu":
         # It refuses what it does not know, such as v4 chips shown as two devices each: then the order stays.
         try:

@@ -26,6 +26,8 @@ def test_one_axis_takes_the_remaining_devices():
 def test_bad_meshes_are_named_with_the_choices():
     with pytest.raises(ValueError, match="does not divide 1 devices.*fsdp=1 tensor=1"):
         sharding.make_mesh(MeshConfig(data=1, fsdp=2), jax.devices()[:1])
+    with pytest.raises(ValueError, match="sampler_mesh data=-1 fsdp=1 tensor=4 does not divide 1 devices"):
+        sharding.make_meshes(MeshConfig(), MeshConfig(data=-1, tensor=4), jax.devices()[:1])
     with pytest.raises(ValueError, match="mesh.data=0"):
         MeshConfig(data=0)
     with pytest.raises(ValueError, match="only one axis can be -1"):
@@ -46,7 +48,8 @@ def test_activations_are_named_only_inside():
 
 
 def test_the_same_texts_and_update_on_one_and_on_eight_devices():
-    """Sampling and one learner step under data x fsdp x tensor = 2 x 2 x 2 equal those on one device (float32)."""
+    """Sampling and one learner step under data x fsdp x tensor = 2 x 2 x 2 equal those on one device (float32), and so
+    do those where the sampler has a copy of the weights in a layout of its own."""
     program = textwrap.dedent(
         """
         import jax, numpy as np, jax.numpy as jnp
@@ -57,6 +60,7 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
         from spicejax.generate.stops import stop_machine
         from spicejax.learn import learner, packing
         from spicejax.models import transformer
+        from spicejax.run import programs
         from spicejax.types import Batch
 
         cfg = transformer.TransformerConfig(family="qwen3", vocab_size=64, d_model=32, num_layers=2, num_heads=4,
@@ -67,10 +71,12 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
             def decode(self, ids):
                 return " ".join(map(str, ids))
 
-        def run(mesh):
+        def run(mesh, speaking=None):
             places = sharding.param_shardings(mesh, transformer.param_axes(cfg), transformer.abstract_params(cfg))
             params = jax.device_put(whole, places)
-            player = Player(cfg, params, Plain(), stop_machine(64, [3]), Buckets((8,), 8, refill=0.2), mesh)
+            spoken = params if speaking is None else programs.reshard(cfg, speaking)(params)
+            stop, buckets = stop_machine(64, [3]), Buckets((8,), 8, refill=0.2)
+            player = Player(cfg, spoken, Plain(), stop, buckets, speaking or mesh)
 
             def ask(prompts, samples):
                 answers = player.respond(prompts, samples=samples, first_row=range(0, 100, 4)[:len(prompts)],
@@ -90,10 +96,13 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
 
         whole = jax.device_get(whole)
         texts, one = run(sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1]))
-        split, eight = run(sharding.make_mesh(sharding.MeshConfig(data=2, fsdp=2, tensor=2)))
-        assert texts == split, (texts, split)
-        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(eight)):
-            np.testing.assert_allclose(a, b, atol=1e-5)
+        small, fsdp = sharding.MeshConfig(data=2, fsdp=2, tensor=2), sharding.MeshConfig(fsdp=4, tensor=2)
+        for meshes in ([sharding.make_mesh(small)], sharding.make_meshes(fsdp, sharding.MeshConfig(data=4, tensor=2)),
+                       sharding.make_meshes(fsdp, sharding.MeshConfig(data=2, tensor=4))):
+            split, eight = run(*meshes)
+            assert texts == split, (texts, split)
+            for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(eight)):
+                np.testing.assert_allclose(a, b, atol=1e-5)
         print("equal")
         """
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
@@ -27,6 +28,10 @@ CacheChoice = Literal["compute", "float32", "bfloat16", "int8"]
 # Newest tokens of each response that an int8 cache keeps in the precision of the forward pass. XLA:TPU writes a single
 # column of an 8-bit array through copies of the whole; this many it writes in place.
 WINDOW = 128
+
+# Most rows that share one copy of a prompt when all samples of a call have a row of their own. With 32 a prompt four
+# times as long as its responses takes an eighth of what they take; more would only be another shape to compile.
+WIDEST = 32
 
 
 @runtime_checkable
@@ -79,11 +84,37 @@ class Request(NamedTuple):
 
 
 def layout(
-    cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, *, bucket: int, samples: int, max_new: int
+    cfg: TransformerConfig,
+    buckets: Buckets,
+    mesh: jax.sharding.Mesh,
+    *,
+    bucket: int,
+    prompts: int,
+    samples: int,
+    max_new: int,
 ) -> engine.Layout:
-    """The engine's shape for prompts of one bucket, asked `samples` times each for up to `max_new` tokens."""
+    """The engine's shape for `prompts` prompts of one bucket, asked `samples` times each for up to `max_new` tokens.
+
+    Where samples wait for a row, prompt slots are as narrow as `rows_a_prompt` says; where all have one, wide, so that
+    a prompt is held as seldom as possible. These are all shapes there are.
+    """
+    of_group = functools.partial(_layout, cfg, buckets, mesh, bucket=bucket, max_new=max_new)
+    narrow = of_group(rows_a_prompt(buckets, bucket=bucket, samples=samples, max_new=max_new))
+    most = max(buckets.kv_tokens, narrow.prompts * _slot_tokens(cfg, narrow))
+    for group in range(min(WIDEST, samples, buckets.rows), narrow.group, -1):
+        if samples % group == 0:
+            wide = of_group(group)
+            holds_all = prompts * samples <= wide.rows and wide.shards == narrow.shards
+            if holds_all and (not buckets.kv_tokens or wide.prompts * _slot_tokens(cfg, wide) <= most):
+                return wide
+    return narrow
+
+
+def _layout(
+    cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, group: int, *, bucket: int, max_new: int
+) -> engine.Layout:
+    """The engine's shape with `group` row slots of each prompt slot."""
     ways = sharding.ways(mesh, 0)
-    group = rows_a_prompt(buckets, bucket=bucket, samples=samples, max_new=max_new)
     pieces = -(-bucket // buckets.prefill_chunk)
     chunk = -(-bucket // pieces)
     shape = engine.Layout(
@@ -128,16 +159,30 @@ def rows_a_prompt(buckets: Buckets, *, bucket: int, samples: int, max_new: int) 
     return min(next((g for g in range(least, samples) if samples % g == 0), samples), buckets.rows)
 
 
-def load_batches(shape: engine.Layout, slots: list[int]) -> list[list[int]]:
-    """Cut the prompt slots to load into batches that fit the lanes of every part of the mesh."""
+class Lane(NamedTuple):
+    """A prompt to be prefilled in one part of the mesh, and the prompt slots there that take it."""
+
+    shard: int
+    prompt: int  # place among the requests
+    slots: list[int]  # counted within the shard
+
+
+def load_batches(shape: engine.Layout, slots: Sequence[int], held: Sequence[int]) -> list[list[Lane]]:
+    """Cut what is to be loaded into batches that fit the lanes of every part of the mesh.
+
+    Args:
+      slots: prompt slots to load. held: prompt of each prompt slot. A part of the mesh prefills a prompt once, however
+        many of its slots take it.
+    """
     per_shard, lanes = shape.prompts // shape.shards, shape.lanes // shape.shards
-    batches: dict[int, list[int]] = {}
-    seen = [0] * shape.shards
+    shards: list[dict[int, Lane]] = [{} for _ in range(shape.shards)]
     for slot in slots:
-        shard = slot // per_shard
-        batches.setdefault(seen[shard] // lanes, []).append(slot)
-        seen[shard] += 1
-    return list(batches.values())
+        shard, inside = divmod(slot, per_shard)
+        prompt = int(held[slot])
+        shards[shard].setdefault(prompt, Lane(shard, prompt, [])).slots.append(inside)
+    queues = [list(by_prompt.values()) for by_prompt in shards]
+    longest = max((len(queue) for queue in queues), default=0)
+    return [sum((queue[i : i + lanes] for queue in queues), []) for i in range(0, longest, lanes)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,9 +200,11 @@ class Player:
         """The same player with other weights."""
         return dataclasses.replace(self, params=params)
 
-    def layout(self, bucket: int, samples: int, max_new: int) -> engine.Layout:
-        """The engine's shape for prompts of one bucket."""
-        return layout(self.cfg, self.buckets, self.mesh, bucket=bucket, samples=samples, max_new=max_new)
+    def layout(self, bucket: int, prompts: int, samples: int, max_new: int) -> engine.Layout:
+        """The engine's shape for so many prompts of one bucket."""
+        return layout(
+            self.cfg, self.buckets, self.mesh, bucket=bucket, prompts=prompts, samples=samples, max_new=max_new
+        )
 
     def respond(
         self,
@@ -191,7 +238,7 @@ class Player:
             by_bucket.setdefault(self.buckets.fit(len(prompt)), []).append(request)
         results: list[list[Rollout]] = [[] for _ in prompts]
         for bucket, requests in sorted(by_bucket.items()):
-            shape = self.layout(bucket, samples, max_new)
+            shape = self.layout(bucket, len(requests), samples, max_new)
             for request, rollouts in zip(requests, self._run(shape, requests, samples, key, settings), strict=True):
                 results[request.index] = rollouts
         return results
@@ -213,8 +260,8 @@ class Player:
             busy = fresh | ~free
             if not busy.any():
                 return [[r for r in rs if r is not None] for rs in rollouts]
-            for batch in load_batches(shape, loads):
-                prefix = self._load(shape, prefix, batch, [requests[plan.held[slot]].tokens for slot in batch])
+            for batch in load_batches(shape, loads, plan.held.tolist()):
+                prefix = self._load(shape, prefix, batch, [requests[lane.prompt].tokens for lane in batch])
             rows = self._rows(shape, plan, fresh, requests, min(threshold, plan.left))
             with self._placed(shape.rows):
                 state, out = engine.decode_jit(
@@ -235,19 +282,18 @@ class Player:
         """Where the activations of a call with so many rows lie."""
         return sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, rows))
 
-    def _load(self, shape: engine.Layout, prefix: KVCache, slots: list[int], prompts: list[np.ndarray]) -> KVCache:
+    def _load(self, shape: engine.Layout, prefix: KVCache, batch: list[Lane], prompts: list[np.ndarray]) -> KVCache:
         """Prefill prompts, all tokens but the last of each, and put them into their prompt slots."""
         jax.block_until_ready(prefix)  # one prefill's prompts at a time: dispatched ahead, each would take memory
         per_shard, lanes = shape.prompts // shape.shards, shape.lanes // shape.shards
         tokens = np.zeros((shape.shards, lanes, shape.prefix), np.int32)
         lengths = np.zeros((shape.shards, lanes), np.int32)
-        target = np.full((shape.shards, lanes), per_shard, np.int32)
+        targets = np.full((max(len(lane.slots) for lane in batch), shape.shards, lanes), per_shard, np.int32)
         used = [0] * shape.shards
-        for slot, prompt in zip(slots, prompts, strict=True):
-            shard, inside = divmod(slot, per_shard)
+        for (shard, _, slots), prompt in zip(batch, prompts, strict=True):
             lane, used[shard] = used[shard], used[shard] + 1
             tokens[shard, lane, : len(prompt) - 1] = prompt[:-1]
-            lengths[shard, lane], target[shard, lane] = len(prompt) - 1, inside
+            lengths[shard, lane], targets[: len(slots), shard, lane] = len(prompt) - 1, slots
         by_lane = sharding.rows(self.mesh, shape.lanes)
         with self._placed(shape.lanes):
             new = engine.prefill_jit(
@@ -257,8 +303,10 @@ class Player:
                 sharding.put_global(tokens.reshape(shape.lanes, -1), by_lane),
                 sharding.put_global(lengths.reshape(-1), by_lane),
             )
-        where = sharding.put_global(target, sharding.rows(self.mesh, shape.shards))
-        return engine.insert_jit(self.cfg, shape, prefix, new, where)
+        for target in targets:
+            where = sharding.put_global(target, sharding.rows(self.mesh, shape.shards))
+            prefix = engine.insert_jit(self.cfg, shape, prefix, new, where)
+        return prefix
 
     def _rows(
         self, shape: engine.Layout, plan: Schedule, fresh: np.ndarray, requests: list[Request], refill_at: int

@@ -40,7 +40,7 @@ class ModelConfig:
     # write the layers of the training pass out instead of looping over them: a tenth faster on CPU for a few layers,
     # longer to compile
     unroll_layers: bool = False
-    # kernel of the learner's attention: auto = splash on TPU, cudnn on GPU in bfloat16, xla elsewhere
+    # kernel of the learner's attention: auto = splash on TPU, cudnn on GPU in bfloat16 for packed rows, xla elsewhere
     attention: AttentionKernel = "auto"
     # train low-rank adapters instead of all parameters; unset = all. model.lora.rank=16 sets it
     lora: LoraConfig | None = None
@@ -161,11 +161,12 @@ class RunConfig:
         response = max(self.spice.challenger_max_new, self.spice.reasoner_max_new)
         if obstacle := self.learner.too_short(self.prompt_buckets[-1], response):
             raise ValueError(f"{obstacle}; raise it or lower prompt_buckets or spice.*_max_new")
-        if self.sampler_weights == "int8" and not self.learner.tis_cap:
-            raise ValueError(
-                "sampler_weights=int8 samples from another policy than the one trained; learner.tis_cap corrects it: "
-                "give a positive value (2.0 is usual)"
-            )
+        for field in ("sampler_weights", "kv_cache"):
+            if getattr(self, field) == "int8" and not self.learner.tis_cap:
+                raise ValueError(
+                    f"{field}=int8 samples from another policy than the one trained; learner.tis_cap corrects it: "
+                    "give a positive value (2.0 is usual)"
+                )
         if not 0 <= self.sampler_memory <= 1:
             raise ValueError(f"sampler_memory={self.sampler_memory}: give a share of a chip's memory, 0 to 1")
         if self.iterations < 1:

@@ -74,7 +74,8 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
     todo = programs.programs(cfg, model, mesh)
     if unknown := set(only) - {p.name for p in todo}:
         raise ValueError(f"--programs: {cfg.name} has no {sorted(unknown)}; choose from {[p.name for p in todo]}")
-    todo = [p for p in todo if not only or p.name in only]
+    left_out = [p.name for p in todo if only and p.name not in only]
+    todo = [p for p in todo if p.name not in left_out]
     done: dict[str, Compiled] = {}
     rows = [_examine(program, where, per_chip, done) for program in todo]
     peak = max(rows, key=lambda row: row["hbm_gib"])
@@ -101,6 +102,7 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
         "days": seconds * cfg.iterations / 86_400,
         "iterations": cfg.iterations,
         "programs": rows,
+        "left_out": left_out,  # programs that --programs did not name: totals and verdict are without them
         "provenance": PROVENANCE,
     }
 
@@ -282,6 +284,8 @@ def table(report: dict[str, Any]) -> str:
         f"{whole['bytes'] / 1e9:>11.0f}{whole['collective_bytes'] / 1e9:>9.0f}{report['seconds_per_iteration']:>10.1f}"
     )
     verdict = "fits" if report["fits"] else "does not fit"
+    if report["left_out"] and report["fits"]:
+        verdict = "what was compiled fits"
     lines += [
         "",
         f"  verdict   {verdict}: {report['hbm_per_chip_gib']:.2f} of {report['hbm_capacity_gib']:.0f} GiB (compiled)",
@@ -289,6 +293,8 @@ def table(report: dict[str, Any]) -> str:
         f"  at best   {report['seconds_per_iteration']:.1f} s an iteration, {report['days']:.2f} days for "
         f"{report['iterations']} (estimated: published peaks, perfect overlap, every response as long as allowed)",
     ]
+    if report["left_out"]:
+        lines.append(f"  NOT compiled, in none of these numbers: {', '.join(report['left_out'])}")
     return "\n".join(lines)
 
 

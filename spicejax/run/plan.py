@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -21,24 +22,28 @@ def memory(cfg: RunConfig, shape: transformer.TransformerConfig, devices: int) -
     """Bytes per device of the large parts: arithmetic, not a compiler's word.
 
     weights and optimizer: parameters and both AdamW moments, split over fsdp and tensor; gradients: float32;
-    kv_cache: all slots of the sampler at the longest prompt and response; logits: the float32 logits of one vocabulary
-    chunk; activations: layer inputs kept by the backward pass of one micro-batch (other intermediates are not counted).
+    sampler_weights: the sampler's copy, 0 where it reads the learner's; kv_cache: all slots of the sampler at the
+    longest prompt and response; logits: the float32 logits of one vocabulary chunk; activations: layer inputs kept by
+    the backward pass of one micro-batch (other intermediates are not counted).
     """
-    mesh = dict(zip(sharding.AXES, _axes(cfg, devices), strict=True))
+    mesh, speaking = _sizes(cfg.mesh, devices), _sizes(cfg.sampler_mesh or cfg.mesh, devices)
     split, ways = mesh["fsdp"] * mesh["tensor"], mesh["data"] * mesh["fsdp"]
     count = transformer.num_params(shape)
     stored, computed = np.dtype(_numpy(cfg.model.param_dtype)).itemsize, 2 if cfg.model.dtype == "bfloat16" else 4
-    slots = kv_slots(cfg) / ways
+    spoken = dataclasses.replace(shape, dtype=cfg.model.dtype, param_dtype=cfg.model.param_dtype)
+    copied = 0 if programs.as_is(cfg, spoken) else 1 if cfg.sampler_weights == "int8" else computed
+    slots = kv_slots(cfg) / (speaking["data"] * speaking["fsdp"])
     micro = math.ceil(cfg.learner.rows / ways)
     cache = cfg.model.dtype if cfg.kv_cache == "compute" else cfg.kv_cache
     token = caching.token_bytes(shape.num_layers, shape.num_kv_heads, shape.head_dim, cache)
-    kv_split = mesh["tensor"] if shape.num_kv_heads % mesh["tensor"] == 0 else 1
+    kv_split = speaking["tensor"] if shape.num_kv_heads % speaking["tensor"] == 0 else 1
     row = max(kind.row_length for kind in cfg.learner.shapes)
     entries = min(cfg.learner.vocab_chunk or shape.vocab_size, shape.vocab_size)
     return {
         "weights": count * stored / split,
         "optimizer": 2 * count * stored / split,
         "gradients": 4 * count / split,
+        "sampler_weights": count * copied / (speaking["fsdp"] * speaking["tensor"]),
         "kv_cache": slots * token / kv_split,
         "logits": 4 * micro * row * entries / mesh["tensor"],
         "activations": shape.num_layers * micro * row * shape.d_model * computed,
@@ -90,18 +95,18 @@ def describe(cfg: RunConfig, workdir: Path) -> str:
         f"made), {spice.group_size} answers a question",
         f"  update     up to {trajectories} trajectories, "
         + (f"{cfg.learner.trajectories_per_update} per step" if cfg.learner.trajectories_per_update else "one step"),
-        f"  devices    {devices} ({jax.devices()[0].device_kind}), mesh {_axes(cfg, devices)} over {sharding.AXES}",
+        f"  devices    {devices} ({jax.devices()[0].device_kind}), "
+        f"mesh {tuple(_sizes(cfg.mesh, devices).values())} over {sharding.AXES}",
         "  memory per device, estimated by arithmetic:",
-        *(f"    {name:<12} {size / GIB:10.3f} GiB" for name, size in parts.items()),
-        f"    {'total':<12} {sum(parts.values()) / GIB:10.3f} GiB",
+        *(f"    {name:<15} {size / GIB:10.3f} GiB" for name, size in parts.items()),
+        f"    {'total':<15} {sum(parts.values()) / GIB:10.3f} GiB",
         *(["    on a TPU or GPU sampler_memory cuts rows and kv_cache"] if unbounded else []),
     ]
     return "\n".join(lines)
 
 
-def _axes(cfg: RunConfig, devices: int) -> tuple[int, ...]:
-    mesh = sharding.make_mesh(cfg.mesh, jax.devices()[:devices])
-    return tuple(mesh.shape[a] for a in sharding.AXES)
+def _sizes(cfg: sharding.MeshConfig, devices: int) -> dict[str, int]:
+    return dict(sharding.make_mesh(cfg, jax.devices()[:devices]).shape)
 
 
 def _numpy(name: str) -> str:

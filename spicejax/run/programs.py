@@ -198,7 +198,7 @@ def programs(cfg: RunConfig, model: transformer.TransformerConfig, mesh: jax.sha
     longest, shortest, group = cfg.prompt_buckets[-1], cfg.prompt_buckets[0], spice.group_size
     choosing = spice.task_type == "model" and not spice.no_corpus
     return [
-        copying,
+        *(() if as_is(cfg, model) else (copying,)),
         *(sampling("task_type", longest, 1, spice.challenger_max_new, spice.documents) if choosing else ()),
         *sampling("challenger", longest, group, spice.challenger_max_new, counts.challenger_groups),
         *sampling("reasoner", shortest, group, spice.reasoner_max_new, counts.reasoner_groups),
@@ -264,7 +264,7 @@ def _sampling(
     prompts: int,
 ) -> list[Program]:
     """The engine's programs for one role: prompts are loaded, then all their responses decoded."""
-    layout = policy.layout(model, cfg.buckets(), mesh, bucket=bucket, samples=samples, max_new=max_new)
+    layout = policy.layout(model, cfg.buckets(), mesh, bucket=bucket, prompts=prompts, samples=samples, max_new=max_new)
     found = engine.programs(model, layout, weights, stop_states=1, filtered=cfg.sampler.filtered)
     size = transformer.num_params(model)
     loads = math.ceil(prompts / layout.lanes)

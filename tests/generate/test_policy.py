@@ -196,7 +196,7 @@ def test_samples_of_a_prompt_do_not_wait_for_the_longest_of_them(params, monkeyp
     real = engine.decode_jit
     monkeypatch.setattr(engine, "decode_jit", lambda *a, **k: steps.append(real(*a, **k)) or steps[-1])
     who = player(params, rows=8, refill=0.0, stops=[3, 17, 40, 5, 9, 21], buckets=(8,))
-    assert who.layout(8, samples=8, max_new=12).group == 2
+    assert who.layout(8, prompts=9, samples=8, max_new=12).group == 2
     written = [len(r.token_ids) for rs in respond(who, [p[:4] for p in MANY], samples=8) for r in rs]
     longest_of_eight = sum(max(written[i : i + 8]) for i in range(0, 72, 8))
     assert int(steps[-1][0].step) < 0.8 * longest_of_eight, (written, longest_of_eight)
@@ -214,7 +214,7 @@ def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch
         Player, "layout", lambda who, *a, real=Player.layout: dataclasses.replace(real(who, *a), window=window)
     )
     who = player(params, rows=4, buckets=(8,))
-    assert who.layout(8, 4, 12).ring == {1: 12, 4: 12, 5: 15, 11: 22}[window]
+    assert who.layout(8, 9, 4, 12).ring == {1: 12, 4: 12, 5: 15, 11: 22}[window]
     for a, b in zip(sum(whole, []), sum(respond(who, MANY, **settings), []), strict=True):
         np.testing.assert_array_equal(a.token_ids, b.token_ids)
         np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-5)
@@ -258,7 +258,7 @@ def test_nothing_compiles_for_any_length_from_64_to_128(params):
 def test_programs_are_the_ones_that_run(params):
     """What `programs` describes compiles without data and has the shapes of the running engine."""
     who = player(params, cache="int8", prefill_chunk=6)
-    shape = who.layout(16, samples=4, max_new=12)
+    shape = who.layout(16, prompts=3, samples=4, max_new=12)
     assert (shape.prompts, shape.group, shape.prefix, shape.chunk, shape.lanes) == (2, 4, 18, 6, 1)
     abstract = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding.replicated(who.mesh)), params
@@ -278,8 +278,9 @@ def test_programs_are_the_ones_that_run(params):
 def test_layouts_fit_rows_prompts_and_budgets():
     mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
 
-    def shape(samples, bucket=600, **more):
-        made = layout(CFG, Buckets((bucket,), 32, **more), mesh, bucket=bucket, samples=samples, max_new=5)
+    def shape(samples, bucket=600, prompts=99, **more):
+        buckets = Buckets((bucket,), 32, **more)
+        made = layout(CFG, buckets, mesh, bucket=bucket, prompts=prompts, samples=samples, max_new=5)
         return made.prompts, made.group, made.prefix, made.chunk, made.lanes
 
     assert shape(8) == (4, 8, 600, 300, 1)
@@ -290,13 +291,42 @@ def test_layouts_fit_rows_prompts_and_budgets():
     assert short(Buckets((512,), 64), bucket=128) == 2, "never fewer than two"
     assert short(Buckets((512,), 64), bucket=512) == 2 and short(Buckets((512,), 64), bucket=600) == 4
     assert shape(8, kv_tokens=1279) == (1, 8, 600, 300, 1), "two take 2 x (600 + 8 x 5)"
-    slots = {n: layout(CFG, Buckets((64,), 64, cache="int8", kv_tokens=9000), mesh, bucket=64, samples=8, max_new=n)
-             for n in (64, 129, 512)}  # fmt: skip
+    small = Buckets((64,), 64, cache="int8", kv_tokens=9000)
+    slots = {n: layout(CFG, small, mesh, bucket=64, prompts=99, samples=8, max_new=n) for n in (64, 129, 512)}
     for n, made in slots.items():  # a window's float32 entries take 32 bytes where int8 ones take 12
         row = made.ring + made.window * 32 / 12
         assert made.prompts * (64 + made.group * row) <= 9000 < (made.prompts + 1) * (64 + made.group * (row + 1)), n
     assert [made.ring for made in slots.values()] == [0, 256, 512]
     assert shape(8, kv_tokens=1280) == (2, 8, 600, 300, 1) and shape(8, kv_tokens=1) == (1, 8, 600, 300, 1)
+
+
+def test_prompts_stand_once_where_all_samples_have_a_row():
+    def groups(prompts, samples, devices=1, **more):
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:1] * devices).reshape(devices, 1, 1), sharding.AXES)
+        buckets = Buckets((8,), 64, **more)
+        made = layout(CFG, buckets, mesh, bucket=8, prompts=prompts, samples=samples, max_new=12)
+        return made.prompts, made.group
+
+    assert groups(8, 8) == (8, 8) and groups(1, 8) == (8, 8)
+    assert groups(9, 8) == (32, 2), "samples wait: narrow slots"
+    assert groups(1, 48) == (2, 24) and groups(1, 64) == (2, 32), "two copies; no wider slots than 32 rows"
+    assert groups(8, 8, kv_tokens=1000) == (8, 8), "832 tokens"
+    assert groups(8, 8, kv_tokens=800) == (25, 2), "seven would fit"
+    assert groups(8, 8, devices=8) == (8, 8)
+    assert groups(4, 16, devices=8) == (8, 8), "a slot for each device, or each would hold all"
+
+
+def test_copies_of_a_prompt_are_prefilled_once(params, monkeypatch):
+    """Ten samples of one prompt through four prompt slots that all hold it."""
+    real, calls = engine.prefill_jit, []
+    monkeypatch.setattr(engine, "prefill_jit", lambda *a: calls.append(a) or real(*a))
+    who = player(params, rows=8, buckets=(8,), prefill_chunk=8)
+    assert (who.layout(8, 1, 10, 12).prompts, who.layout(8, 1, 10, 12).group) == (4, 2)
+    found = respond(who, MANY[8:], samples=10)[0]
+    assert len(calls) == 1
+    alone = respond(player(params, rows=1, buckets=(8,)), MANY[8:], samples=10)[0]
+    for a, b in zip(found, alone, strict=True):
+        np.testing.assert_array_equal(a.token_ids, b.token_ids)
 
 
 def test_bad_input_is_named(params):

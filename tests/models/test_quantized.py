@@ -70,5 +70,6 @@ def test_a_missing_library_and_a_missing_correction_are_named(monkeypatch):
     with pytest.raises(ModuleNotFoundError, match="spicejax.int8."):
         quantized.quantize(random_params(QWEN3), "float32")
     cfg = configs.load("spice_nano")
-    with pytest.raises(ValueError, match=r"learner\.tis_cap"):
-        dataclasses.replace(cfg, sampler_weights="int8", learner=dataclasses.replace(cfg.learner, tis_cap=0.0))
+    for field in ("sampler_weights", "kv_cache"):
+        with pytest.raises(ValueError, match=rf"{field}=int8 .*learner\.tis_cap"):
+            dataclasses.replace(cfg, **{field: "int8"}, learner=dataclasses.replace(cfg.learner, tis_cap=0.0))

@@ -86,6 +86,9 @@ def test_decoding_on_v5e_fits_the_sum_of_its_arrays_and_gathers_no_weights_under
     )
     assert set(split) >= KEYS and set(split["programs"][0]) >= PROGRAM_KEYS
     assert (split["topology"], split["chips"], split["fits"]) == ("v5e:2x4", 8, True)
+    assert "train_step" in split["left_out"] and "reasoner_decode" not in split["left_out"]
+    said = flight.table(split)
+    assert "what was compiled fits" in said and "NOT compiled" in said
     decode = rows(split)["reasoner_decode"]
     # k and v of 16 prompts, two rows each, and 32 responses of 128 tokens: layers, kv heads, head, bfloat16
     cache = 2 * (16 + 32) * 128 * L * HEADS * HEAD * 2
@@ -125,6 +128,26 @@ def test_an_8_bit_cache_is_written_in_place_and_read_once():
     shapes = small["parts_gib"]["kv_cache"] + small["parts_gib"]["sampler_parameters"]
     assert small["arguments_gib"] < 1.05 * shapes, "no padding"
     assert small["bytes"] < 0.75 * plain["bytes"]
+
+
+@needs_libtpu
+@pytest.mark.slow
+def test_remat_saves_memory_where_layers_are_unrolled():
+    plain, saved = run(
+        textwrap.dedent(
+            """
+            import dataclasses
+            def temporaries(remat):
+                found = config(mesh=MeshConfig(data=1, fsdp=8))
+                deep = dataclasses.replace(model, num_layers=8)
+                model_config = dataclasses.replace(found.model, architecture=deep, unroll_layers=True, remat=remat)
+                found = dataclasses.replace(found, model=model_config, learner=LearnerConfig(rows=8, row_length=512))
+                return flight.check(found, "v5e:2x4", only=("train_step",))["programs"][0]["temporaries_gib"]
+            print(json.dumps([temporaries("none"), temporaries("layer")]))
+            """
+        )
+    )
+    assert saved < 0.85 * plain  # XLA that finds both computations equal: 1.06
 
 
 @needs_libtpu

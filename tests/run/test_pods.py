@@ -138,6 +138,7 @@ LAYOUTS = {
     "8": (1, 8, ["mesh.data=2", "mesh.fsdp=2", "mesh.tensor=2"]),
     "2x4": (2, 4, ["mesh.data=2", "mesh.fsdp=2", "mesh.tensor=2"]),
     "2x1": (2, 1, ["mesh.data=2"]),
+    "copy": (2, 4, ["mesh.fsdp=4", "mesh.tensor=2", "sampler_mesh.data=4", "sampler_mesh.tensor=2"]),
 }
 
 
@@ -168,15 +169,15 @@ def tasks(workdir):
 
 @pytest.fixture(scope="module")
 def runs(cache, tmp_path_factory):
-    """The same run on three layouts. The first makes the nano model, which takes longest."""
-    folders = {layout: tmp_path_factory.mktemp(f"run{layout}") for layout in ("1", "8", "2x4")}
+    """The same run on four layouts. The first makes the nano model, which takes longest."""
+    folders = {layout: tmp_path_factory.mktemp(f"run{layout}") for layout in ("1", "8", "2x4", "copy")}
     for layout, folder in folders.items():
         complete(layout, folder, cache)
     return folders
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["8", "2x4"])
+@pytest.mark.parametrize("layout", ["8", "2x4", "copy"])
 def test_every_layout_gives_the_same_run(runs, layout):
     assert any(task.get("pass_rate") for task in tasks(runs["1"]))  # there was something to learn
     first, last = arrays(runs["1"], 2), arrays(runs["1"], 3)

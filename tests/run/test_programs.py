@@ -71,6 +71,16 @@ def test_bounds_that_do_not_apply(caplog):
         dataclasses.replace(CFG, sampler_memory=1.5)
 
 
+def test_a_copy_is_made_and_counted_only_where_the_sampler_needs_one():
+    mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
+    alone = dataclasses.replace(CFG, mesh=sharding.MeshConfig(), sampler_mesh=None)
+    shared = dataclasses.replace(alone, model=dataclasses.replace(CFG.model, dtype="float32"))
+    for cfg, bytes_each in ((alone, 2), (dataclasses.replace(alone, sampler_weights="int8"), 1), (shared, 0)):
+        names = [program.name for program in programs.programs(cfg, MODEL, mesh)]
+        assert ("reshard" in names) == (bytes_each > 0) and "train_step" in names
+        assert plan.memory(cfg, MODEL, 1)["sampler_weights"] == SIZE * bytes_each
+
+
 def test_the_sampler_copy_lies_as_the_matrices_lie():
     mesh = AbstractMesh((1, 1, 4), sharding.AXES)
     layers = programs._spoken(programs.speaker(MODEL), mesh, "int8")["layers"]
