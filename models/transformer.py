@@ -158,7 +158,7 @@ def _scanned_block(cfg: TransformerConfig, unroll: bool) -> type[nn.Module]:
     policies = {"layer": None, "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable}
     body: Any = Block
     if cfg.remat != "none":
-        # Unrolled there is no loop that keeps XLA from finding the recomputed layer equal to the first and keeping that.
+        # Unrolled, no loop keeps XLA from finding the recomputed layer equal to the first, and keeping that.
         body = nn.remat(Block, prevent_cse=unroll, policy=policies[cfg.remat])
     return nn.scan(
         body,
