@@ -1,7 +1,7 @@
 """The decoding engine on the device: prompt slots, row slots, and the three programs that fill and advance them.
 
-U prompt slots hold the KV entries of one prompt each, once, however many rows read them; each has G row slots, which
-hold a response each. `prefill` computes prompts, `insert` puts them into slots, `decode` writes tokens until enough
+U prompt slots hold the KV entries of one prompt each, once for all rows of the slot; each has G row slots, which hold a
+response each. `prefill` computes prompts, `insert` puts them into slots, `decode` writes tokens until enough
 slots are free again. The host decides who sits where (`schedule.py`); nothing here depends on it.
 """
 
