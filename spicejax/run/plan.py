@@ -26,7 +26,9 @@ def memory(cfg: RunConfig, shape: transformer.TransformerConfig, devices: int) -
     longest prompt and response; logits: the float32 logits of one vocabulary chunk; activations: layer inputs kept by
     the backward pass of one micro-batch (other intermediates are not counted).
     """
-    mesh, speaking = _sizes(cfg.mesh, devices), _sizes(cfg.sampler_mesh or cfg.mesh, devices)
+    mesh = speaking = _sizes(cfg.mesh, devices)
+    if cfg.sampler_mesh and not obstacle(cfg, devices):
+        speaking = _sizes(cfg.sampler_mesh, devices)
     split, ways = mesh["fsdp"] * mesh["tensor"], mesh["data"] * mesh["fsdp"]
     count = transformer.num_params(shape)
     stored, computed = np.dtype(_numpy(cfg.model.param_dtype)).itemsize, 2 if cfg.model.dtype == "bfloat16" else 4
@@ -48,6 +50,15 @@ def memory(cfg: RunConfig, shape: transformer.TransformerConfig, devices: int) -
         "logits": 4 * micro * row * entries / mesh["tensor"],
         "activations": shape.num_layers * micro * row * shape.d_model * computed,
     }
+
+
+def obstacle(cfg: RunConfig, devices: int) -> str:
+    """Why the sampler's layout does not go with so many devices; "" = it does."""
+    try:
+        sharding.make_meshes(cfg.mesh, cfg.sampler_mesh, jax.devices()[:devices])
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def kv_slots(cfg: RunConfig) -> float:
@@ -101,6 +112,7 @@ def describe(cfg: RunConfig, workdir: Path) -> str:
         *(f"    {name:<15} {size / GIB:10.3f} GiB" for name, size in parts.items()),
         f"    {'total':<15} {sum(parts.values()) / GIB:10.3f} GiB",
         *(["    on a TPU or GPU sampler_memory cuts rows and kv_cache"] if unbounded else []),
+        *([f"  a run on these devices would stop: {stop}"] if (stop := obstacle(cfg, devices)) else []),
     ]
     return "\n".join(lines)
 

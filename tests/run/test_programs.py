@@ -79,6 +79,9 @@ def test_a_copy_is_made_and_counted_only_where_the_sampler_needs_one():
         names = [program.name for program in programs.programs(cfg, MODEL, mesh)]
         assert ("reshard" in names) == (bytes_each > 0) and "train_step" in names
         assert plan.memory(cfg, MODEL, 1)["sampler_weights"] == SIZE * bytes_each
+    split = dataclasses.replace(CFG, mesh=sharding.MeshConfig())
+    assert "sampler_mesh data=-1 fsdp=1 tensor=4 does not divide 1 devices" in plan.obstacle(split, 1)
+    assert plan.memory(split, MODEL, 1)["sampler_weights"] == 2 * SIZE, "as if whole on the one device"
 
 
 def test_the_sampler_copy_lies_as_the_matrices_lie():
