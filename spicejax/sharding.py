@@ -75,7 +75,7 @@ def make_mesh(cfg: MeshConfig, devices: list[Any] | None = None, name: str = "me
     if cfg.tensor == 0:
         raise ValueError(f"{name}.tensor=0 is only for the learner's mesh of a run; give the number of ways")
     devices = list(jax.devices()) if devices is None else list(devices)
-    sizes = [getattr(cfg, name) for name in AXES]
+    sizes = [getattr(cfg, axis) for axis in AXES]
     fixed = math.prod(size for size in sizes if size != -1)
     sizes = [max(1, len(devices) // fixed) if size == -1 else size for size in sizes]
     if math.prod(sizes) != len(devices):

@@ -83,8 +83,9 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
                     key=jax.random.key(1), settings=SamplerConfig(), max_new=8)
                 return [r for rs in answers for r in rs]
 
-            rollouts = ask([[5, 6, 7], [9, 8]], 4)  # two prompt slots on four parts of the mesh: whole on each
-            split = ask([[5 + i, 6, 7][: 1 + i % 3] for i in range(11)], 2)  # a prompt slot on each, refilled
+            rollouts = ask([[5, 6, 7], [9, 8]], 4)  # copies of two prompts, a slot on each of four parts
+            split = ask([[5 + i, 6, 7][: 1 + i % 3] for i in range(11)], 2)  # the same slots, refilled
+            few = ask([[5, 6], [9, 8, 7]], 7)  # one prompt slot of seven rows: whole on each part
             config = learner.LearnerConfig(learning_rate=1e-2, row_length=32, rows=4, loss_norm_length=8)
             optimizer = learner.make_optimizer(config)
             weights = packing.token_weights(rollouts, aggregation="constant", norm_length=8)
@@ -92,7 +93,7 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
             batch = Batch(*(jax.device_put(x, sharding.rows(mesh, 4, axis=1)) for x in batch))
             doors = learner.make_learner(cfg, config, optimizer)
             state, _ = doors.step(learner.init_state(params, optimizer), batch, jnp.int32(micro))
-            return [r.text for r in rollouts + split], jax.device_get(state.params)
+            return [r.text for r in rollouts + split + few], jax.device_get(state.params)
 
         whole = jax.device_get(whole)
         texts, one = run(sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1]))
