@@ -42,7 +42,7 @@ from common import SIZES, Ids, installed, interleaved, model_of, ratios, tunix_c
 
 from spicejax import config as configuration
 from spicejax import configs, sharding
-from spicejax.games.spice import SpiceConfig
+from spicejax.games.spice.game import SpiceConfig
 from spicejax.games.world import World
 from spicejax.generate.policy import Player
 from spicejax.generate.stops import stop_machine

@@ -7,12 +7,12 @@ Expect:    held-out accuracy from 0.54 to 0.68 (mean of five seeds after 96 iter
            with a fixed Challenger (0.65), while without documents it falls to about 0.3. LOG.md has the table.
 """
 
-from spicejax.games.spice import SpiceConfig
+from spicejax.games.spice.game import SpiceConfig
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.families import NANO
 from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
-from spicejax.run.nano import NanoConfig
+from spicejax.worlds.nano.maker import NanoConfig
 
 CONFIG = RunConfig(
     name="spice_nano",

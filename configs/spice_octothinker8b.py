@@ -7,7 +7,7 @@ Hardware:  a TPU slice with 512 GiB of HBM or more (the paper: 8 H200 GPUs). Not
 Expect:    paper, table 1: average over 11 benchmarks from 20.5 to 32.4.
 """
 
-from spicejax.games.spice import SpiceConfig
+from spicejax.games.spice.game import SpiceConfig
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.families import OCTOTHINKER_8B

@@ -7,7 +7,7 @@ Hardware:  a TPU slice with 256 GiB of HBM or more (the paper: 8 H200 GPUs). Not
 Expect:    paper, table 1: average over 11 benchmarks from 35.8 to 44.9.
 """
 
-from spicejax.games.spice import SpiceConfig
+from spicejax.games.spice.game import SpiceConfig
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.families import QWEN3_4B

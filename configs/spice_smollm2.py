@@ -9,7 +9,7 @@ Expect:    a quarter of the tasks valid, few of them solved. The model solves ab
            real path runs, not that it learns to reason. Measured numbers: LOG.md.
 """
 
-from spicejax.games.spice import SpiceConfig
+from spicejax.games.spice.game import SpiceConfig
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.families import SMOLLM2_135M

@@ -9,9 +9,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from spicejax.data import tokens
 from spicejax.models import hf, transformer
 from spicejax.run import export
+from spicejax.text import tokens
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -11,11 +11,11 @@ import sys
 import jax
 
 from spicejax import sharding
-from spicejax.data import tokens
 from spicejax.generate.policy import Buckets, Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
 from spicejax.models import hf, transformer
+from spicejax.text import tokens
 from spicejax.types import Rollout
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from spicejax.data import prepared, tokens
+from spicejax.data import prepared
 from spicejax.data.corpus import open_corpus
+from spicejax.text import tokens
 
 
 def main(argv: Sequence[str] | None = None) -> None:

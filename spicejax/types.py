@@ -37,7 +37,7 @@ class Task:
 class Rejection:
     """Why a Challenger's text is no valid task."""
 
-    reason: str  # one of formats.REASONS, counted per iteration
+    reason: str  # one of the game's own, counted per iteration
     detail: str = ""  # for the log, at most 200 characters
 
 
@@ -86,5 +86,6 @@ class Batch(NamedTuple):
     predict_from: Any  # int32, index in the row of the token before the scored one: its hidden state predicts it
 
 
+Messages = list[dict[str, str]]  # a chat: role and content of each turn
 Metrics = dict[str, float]
 Params = dict[str, Any]  # nested dict of jax arrays

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import grain
 
-from spicejax.data.vocabulary import PROBE
+from spicejax.text.vocabulary import PROBE
 from spicejax.types import Document
 
 MANIFEST = "manifest.json"

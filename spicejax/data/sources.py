@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from spicejax.data.vocabulary import well_formed
+from spicejax.text.vocabulary import well_formed
 
 TEXT_FIELDS = ("text", "contents")
 ID_FIELDS = ("id", "_id", "docid")

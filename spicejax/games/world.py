@@ -11,9 +11,7 @@ import numpy as np
 
 from spicejax.generate.policy import Player
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.types import Episode, Metrics, Rollout, Task
-
-Messages = list[dict[str, str]]
+from spicejax.types import Episode, Messages, Metrics, Rollout, Task
 
 
 class Verdict(Protocol):

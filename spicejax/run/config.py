@@ -9,15 +9,17 @@ from typing import Literal
 from jax.sharding import Mesh
 
 from spicejax import sharding
-from spicejax.games.spice import SpiceConfig
+from spicejax.games.spice.game import SpiceConfig
 from spicejax.generate.policy import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.attention import AttentionKernel
 from spicejax.models.lora import LoraConfig
 from spicejax.models.transformer import TransformerConfig
-from spicejax.run.nano import NanoConfig
 from spicejax.sharding import MeshConfig
+from spicejax.text.render import Template
+from spicejax.worlds.nano import maker as nano
+from spicejax.worlds.nano.maker import NanoConfig
 
 WeightChoice = Literal["compute", "int8"]
 
@@ -45,7 +47,7 @@ class ModelConfig:
     # train low-rank adapters instead of all parameters; unset = all. model.lora.rank=16 sets it
     lora: LoraConfig | None = None
     # how messages become a prompt: the chat template of the model's folder, or a plain conversation for base models
-    template: Literal["chat", "conversation"] = "chat"
+    template: Template = "chat"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,6 +173,19 @@ class RunConfig:
             raise ValueError(f"sampler_memory={self.sampler_memory}: give a share of a chip's memory, 0 to 1")
         if self.iterations < 1:
             raise ValueError(f"iterations={self.iterations}: must be at least 1")
+
+
+def with_world(cfg: RunConfig) -> RunConfig:
+    """The configuration with model, corpus and held-out set of its nano world, made where it is not yet."""
+    if cfg.nano is None:
+        return cfg
+    made = nano.prepare(cfg.nano, cfg.seed)
+    return dataclasses.replace(
+        cfg,
+        model=dataclasses.replace(cfg.model, path=str(made.model)),
+        corpus=dataclasses.replace(cfg.corpus, source=cfg.corpus.source or str(made.corpus)),
+        eval=dataclasses.replace(cfg.eval, tasks=cfg.eval.tasks or str(made.held_out)),
+    )
 
 
 def arranged(cfg: RunConfig, kv_heads: int, devices: int) -> RunConfig:

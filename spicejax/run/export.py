@@ -10,12 +10,11 @@ import jax
 
 from spicejax import config as configuration
 from spicejax import sharding
-from spicejax.data import tokens
 from spicejax.learn import learner
 from spicejax.models import hf, lora, transformer
-from spicejax.run import nano
 from spicejax.run.checkpoint import Checkpoints
-from spicejax.run.config import RunConfig
+from spicejax.run.config import RunConfig, with_world
+from spicejax.text import tokens
 from spicejax.types import Params
 
 
@@ -30,7 +29,7 @@ def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params,
         saved = checkpoints.saved_config()
         if saved is None:
             raise FileNotFoundError(f"{workdir / 'checkpoints'} holds no whole checkpoint yet")
-        cfg = nano.prepare(configuration.from_json(RunConfig, saved))
+        cfg = with_world(configuration.from_json(RunConfig, saved))
         shape = dataclasses.replace(hf.read_config(cfg.model.path), param_dtype=cfg.model.param_dtype)
         optimizer = learner.make_optimizer(cfg.learner)
         abstract = _trained(dataclasses.replace(shape, lora=cfg.model.lora))

@@ -12,8 +12,9 @@ import numpy as np
 from spicejax import sharding
 from spicejax.models import cache as caching
 from spicejax.models import hf, transformer
-from spicejax.run import nano, programs
+from spicejax.run import programs
 from spicejax.run.config import RunConfig, arranged, fitted
+from spicejax.worlds.nano import maker as nano
 
 GIB = 2**30
 

@@ -17,21 +17,23 @@ import numpy as np
 
 from spicejax import config as configuration
 from spicejax import hosts, sharding
-from spicejax.data import benchmarks, corpus, formats, tokens
-from spicejax.games import spice
-from spicejax.games.world import Messages, World
+from spicejax.data import corpus, questions
+from spicejax.evaluation import held_out as evaluate
+from spicejax.games.spice import game as spice
+from spicejax.games.world import World
 from spicejax.generate.policy import Player
 from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner, packing
 from spicejax.learn.advantages import equal_fraction, group_advantages
 from spicejax.models import hf, lora, transformer
-from spicejax.run import evaluate, nano, programs
+from spicejax.run import programs
 from spicejax.run.checkpoint import Checkpoints
-from spicejax.run.config import RunConfig, arranged, fitted
+from spicejax.run.config import RunConfig, arranged, fitted, with_world
 from spicejax.run.interrupt import Interrupt
 from spicejax.run.metrics import MetricsWriter
 from spicejax.score.verifiers import Verdict, Verifier
-from spicejax.types import Batch, Document, Episode, Metrics, Params, Task
+from spicejax.text import render, tokens
+from spicejax.types import Batch, Document, Episode, Messages, Metrics, Params, Task
 
 log = logging.getLogger("spicejax")
 
@@ -59,7 +61,7 @@ class Run:
     learner: learner.Learner
     documents: corpus.DocumentIterator
     corpus: corpus.Corpus
-    held_out: list[benchmarks.Item]
+    held_out: list[questions.Item]
     verifier: Verifier
 
     @property
@@ -83,7 +85,7 @@ class Run:
 
     def render(self, messages: Messages) -> list[int]:
         """Messages -> prompt ids by the model's template."""
-        return render_messages(self.tokenizer, messages, self.cfg.model.template)
+        return render.render(self.tokenizer, messages, self.cfg.model.template)
 
     def check(self, pairs: Sequence[tuple[str | None, Task]]) -> list[Verdict]:
         """Judge (answer, task) pairs, each on one host; all hosts get the same verdicts, time limits included."""
@@ -95,22 +97,9 @@ class Run:
         return [Verdict(*next(verdicts[judge])) for judge in judges]
 
 
-# A base model ends its turn by opening the other side's.
-CONVERSATION_STOPS = ("\nUser:", "\nAssistant:")
-
-
-def render_messages(tokenizer: tokens.Tokenizer, messages: Messages, template: str) -> list[int]:
-    """Prompt ids of `messages`: by the chat template, or (`conversation`) the user's turn in a plain conversation."""
-    if template == "chat":
-        return tokenizer.render_chat(messages, add_generation_prompt=True)
-    ids = tokenizer.encode(formats.conversation_text(messages[-1]["content"]))
-    return [tokenizer.bos_id, *ids] if tokenizer.add_bos and tokenizer.bos_id is not None else ids
-
-
 def build(cfg: RunConfig, workdir: Path) -> Run:
     """Load model, tokenizer and corpus and set up everything a step needs."""
-    if cfg.nano is not None:
-        cfg = nano.prepare(cfg)
+    cfg = with_world(cfg)
     cfg = arranged(cfg, hf.read_config(cfg.model.path).num_kv_heads, len(jax.devices()))
     mesh, speaking = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh)
     cfg = fitted(cfg, mesh, speaking)
@@ -119,7 +108,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         sharding.connect(speaking)
     tokenizer = tokens.load(cfg.model.path)
     model, params = load_model(cfg, mesh)
-    stop_strings = CONVERSATION_STOPS if cfg.model.template == "conversation" else ()
+    stop_strings = render.stop_strings(cfg.model.template)
     cfg = programs.sized(cfg, model, mesh, speaking, sharding.device_memory())
     copy = programs.reshard(programs.speaker(model), speaking, cfg.sampler_weights)
     speak = (lambda params: params) if programs.as_is(cfg, model) else copy
@@ -144,7 +133,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         batch_size=cfg.spice.documents,
         min_chars=cfg.corpus.min_chars,
     )
-    held_out = benchmarks.load_items(cfg.eval.tasks) if cfg.eval.tasks else []
+    held_out = questions.load_items(cfg.eval.tasks) if cfg.eval.tasks else []
     return Run(
         cfg=cfg,
         workdir=workdir,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from types import TracebackType
 
-from spicejax.data import answers
+from spicejax.score import answers
 from spicejax.score.pool import Pool
 from spicejax.score.pool import Verdict as Verdict
 from spicejax.types import Task

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spicejax.data import prepared, tokens
+from spicejax.data import prepared
 from spicejax.data.corpus import Corpus, open_corpus
+from spicejax.text import tokens
 from spicejax.types import Document
 
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from spicejax.data import tokens
 from spicejax.models import families, hf, transformer
+from spicejax.text import tokens
 
 MAIN = runpy.run_path(str(Path(__file__).resolve().parents[2] / "launch" / "export_hf.py"))["main"]
 TINY = dataclasses.replace(families.NANO, vocab_size=300, d_model=16, num_layers=2, head_dim=4, d_ff=24)

@@ -21,7 +21,7 @@ PROGRAM_KEYS = {"name", "hbm_gib", "flops", "bytes", "collective_bytes", "second
 SMALL = textwrap.dedent(
     """
     import json, sys
-    from spicejax.games.spice import SpiceConfig
+    from spicejax.games.spice.game import SpiceConfig
     from spicejax.learn.learner import LearnerConfig
     from spicejax.models.transformer import TransformerConfig
     from spicejax.run import flight

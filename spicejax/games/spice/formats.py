@@ -1,0 +1,283 @@
+"""Owns the SPICE prompts and the parser of the format each asks for: document to messages, reply to Task or Rejection.
+
+Three styles ask for the same fields: `full` (the paper's procedure, JSON), `simple` (a short request after one worked
+example, `question:` and `answer:` lines, for small models) and `nano` (the same lines, for a model of a million
+parameters). Field names follow SPICE
+(arXiv:2510.24684, appendix 11). Parsers are total: any string gives a value or a Rejection, in bounded time.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from typing import Any, Literal
+
+from spicejax.games.reasoner import SYSTEM, Style, check_style
+from spicejax.games.spice import validity
+from spicejax.games.spice.replies import Fields, Pairs, read_fields, rejection
+from spicejax.games.spice.validity import REASONS as REASONS  # the reasons a Rejection may carry
+from spicejax.text import prompts
+from spicejax.text.prompts import fill
+from spicejax.types import ANSWER_TYPES, AnswerType, Document, Messages, Rejection, Task
+
+Grounding = Literal["none", "answer", "cloze"]
+
+SIMPLE_TYPES = {
+    "Integer": "a whole number",
+    "Float": "a decimal number",
+    "Expression": "a formula",
+    "String": "one to three words",
+    "Boolean": "true or false",
+    "List": "a list with commas",
+}
+LETTERS = "ABCD"
+_OPTION_LINE = re.compile(r"^[ \t]*(?:[-*][ \t]+)?\**\(?([A-Za-z])\**[).:]\**[ \t]*(?=\S)", re.MULTILINE)
+_OPTION_INLINE = re.compile(r"(?<!\S)\(?([A-Z])\)[ \t]*(?=\S)")
+_AFTER_OPTIONS = re.compile(r"\n[ \t]*\n|\n[ \t]*\**(?:correct|answer|explanation|solution)\b", re.IGNORECASE)
+_NAMED_RIGHT = re.compile(
+    r"^[ \t]*\**(?:correct(?: answer| option)?|answer)\**[ \t]*:[ \t*]*\(?([A-Da-d])\b", re.M | re.I
+)
+_QUESTION_LABEL = re.compile(r"^\**question\**[ \t]*[0-9]{0,3}[ \t]*[:.)]\**\s*", re.IGNORECASE)
+_LETTER = re.compile(r"\(?([A-D])(?:[).:](?:\s.*)?)?|([a-d])", re.DOTALL)
+
+
+# ---------------------------------------------------------------------------------------------------------- render
+
+
+def _template(name: str) -> str:
+    return prompts.read("spicejax.games.spice", f"{name}.txt")
+
+
+def _name(base: str, style: str, document: Document | None) -> str:
+    check_style(style)
+    return base + ("" if style == "full" else f"_{style}") + ("" if document is not None else "_no_corpus")
+
+
+def _messages(turns: Messages, style: Style) -> Messages:
+    return turns if style == "nano" else [SYSTEM, *turns]
+
+
+def task_type_messages(document: Document, style: Style = "full") -> Messages:
+    """Ask the Challenger whether a document suits an MCQ or a free-form question, and which answer type."""
+    request = fill(_template(_name("task_type", style, document)), document=document.text)
+    return _messages([{"role": "user", "content": request}], style)
+
+
+def challenger_messages(document: Document | None, kind: AnswerType, style: Style = "full") -> Messages:
+    """Ask the Challenger for one question of this kind on a document; None = the no-corpus ablation.
+
+    Raises:
+        ValueError: unknown kind or style.
+    """
+    if kind not in ANSWER_TYPES:
+        raise ValueError(f"unknown kind {kind!r}: choose one of {', '.join(ANSWER_TYPES)}")
+    turns: Messages = []
+    if style == "simple":  # a worked example as turns of its own: small models follow what they see done
+        example = _examples()[kind]
+        shown = None if document is None else Document("example", example["document"])
+        turns += [{"role": "user", "content": _request(shown, kind, style)}]
+        turns += [{"role": "assistant", "content": example["reply"]}]
+    turns += [{"role": "user", "content": _request(document, kind, style)}]
+    return _messages(turns, style)
+
+
+def _request(document: Document | None, kind: AnswerType, style: str) -> str:
+    """The user's turn that asks the Challenger for one question."""
+    values = {} if document is None else {"document": document.text}
+    if kind != "MCQ":
+        values["answer_type"] = SIMPLE_TYPES[kind] if style == "simple" else kind
+    return fill(_template(_name("mcq" if kind == "MCQ" else "free_form", style, document)), **values)
+
+
+@functools.cache
+def _examples() -> dict[str, Any]:
+    return json.loads(prompts.read("spicejax.games.spice", "simple_examples.json"))
+
+
+# ----------------------------------------------------------------------------------------------------------- parse
+
+
+def _text_of(fields: Fields, name: str) -> str | Rejection:
+    """Return one field as clean, non-empty text."""
+    if name not in fields:
+        return rejection("missing_field", name)
+    value = fields[name]
+    if isinstance(value, Pairs):
+        return rejection("nested_field", f"{name} is an object")
+    if isinstance(value, list):
+        several = name in ("question", "multiple_choice_question")
+        return rejection("several_questions" if several else "nested_field", f"{name} is a list")
+    text = validity.clean("" if value is None else str(value).lower() if isinstance(value, bool) else str(value))
+    if not text:
+        return rejection("abstained", f"{name} is empty")
+    return rejection("placeholder", f"{name}: {text}") if validity.is_placeholder(text) else text
+
+
+def _is_true(value: object) -> bool:
+    return value is True or (isinstance(value, str) and value.strip().lower() == "true")
+
+
+def parse_task_type(text: str) -> AnswerType | Rejection:
+    """Read the Challenger's choice of task: "MCQ", or the answer type of a free-form question.
+
+    Exactly one of `suitable_for_mcq` and `suitable_for_free_form` must be true. A reply that is only the name of an
+    answer type (the nano style) is taken as the choice.
+    """
+    word = text[-200:].strip()
+    if word in ANSWER_TYPES and len(text) <= 200:
+        return word  # pyright: ignore[reportReturnType]  # one of the literal's own values
+    fields = read_fields(text, lines=False, question_field="")
+    if isinstance(fields, Rejection):
+        return fields
+    for name in ("suitable_for_mcq", "suitable_for_free_form"):
+        if name not in fields:
+            return rejection("missing_field", name)
+    mcq, free = _is_true(fields["suitable_for_mcq"]), _is_true(fields["suitable_for_free_form"])
+    if mcq == free:
+        return rejection("bad_task_type", f"suitable_for_mcq and suitable_for_free_form are both {mcq}".lower())
+    if mcq:
+        return "MCQ"
+    chosen = fields.get("best_answer_type")
+    if not isinstance(chosen, str) or chosen not in ANSWER_TYPES or chosen == "MCQ":
+        return rejection("bad_task_type", f"best_answer_type is {str(chosen)[:100]}")
+    return chosen  # pyright: ignore[reportReturnType]  # as above
+
+
+def parse_task(
+    text: str,
+    *,
+    kind: AnswerType,
+    document: Document | None,
+    style: Style = "full",
+    max_string_words: int = 3,
+    grounding: Grounding = "none",
+    forbid_leaks: bool = True,
+) -> Task | Rejection:
+    """Read a Challenger's reply as one valid task of the kind that was asked for, or say why it is none.
+
+    Args:
+        text: the model's reply; the prompt and the document in it are never parsed.
+        document: what the prompt showed, for the task's `document_id` and for grounding; None = no corpus.
+        max_string_words: longest String answer, in words.
+        grounding: what must stand in the document: nothing, the answer (MCQ: the right option's text), or a sentence
+            that begins with the question and ends with the answer.
+        forbid_leaks: the free-form answer must not stand in the question. Of 200 GSM8K questions 11 fail this.
+
+    Raises:
+        ValueError: unknown kind or style (an error of the caller, never of the text).
+    """
+    check_style(style)
+    if kind not in ANSWER_TYPES:
+        raise ValueError(f"unknown kind {kind!r}: choose one of {', '.join(ANSWER_TYPES)}")
+    lines = style != "full"
+    names = (
+        ("multiple_choice_question", "multiple_choice_correct")
+        if kind == "MCQ" and not lines
+        else ("question", "answer")
+    )
+    fields = read_fields(text, lines=lines, question_field=names[0])
+    if isinstance(fields, Rejection):
+        return fields
+    question, answer = _text_of(fields, names[0]), _text_of(fields, names[1])
+    if isinstance(question, Rejection):
+        return question
+    if kind == "MCQ":
+        read = _read_mcq(question, answer, fields)
+    elif kind == "List" and isinstance(fields.get("answer"), list):
+        read = _read_free_form(question, _list_text(fields["answer"]), kind, fields, max_string_words)
+    else:
+        read = _read_free_form(question, answer, kind, fields, max_string_words)
+    if isinstance(read, Rejection):
+        return read
+    if problem := validity.check_question(read.question, min_chars=3 if style == "nano" else 10):
+        return problem
+    if kind != "MCQ" and forbid_leaks and validity.leaks(read.question, read.answer, kind):
+        return rejection("answer_leaked", read.answer)
+    if grounding != "none" and document is not None:
+        quoted = read.options[LETTERS.index(read.answer)] if kind == "MCQ" else read.answer
+        if not validity.grounded(document.text, quoted, kind):
+            return rejection("ungrounded", quoted)
+        stem = read.question.partition("\nA)")[0]
+        if grounding == "cloze" and kind != "Boolean" and not validity.is_cloze(document.text, stem, quoted):
+            return rejection("not_quoted", f"{stem} {quoted}")
+    return Task(read.question, read.answer, kind, document.id if document is not None else "", read.options)
+
+
+def _list_text(value: object) -> str | Rejection:
+    """Write a JSON list of plain values as one line; an element with a comma would read as two."""
+    elements = [str(v) for v in value if isinstance(v, str | bool)] if isinstance(value, list) else []
+    if isinstance(value, Pairs) or not elements or len(elements) != len(value):  # pyright: ignore[reportArgumentType]
+        return rejection("nested_field", "answer is not a list of plain values")
+    if any(mark in element for element in elements for mark in ",;\n"):
+        return rejection("wrong_answer_type", "a list element holds a separator")
+    return validity.clean(", ".join(elements))
+
+
+def _read_free_form(
+    question: str, answer: str | Rejection, kind: AnswerType, fields: Fields, max_string_words: int
+) -> Task | Rejection:
+    if isinstance(answer, Rejection):
+        return answer
+    declared = fields.get("answer_type", kind)
+    if declared != kind:
+        return rejection("wrong_answer_type", f"declared {str(declared)[:50]}, asked for {kind}")
+    fitting = validity.check_answer(answer, kind, max_string_words=max_string_words)
+    return fitting if isinstance(fitting, Rejection) else Task(question, fitting, kind)
+
+
+def _read_mcq(question: str, correct: str | Rejection, fields: Fields) -> Task | Rejection:
+    """Rebuild an MCQ from stem, options and letter, so that nothing else (a "Correct: B" line) reaches the Reasoner."""
+    if isinstance(correct, Rejection):
+        return correct
+    if len(question) > validity.MAX_QUESTION_CHARS:
+        return rejection("question_too_long", f"{len(question)} characters")
+    found = _split_options(question) if "options" not in fields else (question, _options_field(fields["options"]))
+    if found is None:
+        return rejection("bad_options", "the options are not labelled A, B, C, D")
+    stem, options = _QUESTION_LABEL.sub("", found[0].strip()), found[1]
+    if len(options) != 4 or not all(options) or any(validity.is_placeholder(o) for o in options):
+        return rejection("bad_options", f"{len(options)} options, or an empty one")
+    if len({o.rstrip(".") for o in options}) != 4:
+        return rejection("bad_options", "two options are the same")
+    letter = _LETTER.fullmatch(correct.strip("* "))
+    if not letter:
+        return rejection("bad_letter", correct)
+    right = (letter[1] or letter[2]).upper()
+    if any(named.upper() != right for named in _NAMED_RIGHT.findall(question)):
+        return rejection("bad_letter", "the question names another letter than multiple_choice_correct")
+    if len(stem) < 3:
+        return rejection("question_too_short", stem)
+    lines = [f"{label}) {option}" for label, option in zip(LETTERS, options, strict=True)]
+    return Task("\n".join([stem, *lines]), right, "MCQ", options=tuple(options))
+
+
+def _split_options(question: str) -> tuple[str, list[str]] | None:
+    """Split an MCQ text into stem and options A to D, written one per line or all in one line."""
+    for pattern in (_OPTION_LINE, _OPTION_INLINE):
+        marks = list(pattern.finditer(question))
+        labels = "".join(mark[1] for mark in marks).upper()
+        if not labels.endswith(LETTERS):
+            # Differs: more options than four are refused, not cut, since the right one might go.
+            continue
+        marks = marks[-4:]
+        starts = [mark.start() for mark in marks[1:]] + [len(question)]
+        options = [question[mark.end() : start] for mark, start in zip(marks, starts, strict=True)]
+        options[3] = _AFTER_OPTIONS.split(options[3], maxsplit=1)[0]
+        return question[: marks[0].start()], [" ".join(option.split()) for option in options]
+    return None
+
+
+def _options_field(value: object) -> list[str]:
+    """Read options given as a JSON list, or as an object with the keys A to D; [] for anything else."""
+    if isinstance(value, Pairs):
+        if [name.strip(" ).(").upper() for name, _ in value] != list(LETTERS):
+            return []
+        value = [option for _, option in value]
+    if not isinstance(value, list) or not all(isinstance(option, str) for option in value):
+        return []
+    texts = [" ".join(validity.clean(option).split()) for option in value]
+    labelled = [_OPTION_LINE.match(option) for option in texts]
+    if "".join(mark[1] if mark else "?" for mark in labelled) == LETTERS:
+        texts = [option[mark.end() :] for option, mark in zip(texts, labelled, strict=True) if mark]
+    return texts

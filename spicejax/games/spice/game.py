@@ -1,0 +1,340 @@
+"""SPICE: a Challenger asks from a document, a Reasoner answers without it (arXiv:2510.24684, algorithm 1)."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from spicejax.games import reasoner
+from spicejax.games.spice import formats
+from spicejax.games.spice.rewards import RewardKind, challenger_reward
+from spicejax.games.world import Played, World
+from spicejax.score.answers import extract_answer
+from spicejax.types import ANSWER_TYPES, AnswerType, Document, Episode, Metrics, Rejection, Rollout, Task
+
+# Random streams of an iteration.
+_TYPE, _ATTEMPT, _ANSWER, _PICK = range(4)
+
+
+@dataclasses.dataclass(frozen=True)
+class SpiceConfig:
+    """The game. Letters in brackets are the paper's."""
+
+    # documents per iteration [B]
+    documents: int = 128
+    # Challenger trajectories kept per document and Reasoner answers per question [G = K]
+    group_size: int = 8
+    # most attempts per document until one is valid [N]; made in rounds of G, G, 2G, 4G, ...
+    max_attempts: int = 1024
+    # reward of an invalid task [rho]
+    invalid_penalty: float = -0.1
+    # reward of a valid task as a function of the pass rate; the other three are the paper's ablation (section 4.3)
+    challenger_reward: RewardKind = "gaussian_variance"
+    # who picks multiple choice or free form: `model` asks the policy once per document, as the paper does; `random`
+    # draws it (for models too small to choose); the other two are the paper's ablation (section 4.2)
+    task_type: Literal["model", "random", "mcq_only", "free_form_only"] = "model"
+    # answer types of free-form tasks drawn when the model does not choose one
+    answer_types: tuple[AnswerType, ...] = ("Integer", "Expression", "String")
+    # share of multiple choice when `task_type=random`
+    mcq_fraction: float = 0.5
+    # whether the tokens that choose the task type are trained, with the mean reward of the document's group. The
+    # paper does not say; we leave them out, since their reward is mostly the question's doing
+    train_task_type: bool = False
+    # prompts: `full` asks for every field of the paper's JSON, `simple` for the few that the game reads,
+    # `nano` is the tersest form, for models of a few million parameters
+    style: reasoner.Style = "full"
+    # valid tasks per document whose answers train the Reasoner, drawn at random; 0 = all. The paper takes one, to
+    # balance the roles. These answers are the ones that judged the task: text and figure of the paper differ on
+    # whether they are sampled again, reuse costs half and the policy is the same
+    reasoner_tasks_per_document: int = 1
+    # answer a task that the Challenger wrote several times for one document once, and train on these answers once. The
+    # paper judges each copy by G answers of its own; a large model hardly repeats itself, a small one often does
+    answer_equal_tasks_once: bool = False
+    # do not train the Challenger and let the initial policy play it (ablation, figure 4a)
+    fixed_challenger: bool = False
+    # show the Challenger no document (ablation, figure 4b)
+    no_corpus: bool = False
+    # longest responses, in tokens, end of turn included. The paper gives none
+    challenger_max_new: int = 2048
+    reasoner_max_new: int = 1024
+    # most words of a String answer
+    max_string_words: int = 3
+    # what of a task must stand in the document: nothing, its answer, or (`cloze`) a sentence that begins with the
+    # question and ends with the answer. The paper asks for answers extracted from the document and checks only the
+    # form; a small model binds wrong answers to questions, and a wrong answer teaches wrongly
+    grounding: formats.Grounding = "none"
+
+    def __post_init__(self) -> None:
+        for name in ("documents", "group_size", "challenger_max_new", "reasoner_max_new"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"spice.{name}={getattr(self, name)}: must be at least 1")
+        if self.max_attempts < self.group_size:
+            raise ValueError(f"spice.max_attempts={self.max_attempts}: must be at least group_size={self.group_size}")
+        unknown = set(self.answer_types) - set(ANSWER_TYPES) | {"MCQ"} & set(self.answer_types)
+        if unknown or not self.answer_types:
+            raise ValueError(f"spice.answer_types={self.answer_types}: choose from {ANSWER_TYPES[1:]}")
+        if not 0 <= self.mcq_fraction <= 1:
+            raise ValueError(f"spice.mcq_fraction={self.mcq_fraction}: must lie in [0, 1]")
+
+
+@dataclasses.dataclass
+class _Attempt:
+    """One try of the Challenger on one document, and what became of it."""
+
+    document: int
+    kind: AnswerType
+    rollout: Rollout
+    outcome: Task | Rejection
+    kept: bool = False
+    answers: list[Rollout] = dataclasses.field(default_factory=list)
+    correct: np.ndarray | None = None  # bool [K]
+    reward: float | None = None
+    trains_reasoner: bool = False
+    twin: _Attempt | None = None  # the equal task whose answers stand for this one's
+
+    @property
+    def pass_rate(self) -> float | None:
+        return None if self.correct is None else float(self.correct.mean())
+
+
+def play(world: World, documents: Sequence[Document], cfg: SpiceConfig) -> Played:
+    """Play one iteration on `documents` and score it.
+
+    Challenger episodes carry group = index of the document, Reasoner episodes group = len(documents) + task.
+    """
+    kinds, choices, choice_metrics = choose_kinds(world, documents, cfg)
+    attempts = attempt_tasks(world, documents, kinds, cfg)
+    for i in range(len(documents)):
+        mine = [a for a in attempts if a.document == i]
+        valid = np.array([isinstance(a.outcome, Task) for a in mine])
+        for k in subsample(valid, cfg.group_size, world.rng(_PICK, i)):
+            mine[k].kept = True
+    verdicts = answer_tasks(world, attempts, cfg)
+    pick_reasoner_tasks(world, attempts, len(documents), cfg)
+    episodes = _episodes(attempts, choices, len(documents), cfg)
+    metrics = _metrics(attempts, episodes, verdicts) | choice_metrics
+    return Played(episodes, metrics, [_record(documents[a.document], a) for a in attempts])
+
+
+def choose_kinds(
+    world: World, documents: Sequence[Document], cfg: SpiceConfig
+) -> tuple[list[AnswerType], list[Rollout | None], Metrics]:
+    """Task kind of each document ("MCQ" or an answer type), the rollouts that chose it, and counts."""
+    kinds: list[AnswerType] = []
+    for i in range(len(documents)):
+        rng = world.rng(_TYPE, i)
+        free = cfg.answer_types[rng.integers(len(cfg.answer_types))]
+        fraction = {"mcq_only": 1.0, "free_form_only": 0.0}.get(cfg.task_type, cfg.mcq_fraction)
+        kinds.append("MCQ" if rng.random() < fraction else free)
+    if cfg.task_type != "model" or cfg.no_corpus:
+        return kinds, [None] * len(documents), {}
+    rollouts = world.ask(
+        "challenger",
+        [formats.task_type_messages(d, cfg.style) for d in documents],
+        samples=1,
+        first_row=range(len(documents)),
+        max_new=cfg.challenger_max_new,
+        stream=_TYPE,
+    )
+    failed = 0
+    for i, (rollout,) in enumerate(rollouts):
+        chosen = formats.parse_task_type(rollout.text)
+        if isinstance(chosen, Rejection):
+            failed += 1  # the drawn kind stands
+        else:
+            kinds[i] = chosen
+    return kinds, [r[0] for r in rollouts], {"challenger/task_type_unparsed": failed / max(len(documents), 1)}
+
+
+def attempt_tasks(
+    world: World, documents: Sequence[Document], kinds: Sequence[AnswerType], cfg: SpiceConfig
+) -> list[_Attempt]:
+    """Let the Challenger try, in growing rounds, until every document has a valid task or its attempts are used up."""
+    prompts = [
+        formats.challenger_messages(None if cfg.no_corpus else d, kind, cfg.style)
+        for d, kind in zip(documents, kinds, strict=True)
+    ]
+    attempts: list[_Attempt] = []
+    made, pending, groups = 0, list(range(len(documents))), 1
+    while pending and made < cfg.max_attempts:
+        groups = min(groups, (cfg.max_attempts - made) // cfg.group_size)
+        if groups == 0:
+            break
+        rollouts = world.ask(
+            "challenger",
+            [prompts[i] for i in pending],
+            samples=groups * cfg.group_size,
+            first_row=[i * cfg.max_attempts + made for i in pending],
+            max_new=cfg.challenger_max_new,
+            stream=_ATTEMPT,
+        )
+        for i, tries in zip(pending, rollouts, strict=True):
+            for rollout in tries:
+                outcome = _judge_text(world, rollout, kinds[i], documents[i], cfg)
+                attempts.append(_Attempt(i, kinds[i], rollout, outcome))
+        made += groups * cfg.group_size
+        groups = max(1, made // cfg.group_size)
+        solved = {a.document for a in attempts if isinstance(a.outcome, Task)}
+        pending = [i for i in pending if i not in solved]
+    return attempts
+
+
+def _judge_text(
+    world: World, rollout: Rollout, kind: AnswerType, document: Document, cfg: SpiceConfig
+) -> Task | Rejection:
+    """Parse a Challenger's text; a reply cut off by the length limit or too long for the Reasoner is invalid too."""
+    if rollout.finish_reason == "length":
+        return Rejection("truncated", f"no end within {cfg.challenger_max_new} tokens")
+    outcome = formats.parse_task(
+        rollout.text,
+        kind=kind,
+        document=None if cfg.no_corpus else document,
+        style=cfg.style,
+        max_string_words=cfg.max_string_words,
+        grounding=cfg.grounding,
+    )
+    if isinstance(outcome, Task) and not world.fits("reasoner", reasoner.messages(outcome.question, cfg.style)):
+        return Rejection("question_too_long", "does not fit the Reasoner's longest prompt bucket")
+    return outcome
+
+
+def subsample(valid: np.ndarray, group_size: int, rng: np.random.Generator) -> list[int]:
+    """Pick at most `group_size` attempts at random, keeping the valid:invalid ratio.
+
+    The paper gives no rounding rule. Ours: the number of valid ones is rounded half up, but at least one where any
+    was valid (else the found task would be lost).
+
+    Args:
+      valid: bool [n].
+    Returns: ascending indices, all of them where n <= group_size.
+    """
+    n = len(valid)
+    if n <= group_size:
+        return list(range(n))
+    good, bad = np.flatnonzero(valid), np.flatnonzero(~valid)
+    wanted = int(np.floor(group_size * len(good) / n + 0.5))
+    if len(good):
+        wanted = max(1, wanted)
+    chosen = [*rng.choice(good, wanted, replace=False), *rng.choice(bad, group_size - wanted, replace=False)]
+    return sorted(int(i) for i in chosen)
+
+
+def answer_tasks(world: World, attempts: Sequence[_Attempt], cfg: SpiceConfig) -> collections.Counter[str]:
+    """Let the Reasoner answer each kept valid task G times, check the answers and set every kept attempt's reward."""
+    asked: list[tuple[_Attempt, Task]] = []
+    first: dict[tuple[int, Task], _Attempt] = {}  # of equal tasks
+    for attempt in attempts:
+        if not attempt.kept or isinstance(attempt.outcome, Rejection):
+            continue
+        twin = first.setdefault((attempt.document, attempt.outcome), attempt)
+        if cfg.answer_equal_tasks_once and twin is not attempt:
+            attempt.twin = twin
+        else:
+            asked.append((attempt, attempt.outcome))
+    tasks = [task for _, task in asked]
+    answers = world.ask(
+        "reasoner",
+        [reasoner.messages(t.question, cfg.style) for t in tasks],
+        samples=cfg.group_size,
+        first_row=[k * cfg.group_size for k in range(len(tasks))],
+        max_new=cfg.reasoner_max_new,
+        stream=_ANSWER,
+    )
+    pairs = [(extract_answer(r.text), t) for t, rs in zip(tasks, answers, strict=True) for r in rs]
+    verdicts = world.check(pairs)
+    correct = np.array([v.correct for v in verdicts], bool).reshape(len(tasks), cfg.group_size)
+    for (attempt, _), rollouts, row in zip(asked, answers, correct, strict=True):
+        attempt.answers, attempt.correct = rollouts, row
+        attempt.reward = float(challenger_reward(int(row.sum()), len(row), kind=cfg.challenger_reward))
+    for attempt in attempts:
+        if attempt.kept and isinstance(attempt.outcome, Rejection):
+            attempt.reward = cfg.invalid_penalty
+        elif attempt.twin is not None:
+            attempt.answers, attempt.correct = attempt.twin.answers, attempt.twin.correct
+            attempt.reward = attempt.twin.reward
+    return collections.Counter(v.how for v in verdicts)
+
+
+def pick_reasoner_tasks(world: World, attempts: Sequence[_Attempt], num_documents: int, cfg: SpiceConfig) -> None:
+    """Mark which tasks' answers train the Reasoner."""
+    for i in range(num_documents):
+        mine = [a for a in attempts if a.document == i and a.correct is not None and a.twin is None]
+        count = cfg.reasoner_tasks_per_document or len(mine)
+        picked = world.rng(_PICK, i, 1).permutation(len(mine))[:count]
+        for k in picked:
+            mine[k].trains_reasoner = True
+
+
+def _episodes(
+    attempts: Sequence[_Attempt], choices: Sequence[Rollout | None], num_documents: int, cfg: SpiceConfig
+) -> list[Episode]:
+    episodes = []
+    if not cfg.fixed_challenger:
+        episodes += [Episode("challenger", a.document, a.rollout, a.reward) for a in attempts if a.reward is not None]
+    trained = [a for a in attempts if a.trains_reasoner]
+    for k, a in enumerate(trained):
+        if a.correct is not None:
+            episodes += [
+                Episode("reasoner", num_documents + k, r, float(c)) for r, c in zip(a.answers, a.correct, strict=True)
+            ]
+    if cfg.train_task_type and not cfg.fixed_challenger:
+        group = num_documents + len(trained)  # one baseline over the documents: each has a single choice
+        for i, choice in enumerate(choices):
+            rewards = [a.reward for a in attempts if a.document == i and a.reward is not None]
+            if choice is not None and rewards:
+                episodes.append(Episode("task_type", group, choice, float(np.mean(rewards))))
+    return episodes
+
+
+def _metrics(attempts: Sequence[_Attempt], episodes: Sequence[Episode], verdicts: collections.Counter[str]) -> Metrics:
+    """Counts and means of the iteration; a mean over nothing is left out."""
+    kept = [a for a in attempts if a.kept]
+    judged = [a for a in kept if a.correct is not None]
+    metrics: Metrics = {
+        "challenger/attempts": float(len(attempts)),
+        "challenger/tasks_valid": float(sum(isinstance(a.outcome, Task) for a in attempts)),
+        "challenger/valid_fraction": float(np.mean([isinstance(a.outcome, Task) for a in attempts])),
+        "challenger/documents_without_task": float(
+            len({a.document for a in attempts}) - len({a.document for a in judged})
+        ),
+        "challenger/reward": float(np.mean([a.reward for a in kept if a.reward is not None])),
+        "challenger/response_length": float(np.mean([len(a.rollout.token_ids) for a in attempts])),
+        "reasoner/episodes": float(sum(e.role == "reasoner" for e in episodes)),
+        "challenger/episodes": float(sum(e.role == "challenger" for e in episodes)),
+    }
+    for reason, count in collections.Counter(
+        a.outcome.reason for a in attempts if isinstance(a.outcome, Rejection)
+    ).items():
+        metrics[f"rejected/{reason}"] = float(count)
+    for how, count in verdicts.items():
+        metrics[f"verdict/{how}"] = float(count)
+    if judged:
+        rates = np.array([a.pass_rate for a in judged])
+        answers = [r for a in judged for r in a.answers]
+        metrics |= {
+            "reasoner/pass_rate": float(rates.mean()),
+            "challenger/frontier_distance": float(np.abs(rates - 0.5).mean()),
+            "challenger/never_solved": float((rates == 0).mean()),
+            "challenger/always_solved": float((rates == 1).mean()),
+            "challenger/mcq_fraction": float(np.mean([a.kind == "MCQ" for a in judged])),
+            "reasoner/response_length": float(np.mean([len(r.token_ids) for r in answers])),
+            "reasoner/truncated": float(np.mean([r.finish_reason == "length" for r in answers])),
+        }
+    return metrics
+
+
+def _record(document: Document, a: _Attempt) -> dict[str, Any]:
+    record: dict[str, Any] = {"document_id": document.id, "format": a.kind, "kept": a.kept, "reward": a.reward}
+    if isinstance(a.outcome, Task):
+        return record | {
+            "question": a.outcome.question,
+            "answer": a.outcome.answer,
+            "pass_rate": a.pass_rate,
+            "trains_reasoner": a.trains_reasoner,
+            "sample_answer": a.answers[0].text[-300:] if a.answers else None,
+        }
+    return record | {"rejected": a.outcome.reason, "detail": a.outcome.detail, "text": a.rollout.text[:300]}

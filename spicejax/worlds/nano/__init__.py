@@ -1,0 +1,1 @@
+"""The nano world and its model of a million parameters."""

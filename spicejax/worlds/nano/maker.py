@@ -1,0 +1,228 @@
+"""The embedded nano model: its world, tokenizer and warm start, made once and kept as an ordinary model folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from optax import contrib
+
+from spicejax import hosts
+from spicejax.data import questions
+from spicejax.learn import learner, packing
+from spicejax.models import hf, transformer
+from spicejax.text import tokens
+from spicejax.types import Batch, Params, Rollout
+from spicejax.worlds.nano import world
+
+log = logging.getLogger("spicejax")
+
+# Two tokens a turn instead of ChatML's ten: they are a fifth of what the nano model reads.
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ ('<|im_start|>' if message['role'] == 'user' else '') + message['content'] "
+    "+ '<|im_end|>' }}{% endfor %}"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class NanoConfig:
+    """How the nano model is made before self-play starts."""
+
+    # shape of the model; vocab_size is also the tokenizer's
+    architecture: transformer.TransformerConfig
+    # documents of the world's corpus, half calculations, half facts
+    documents: int = 2000
+    # held-out questions, half calculations, half facts
+    held_out: int = 200
+    # tokens the warm start reads; stopped early on purpose, so that self-play has much to learn
+    warm_tokens: int = 1_050_000
+    # packed rows per warm-start step, and tokens per row: many small steps teach copying soonest
+    rows: int = 3
+    row_length: int = 256
+    # peak learning rate of Muon on the matrices and of AdamW on the rest (20 steps of warm-up, then linear decay)
+    matrix_learning_rate: float = 0.03
+    other_learning_rate: float = 4e-3
+    # weight of a prompt token in the loss, against 1 for a reply token
+    prompt_weight: float = 0.3
+    # folder that keeps finished nano models, one sub-folder per configuration and seed
+    cache: str = "runs/cache"
+
+
+class Paths(NamedTuple):
+    """Where the parts of a finished nano world are."""
+
+    model: Path  # Hugging Face folder
+    corpus: Path  # documents, jsonl
+    held_out: Path  # questions, jsonl
+
+
+def prepare(nano: NanoConfig, seed: int) -> Paths:
+    """Make (or find) the folder of a nano world and its model.
+
+    Process 0 makes it. The folder is written beside and renamed, so a killed preparation leaves nothing half-made.
+    Raises: FileNotFoundError where this host does not see it.
+    """
+    recipe = {k: v for k, v in dataclasses.asdict(nano).items() if k != "cache"} | {"seed": seed}
+    name = hashlib.sha256(json.dumps([recipe, world_digest()], sort_keys=True).encode()).hexdigest()[:16]
+    folder = Path(nano.cache) / f"nano-{name}"
+    paths = Paths(folder / "model", folder / "corpus.jsonl", folder / "held_out.jsonl")
+    hosts.by_first(lambda: _ensure(nano, seed, folder))
+    if not paths.corpus.exists():
+        raise FileNotFoundError(
+            f"process 0 made {folder}, process {jax.process_index()} does not see it; nano.cache must be a folder that "
+            "all hosts share"
+        )
+    return paths
+
+
+def _ensure(nano: NanoConfig, seed: int, folder: Path) -> None:
+    if (folder / "corpus.jsonl").exists():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        make(nano, seed, beside)
+        os.replace(beside, folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def world_digest() -> str:
+    """Changes with whatever the world generates, so that a cached model never outlives its world."""
+    sample = [dataclasses.astuple(e) for e in world.warm_start_examples(0, 50)]
+    sample += [dataclasses.astuple(d) for d in world.documents(0, 50)]
+    return hashlib.sha256(json.dumps([sample, world.SYMBOLS, CHAT_TEMPLATE]).encode()).hexdigest()
+
+
+def make(nano: NanoConfig, seed: int, folder: Path) -> None:
+    """Write corpus, held-out set, tokenizer and warm-started weights into `folder`."""
+    rows = [{"id": d.id, "title": d.title, "text": d.text} for d in world.documents(seed, nano.documents)]
+    draft = folder / "tokenizer"
+    tokens.train_sentencepiece(
+        world.texts_for_tokenizer(seed),
+        nano.architecture.vocab_size,
+        draft,
+        text_pieces=world.SYMBOLS,
+        chat_template=CHAT_TEMPLATE,
+    )
+    params = warm_start(nano, tokens.load(draft), seed)
+    hf.save(folder / "model", nano.architecture, params, tokenizer_files_from=draft, dtype="float32")
+    shutil.rmtree(draft)
+    tasks, grades = world.held_out(seed, nano.held_out // 2, nano.held_out - nano.held_out // 2)
+    questions.save_items(
+        folder / "held_out.jsonl",
+        [
+            questions.Item(t, "math" if t.document_id == "held_out/math" else "general")
+            for t, _ in zip(tasks, grades, strict=True)
+        ],
+    )
+    (folder / "corpus.jsonl").write_text("\n".join(json.dumps(r) for r in rows) + "\n", encoding="utf-8")
+
+
+def warm_start(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> Params:
+    """Supervised training of a fresh model on generated examples of both roles, in the order the world gives them."""
+    model = dataclasses.replace(nano.architecture, unroll_layers=True)
+    batches = warm_batches(nano, tokenizer, seed)
+    optimizer = warm_optimizer(nano, len(batches))
+    config = learner.LearnerConfig(row_length=nano.row_length, rows=nano.rows)
+    doors = learner.make_learner(model, config, optimizer, loss="supervised")
+    state = learner.init_state(transformer.init(model, jax.random.key(seed)), optimizer)
+    began, loss = time.perf_counter(), float("nan")
+    for step, (batch, micro) in enumerate(batches, start=1):
+        state, metrics = doors.step(state, batch, jnp.int32(micro))
+        if step % (len(batches) // 8 + 1) == 0 or step == len(batches):
+            loss = float(metrics["loss"])
+            log.info("warm start %d/%d  loss %.3f  %.0f s", step, len(batches), loss, time.perf_counter() - began)
+    if not np.isfinite(loss):
+        raise FloatingPointError(f"the warm start diverged (loss {loss}); lower nano.matrix_learning_rate")
+    return state.params
+
+
+def warm_optimizer(nano: NanoConfig, steps: int) -> optax.GradientTransformation:
+    """Muon (orthogonalised momentum) on the layers' matrices, AdamW on embeddings and norms."""
+    warm = min(20, steps)
+    rise = optax.linear_schedule(0.0, nano.matrix_learning_rate, warm)
+    fall = optax.linear_schedule(nano.matrix_learning_rate, 0.05 * nano.matrix_learning_rate, max(steps - warm, 1))
+    muon = contrib.muon(
+        optax.join_schedules([rise, fall], [warm]),
+        muon_weight_dimension_numbers=_matrices,  # pyright: ignore[reportArgumentType]
+        adam_b2=0.98,
+        adam_learning_rate=optax.linear_schedule(nano.other_learning_rate, 0.05 * nano.other_learning_rate, steps),
+    )
+    return optax.chain(optax.clip_by_global_norm(1.0), muon)
+
+
+def _matrices(params: Params) -> Params:
+    """Which axes of each parameter are a matrix's inputs and outputs; axis 0 counts layers. None = no matrix."""
+    axes = {
+        **dict.fromkeys(("gate", "up", "down"), contrib.MuonDimensionNumbers((1,), (2,))),
+        **dict.fromkeys(("q", "k", "v"), contrib.MuonDimensionNumbers((1,), (2, 3))),
+        "o": contrib.MuonDimensionNumbers((1, 2), (3,)),
+    }
+    return jax.tree_util.tree_map_with_path(lambda path, _: axes.get(path[-1].key), params)
+
+
+def examples(tokenizer: tokens.Tokenizer, seed: int, n: int) -> list[Rollout]:
+    """The world's warm-start examples as token ids: prompt by chat template, reply and end of turn trained."""
+    rollouts = []
+    again = tokenizer.render_chat([{"role": "user", "content": world.AGAIN}], add_generation_prompt=True)
+    for example in world.warm_start_examples(seed, n):
+        prompt = tokenizer.render_chat([{"role": "user", "content": example.prompt}], add_generation_prompt=True)
+        reply, trained = [], []
+        for k, text in enumerate((example.reply, *example.further)):
+            turn = again if k else []
+            words = [*tokenizer.encode(text), tokenizer.eos_ids[0]]
+            reply += [*turn, *words]
+            trained += [0] * len(turn) + [1] * len(words)
+        zeros = np.zeros(len(reply), np.float32)
+        rollouts.append(
+            Rollout(
+                np.asarray(prompt, np.int32), np.asarray(reply, np.int32), zeros, zeros,
+                np.asarray(trained, np.float32), "", "stop",
+            )
+        )  # fmt: skip
+    return rollouts
+
+
+def warm_batches(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> list[tuple[Batch, int]]:
+    """The warm start's steps: whole examples in order, each step normalised, with its number of micro-batches."""
+    sample = examples(tokenizer, seed, 500)
+    mean = float(np.mean([len(e.prompt_ids) + len(e.token_ids) for e in sample]))
+    stream = examples(tokenizer, seed, max(nano.rows, int(nano.warm_tokens / mean)))
+    shape = packing.Shape(nano.row_length, nano.rows)
+    batches: list[tuple[Batch, int]] = []
+    chosen: list[Rollout] = []
+    row = used = 0
+    for rollout in stream:
+        n = len(rollout.prompt_ids) + len(rollout.token_ids)
+        if used + n > nano.row_length:
+            row, used = row + 1, 0
+        if row == nano.rows:
+            batches.append(_weigh(chosen, shape, nano.prompt_weight))
+            chosen, row = [], 0
+        used += n
+        chosen.append(rollout)
+    return batches or [_weigh(chosen, shape, nano.prompt_weight)]
+
+
+def _weigh(rollouts: Sequence[Rollout], shape: packing.Shape, prompt_weight: float) -> tuple[Batch, int]:
+    """Pack, with `prompt_weight` on prompt tokens and the weights of the step summing to 1."""
+    ones = [r.loss_mask for r in rollouts]
+    # Two micro-batches are always laid out: first fit by length may need a row more than the order of arrival did.
+    batch, micro = packing.pack(rollouts, np.ones(len(rollouts), np.float32), ones, shape, min_micro=2)
+    predicted = (batch.segment_ids > 0) & (batch.positions > 0)
+    weight = np.where(batch.loss_weight > 0, 1.0, prompt_weight * predicted)
+    return batch._replace(loss_weight=(weight / weight.sum()).astype(np.float32)), micro

@@ -1,0 +1,58 @@
+"""Question sets from jsonl."""
+
+import json
+
+import pytest
+
+from spicejax.data import questions
+from spicejax.data.questions import load_items, save_items
+
+
+def write(path, *rows):
+    path.write_text("\n".join(r if isinstance(r, str) else json.dumps(r) for r in rows) + "\n")
+    return path
+
+
+def test_types_are_read_off_the_answer(tmp_path):
+    answers = {"42": "Integer", "-1,000": "Integer", "3.5": "Float", "true": "Boolean", "Paris": "String"}
+    path = write(tmp_path / "a.jsonl", *({"question": "q?", "answer": a} for a in answers))
+    assert [i.task.answer_type for i in load_items(path)] == list(answers.values())
+
+
+def test_choices_become_lettered_options(tmp_path):
+    path = write(tmp_path / "a.jsonl", {"question": "q?", "answer": "B", "choices": ["x", "y"], "category": "c"})
+    (item,) = load_items(path)
+    assert item.task.question == "q?\nA) x\nB) y"
+    assert (item.task.answer_type, item.task.options, item.category) == ("MCQ", ("x", "y"), "c")
+
+
+def test_saved_items_read_back(tmp_path):
+    path = write(tmp_path / "a.jsonl", {"id": "1", "question": "q?", "answer": "7", "category": "c"})
+    items = load_items(path)
+    save_items(tmp_path / "b.jsonl", items)
+    assert load_items(tmp_path / "b.jsonl") == items
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("{", r"a.jsonl:1: not JSON"),
+        ({"question": "q"}, r"a.jsonl:1: field 'answer'"),
+        ({"question": " ", "answer": "1"}, r"field 'question'"),
+        ({"question": "q", "answer": "C", "choices": ["x", "y"]}, r"answer 'C' is not a letter of its 2 choices"),
+        ({"question": "q", "answer": "1", "answer_type": "Number"}, r"answer_type 'Number'"),
+        ("", "holds no question"),
+    ],
+)
+def test_bad_rows_are_named(tmp_path, row, words):
+    with pytest.raises(ValueError, match=words):
+        load_items(write(tmp_path / "a.jsonl", row))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        load_items(tmp_path / "nowhere.jsonl")
+
+
+@pytest.mark.parametrize("name", ["gsm8k_train_200/gsm8k_train_200", "multiple_choice/mmlu_val_200"])
+def test_real_question_sets_load(shared_data, name):
+    items = questions.load_items(shared_data / f"{name}.jsonl")
+    assert len(items) == 200
+    assert {i.task.answer_type for i in items} <= {"MCQ", "Integer", "Float"}

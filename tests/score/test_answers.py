@@ -1,0 +1,145 @@
+"""What an answer's text says: numbers, truth values, lists, names, whole-token search."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spicejax.score import answers
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("42", 42),
+        ("+42", 42),
+        ("-42", -42),
+        ("\u221242", -42),
+        ("42.", 42),
+        ("42.0", 42),
+        (".5", Fraction(1, 2)),
+        ("-.5", Fraction(-1, 2)),
+        ("1,234,567", 1234567),
+        ("1{,}234", 1234),
+        ("1,234.5", Fraction(2469, 2)),
+        ("3/4", Fraction(3, 4)),
+        ("-3/4", Fraction(-3, 4)),
+        ("\\frac{3}{4}", Fraction(3, 4)),
+        ("\\dfrac34", Fraction(3, 4)),
+        ("-\\tfrac{3}{4}", Fraction(-3, 4)),
+        ("\\frac{-3}{4}", Fraction(-3, 4)),
+        ("6.02e23", Fraction(602) * 10**21),
+        ("1E-3", Fraction(1, 1000)),
+        ("6.02 \\times 10^{23}", Fraction(602) * 10**21),
+        ("5 x 10^3", 5000),
+        ("$42$", 42),
+        ("\\(42\\)", 42),
+        ("$$42$$", 42),
+        ("\\$42", 42),
+        ("$42", 42),
+        ("€3.50", Fraction(7, 2)),
+        ("**42**", 42),
+        ("\\text{42}", 42),
+        ("12 \\text{ cm}", 12),
+        ("12\\,\\mathrm{cm}^2", 12),
+        ("3.5 m^2", Fraction(7, 2)),
+        ("\\frac{1}{2} m", Fraction(1, 2)),
+        ("45^\\circ", 45),
+        ("45^{\\circ}", 45),
+        ("45°", 45),
+        ("50\\%", 50),
+        ("50 percent", 50),
+    ],
+)
+def test_numbers_are_exact(text: str, value: Fraction | int) -> None:
+    number = answers.parse_number(text)
+    assert number is not None and number.value == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "-", ".", "1,23", "12,34,567", "1 2", "42 thousand", "42 or 43", "42k", "5x", "1/0", "\\frac{1}{0}", "1e99999",
+     "1e401", "four", "４２", "٤٢", "²", "½", "1_000", "0x10", "1/2/3", "3..4",
+     "nan", "inf", "10**3", "9" * 401, "1" * 2000],
+)  # fmt: skip
+def test_what_is_not_one_number_is_none(text: str) -> None:
+    assert answers.parse_number(text) is None
+
+
+@given(st.text(max_size=60) | st.text(alphabet="0123456789.,-+/\\frac{}e^$% cm", max_size=40))
+def test_number_reading_never_raises(text: str) -> None:
+    number = answers.parse_number(text)
+    assert number is None or isinstance(number.value, Fraction)
+
+
+@given(st.integers(-(10**30), 10**30), st.sampled_from(["{}", "{:,}", "{}.0", "${}$", "\\boxed{}", "{}e0"]))
+def test_written_integers_read_back(value: int, form: str) -> None:
+    number = answers.parse_number(form.format(value).removeprefix("\\boxed"))
+    assert number is not None and number.value == value
+
+
+def test_percent_means_either_reading_and_units_must_agree() -> None:
+    def same(a: str, b: str) -> bool:
+        said, gold = answers.parse_number(a), answers.parse_number(b)
+        assert said and gold
+        return answers.same_number(said, gold)
+
+    assert same("50%", "50") and same("50%", "0.5") and same("0.5", "50%") and same("50", "50%")
+    assert not same("50", "0.5") and not same("50%", "0.05") and not same("50%", "5000%")
+    assert same("5 km", "5") and same("5", "5 m") and same("5 m", "5 m") and not same("5 km", "5 m")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("true", True), ("True", True), ("\\text{Yes}", True), ("no.", False), ("FALSE", False), ("true or false", None),
+     ("1", None), ("", None), ("tru\u0435", None), ("not true", None)],
+)  # fmt: skip
+def test_booleans(text: str, value: bool | None) -> None:
+    assert answers.parse_boolean(text) is value
+
+
+@pytest.mark.parametrize(
+    ("text", "elements"),
+    [
+        ("1, 2, 3", ["1", "2", "3"]),
+        ("[1,2,3]", ["1", "2", "3"]),
+        ("\\{1, 2\\}", ["1", "2"]),
+        ('["apple", "banana"]', ["apple", "banana"]),
+        ("(1,2), (3,4)", ["(1,2)", "(3,4)"]),
+        ("a; b", ["a", "b"]),
+        ("apple", ["apple"]),
+        ("", []),
+    ],
+)
+def test_lists_split_at_the_top_level(text: str, elements: list[str]) -> None:
+    assert answers.split_list(text) == elements
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Newton", "newton"), ("the Nile", "Nile"), ("U.S.", "US"), ("gradient-descent", "Gradient descent"),
+     ("“Paris”", "Paris"), ("\\text{Paris}", "Paris"), ("Paris.", "paris"), ("Newton’s law", "newton's law"),
+     ("x^{10}", "x^10"), ("caf\u00e9", "cafe\u0301"), ("O(n  log n)", "O(n log n)")],
+)  # fmt: skip
+def test_spellings_of_one_name_are_equal(one: str, other: str) -> None:
+    assert answers.normal(one) == answers.normal(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("C++", "C"), ("-5", "5"), ("3.5", "35"), ("a+b", "a-b"), ("Vitamin A", "Vitamin"), ("P\u0430ris", "Paris"),
+     ("\uff30aris", "Paris"), ("x\u00b2", "x2"), ("H\u2082O", "H2O"), ("Par\u200bis", "Paris"), ("3:1", "31")],
+)  # fmt: skip
+def test_different_names_and_lookalikes_stay_different(one: str, other: str) -> None:
+    assert answers.normal(one) != answers.normal(other)
+
+
+def test_number_tokens_stand_alone() -> None:
+    text = "At 1,000 m, x2 was 5kg, H2O froze at -3.50 (not 03), 93-47=46."
+    assert answers.number_tokens(text) == {"1000", "-3.5", "3", "93", "47", "46"}
+
+
+@given(st.text(max_size=80), st.text(max_size=20))
+def test_phrases_are_found_where_they_stand(text: str, inner: str) -> None:
+    assert answers.phrase(inner) == "  " or answers.phrase(inner) in answers.tokens(f"{text} | {inner} | {text}")

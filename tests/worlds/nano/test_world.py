@@ -1,0 +1,269 @@
+"""Tests of the nano world: true by recomputation, deterministic, short, and honest about what is held out."""
+
+import dataclasses
+import random
+import re
+import statistics
+
+import pytest
+
+from spicejax.games.spice import formats
+from spicejax.score import answers
+from spicejax.types import Document, Rejection, Task
+from spicejax.worlds.nano import facts, world
+from spicejax.worlds.nano.truth import FACTS, GRADES, RESERVED_ONE_IN, Item, draw_calculation, is_reserved, slip, solve
+
+DOCUMENTS = world.documents(3, 1200)
+WARM = world.warm_start_examples(3, 6000)
+CALCULATION = re.compile(r"(?<!\d)(\d+)([+-])(\d+)(?==)")
+
+
+def recompute(left: str, operation: str, right: str) -> int:
+    return {"+": int.__add__, "-": int.__sub__}[operation](int(left), int(right))
+
+
+def known(stem: str) -> Item:
+    item = solve(stem)
+    assert item is not None
+    return item
+
+
+def stem_of(question: str) -> str:
+    item = world.truth_of(question)
+    assert item is not None
+    return item.stem
+
+
+def as_task(example: world.Example) -> Task:
+    """Read a Challenger's supervised reply with the parser that judges the model's own replies."""
+    document = Document("d", example.prompt.removesuffix("\nask Integer"))
+    task = formats.parse_task(example.reply, kind="Integer", document=document, style="nano", grounding="cloze")
+    assert not isinstance(task, Rejection), (example, task)
+    return task
+
+
+def test_same_seed_same_world() -> None:
+    assert world.documents(5, 40) == world.documents(5, 60)[:40]
+    assert world.documents(5, 40) != world.documents(6, 40)
+    assert world.warm_start_examples(5, 80) == world.warm_start_examples(5, 80)
+    assert world.held_out(5, 10, 10) == world.held_out(5, 10, 10)
+    assert world.texts_for_tokenizer(5, 50) == world.texts_for_tokenizer(5, 50)
+
+
+def test_half_of_the_documents_are_calculations_and_ids_are_unique() -> None:
+    ids = [d.id for d in DOCUMENTS]
+    assert len(set(ids)) == len(ids)
+    assert sum(i.startswith("math/") for i in ids) == len(ids) // 2
+    assert {i.split("/")[0] for i in ids} == {"math", *world.FAMILY_WEIGHTS}
+
+
+def test_calculations_in_documents_are_right() -> None:
+    found = 0
+    for document in DOCUMENTS:
+        for statement in document.text.removesuffix(".").split(". "):
+            if match := CALCULATION.match(statement):
+                assert recompute(*match.groups()) == int(statement.split("=")[1]), statement
+                found += 1
+    assert found == world.STATEMENTS * len(DOCUMENTS) // 2
+
+
+def test_fact_tables_agree_with_laws_that_they_do_not_hold() -> None:
+    rows = facts.ELEMENTS
+    assert [number for _, number, _, _ in rows] == list(range(1, 55))
+    shells = {1: (1, 2), 2: (3, 10), 3: (11, 18), 4: (19, 36), 5: (37, 54)}  # first and last number of each period
+    for name, number, period, group in rows:
+        first, last = shells[period]
+        assert first <= number <= last, name
+        from_left, from_right = number - first + 1, 18 - (last - number)
+        transition = period >= 4 and 3 <= from_left <= 12
+        assert group == (from_left if transition or from_left <= 2 and number != 2 else from_right), name
+    assert [order for _, order, _ in facts.PLANETS] == list(range(1, 9))
+    assert sum(days for _, days in facts.MONTHS) == 365
+    for column in (0, 1):
+        assert len({row[column] for row in facts.COUNTRIES}) == 40
+
+
+@pytest.mark.parametrize(
+    ("stem", "answer"),
+    [
+        ("group of iron", "8"),
+        ("number of tin", "50"),
+        ("code of Kenya", "254"),
+        ("order of December", "12"),
+        ("inches in 3 feet", "36"),
+        ("power of Planck", "-34"),
+        ("order of Saturn", "6"),
+    ],
+)
+def test_known_answers(stem: str, answer: str) -> None:
+    assert known(stem).answer == answer
+
+
+@pytest.mark.parametrize("stem", ["", "group of unobtainium", "5-9", "12-6", "07+1", "100+1", "7", "3*2", "7+5 "])
+def test_nonsense_has_no_answer(stem: str) -> None:
+    assert solve(stem) is None
+
+
+@pytest.mark.parametrize(
+    ("stem", "believed"),
+    [
+        ("7+8", None),  # the table itself is known
+        ("42+5", None),
+        ("58+7", "55"),  # carry forgotten
+        ("58+67", "115"),
+        ("51+67", None),  # nothing to carry
+        ("93-47", "54"),  # the smaller digit from the larger
+        ("52-8", "56"),
+        ("order of Saturn", None),
+    ],
+)
+def test_slips_of_calculations(stem: str, believed: str | None) -> None:
+    assert slip(known(stem)) == believed
+
+
+def test_slips_of_facts_are_wrong_answers_to_the_same_question() -> None:
+    for fact in FACTS.values():
+        believed = slip(fact)
+        assert (believed is None) == (fact.grade < 2), fact
+        if believed is not None:
+            attribute = fact.stem.split()[0]
+            others = [f for f in FACTS.values() if f.stem.split()[0] == attribute and f.answer == believed]
+            assert believed != fact.answer and others, fact
+
+
+def test_every_document_gives_valid_true_tasks_on_any_of_its_statements() -> None:
+    rng = random.Random(0)
+    for document in DOCUMENTS[:300]:
+        stems = set()
+        for _ in range(20):
+            example = world.challenger_example(document, rng)
+            task = as_task(example)
+            assert world.check_answer(task), (document, task)
+            assert world.grade_of(task.question) == example.grade
+            stems.add(stem_of(task.question))
+            all_tasks = [as_task(dataclasses.replace(example, reply=r)) for r in (example.reply, *example.further)]
+            assert {stem_of(t.question) for t in all_tasks} == {item.stem for item in world.items_of(document)}
+            assert all(map(world.check_answer, all_tasks))
+        assert len(stems) > 1, "the first question is drawn"
+
+
+def test_warm_start_teaches_true_tasks_and_both_truth_and_slips() -> None:
+    assert {e.role for e in WARM} == {"challenger", "reasoner"}
+    slips: dict[tuple[bool, int], list[bool]] = {}
+    from_memory = [e for e in WARM if e.prompt == "ask Integer"]
+    assert len(from_memory) == pytest.approx(6000 * world.CHALLENGER_SHARE * world.MEMORY_SHARE, rel=0.2)
+    for index, example in enumerate(WARM):
+        if example.role == "challenger" and example.prompt != "ask Integer":
+            assert world.check_answer(as_task(example)), example
+            continue
+        if example.role == "challenger":
+            task = formats.parse_task(example.reply, kind="Integer", document=None, style="nano")
+            assert isinstance(task, Task)
+            answer, item = task.answer, world.truth_of(task.question)
+        else:
+            answer, item = answers.extract_answer(example.reply), world.truth_of(example.prompt)
+        assert item is not None and answer in (item.answer, slip(item)), example
+        early = index <= world.CALCULATE_FIRST * len(WARM)
+        if item.family == "math" and early:
+            assert answer == item.answer, example
+        elif slip(item) is not None:
+            slips.setdefault((item.family == "math", item.grade), []).append(answer != item.answer)
+    for (_, grade), wrong in slips.items():
+        assert len(wrong) > 20
+        assert statistics.mean(wrong) == pytest.approx(world.DOUBT[grade], abs=0.15)
+    assert {grade for _, grade in slips} == {2, 3, 4}
+
+
+def test_warm_start_documents_grow_to_full_length() -> None:
+    counts = [e.prompt.count(". ") + 1 for e in WARM if e.prompt.endswith(".\nask Integer")]
+    assert set(counts[:100]) == {1} and max(counts) == world.STATEMENTS
+    assert statistics.mean(counts[-500:]) > 1.8
+
+
+def test_grades_follow_the_warm_start_weights() -> None:
+    reasoner = [e for e in WARM if e.role == "reasoner"]
+    share = [sum(e.grade == g for e in reasoner) / len(reasoner) for g in GRADES]
+    general = [
+        w * len([f for f in FACTS.values() if f.grade == g]) for g, w in zip(GRADES, world.FACT_WEIGHTS, strict=True)
+    ]
+    wanted = [
+        world.MATH_SHARE * m / sum(world.MATH_WEIGHTS) + (1 - world.MATH_SHARE) * f / sum(general)
+        for m, f in zip(world.MATH_WEIGHTS, general, strict=True)
+    ]
+    assert share == pytest.approx(wanted, abs=0.03)
+    assert {i.grade for d in DOCUMENTS for i in world.items_of(d)} == set(GRADES)
+
+
+def test_held_out_operands_never_occur_elsewhere() -> None:
+    tasks, _ = world.held_out(3, 200, 200)
+    held = {stem for t in tasks if is_reserved(stem := stem_of(t.question))}
+    assert len(held) == 200
+    texts = (
+        [d.text for d in DOCUMENTS]
+        + [" ".join((e.prompt, e.reply, *e.further)) for e in WARM]
+        + world.texts_for_tokenizer(4, 1500)
+    )
+    pairs = {m.groups() for text in texts for m in CALCULATION.finditer(text)}
+    assert len(pairs) > 4000
+    seen = {f"{a}{op}{b}" for a, op, b in pairs}
+    assert not held & seen
+    assert not [stem for stem in seen if is_reserved(stem)]
+    swapped = {f"{b}+{a}" for a, op, b in pairs if op == "+"}
+    assert not held & swapped
+
+
+def test_held_out_set_is_half_calculations_true_and_graded() -> None:
+    tasks, grades = world.held_out(3, 100, 80)
+    math = [t for t in tasks if t.document_id == "held_out/math"]
+    assert (len(math), len(tasks)) == (100, 180)
+    assert len({stem_of(t.question) for t in tasks}) == len(tasks)
+    assert all(world.check_answer(t) for t in tasks)
+    assert [world.grade_of(t.question) for t in tasks] == grades
+    assert set(grades[:100]) == {1, 2, 3, 4} and set(grades[100:]) == {2, 3, 4}
+    corpus = {i.stem for d in world.documents(3, 6000) for i in world.items_of(d)}
+    assert all(stem_of(t.question) in corpus for t in tasks[100:])
+
+
+def test_held_out_refuses_more_than_there_is() -> None:
+    with pytest.raises(ValueError, match="n_general=100000"):
+        world.held_out(0, 1, 100_000)
+
+
+def test_about_one_pair_in_six_is_reserved_in_either_order() -> None:
+    rng = random.Random(0)
+    sums = [(rng.randrange(10, 100), rng.randrange(10, 100)) for _ in range(4000)]
+    share = statistics.mean(is_reserved(f"{a}+{b}") for a, b in sums)
+    assert share == pytest.approx(1 / RESERVED_ONE_IN, abs=0.03)
+    assert all(is_reserved(f"{a}+{b}") == is_reserved(f"{b}+{a}") for a, b in sums)
+    assert is_reserved(draw_calculation(3, rng, reserved=True).stem)
+
+
+def test_questions_never_hold_their_answer() -> None:
+    for item in [*FACTS.values(), *(i for d in DOCUMENTS for i in world.items_of(d))]:
+        task = world.ask(item)
+        assert not re.search(rf"(?<![\w-]){re.escape(task.answer)}(?!\w)", task.question), task
+
+
+def test_check_answer_tells_wrong_from_right() -> None:
+    right = [Task("58+67=?", "125", "Integer"), Task("power of Planck?", "-34", "Integer")]
+    wrong = [
+        Task("58+67=?", "115", "Integer"),
+        Task("58+67=?", "125", "String"),
+        Task("58+67?", "125", "Integer"),
+        Task("group of iron=?", "8", "Integer"),
+        Task("who are you?", "7", "Integer"),
+    ]
+    assert [world.check_answer(t) for t in right] == [True] * len(right)
+    assert [world.check_answer(t) for t in wrong] == [False] * len(wrong)
+    assert world.grade_of("who are you?") is None
+
+
+def test_texts_are_short() -> None:
+    characters = [len(d.text) for d in DOCUMENTS]
+    assert statistics.mean(characters) < 70 and max(characters) <= 120
+    assert max(len(e.reply) for e in WARM) <= 90
+
+
+def test_a_foreign_document_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="3\\+3=7.*'x'"):
+        world.items_of(Document("x", "2+2=4. 3+3=7."))
