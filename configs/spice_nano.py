@@ -8,6 +8,7 @@ Expect:    held-out accuracy from 0.54 to 0.68 (mean of five seeds after 96 iter
 """
 
 from spicejax.games.spice.game import SpiceConfig
+from spicejax.generate.policy import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.families import NANO
@@ -19,7 +20,7 @@ CONFIG = RunConfig(
     nano=NanoConfig(architecture=NANO),
     model=ModelConfig(path="", unroll_layers=True),
     corpus=CorpusConfig(source="", max_tokens=64, min_chars=8),
-    spice=SpiceConfig(
+    game=SpiceConfig(
         documents=16,
         group_size=8,
         max_attempts=16,
@@ -32,8 +33,7 @@ CONFIG = RunConfig(
         challenger_max_new=24,
         reasoner_max_new=14,
     ),
-    prompt_buckets=(16, 64),
-    rows_per_call=128,
+    buckets=Buckets(prompt=(16, 64), rows=128),
     sampler=SamplerConfig(temperature=1.0),
     learner=LearnerConfig(
         learning_rate=5e-4,

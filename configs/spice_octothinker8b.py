@@ -7,41 +7,13 @@ Hardware:  a TPU slice with 512 GiB of HBM or more (the paper: 8 H200 GPUs). Not
 Expect:    paper, table 1: average over 11 benchmarks from 20.5 to 32.4.
 """
 
-from spicejax.games.spice.game import SpiceConfig
-from spicejax.generate.sampler import SamplerConfig
-from spicejax.learn.learner import LearnerConfig
-from spicejax.models.families import OCTOTHINKER_8B
-from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
-from spicejax.sharding import MeshConfig
+import dataclasses
 
-CONFIG = RunConfig(
+from spicejax.configs import spice_qwen4b
+from spicejax.models.families import OCTOTHINKER_8B
+
+CONFIG = dataclasses.replace(
+    spice_qwen4b.CONFIG,
     name="spice_octothinker8b",
-    model=ModelConfig(
-        path="",
-        architecture=OCTOTHINKER_8B,
-        dtype="bfloat16",
-        param_dtype="float32",
-        remat="layer",
-        template="conversation",
-    ),
-    corpus=CorpusConfig(source="", max_tokens=5992, min_chars=200),
-    spice=SpiceConfig(),
-    prompt_buckets=(512, 2048, 8192),
-    rows_per_call=1024,
-    sampler_memory=0.9,
-    sampler=SamplerConfig(temperature=1.0),
-    learner=LearnerConfig(
-        trajectories_per_update=128,
-        layout="shared_prompt",
-        prompt_areas=(1024, 8192),
-        slot_length=2048,
-        slots=8,
-        rows=8,  # of each shape: a step has 16 groups of 8, half of them each role's
-    ),
-    mesh=MeshConfig(data=1, fsdp=-1, tensor=0),
-    sampler_mesh=MeshConfig(data=-1, tensor=4),
-    eval=EvalConfig(every=20),
-    checkpoint=CheckpointConfig(every=10, keep=3),
-    iterations=640,
-    show_every=1,
+    model=dataclasses.replace(spice_qwen4b.CONFIG.model, architecture=OCTOTHINKER_8B, template="conversation"),
 )

@@ -8,6 +8,7 @@ Expect:    paper, table 1: average over 11 benchmarks from 35.8 to 44.9.
 """
 
 from spicejax.games.spice.game import SpiceConfig
+from spicejax.generate.policy import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.families import QWEN3_4B
@@ -24,9 +25,8 @@ CONFIG = RunConfig(
         remat="layer",
     ),
     corpus=CorpusConfig(source="", max_tokens=5992, min_chars=200),
-    spice=SpiceConfig(),
-    prompt_buckets=(512, 2048, 8192),
-    rows_per_call=1024,
+    game=SpiceConfig(),
+    buckets=Buckets(prompt=(512, 2048, 8192), rows=1024),
     sampler_memory=0.9,
     sampler=SamplerConfig(temperature=1.0),
     learner=LearnerConfig(

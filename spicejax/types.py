@@ -10,6 +10,7 @@ import numpy as np
 AnswerType = Literal["MCQ", "Integer", "Float", "Expression", "String", "Boolean", "List"]
 ANSWER_TYPES: tuple[str, ...] = get_args(AnswerType)
 
+Estimator = Literal["mean", "mean_std", "none"]  # of advantages, see learn/advantages.py
 FinishReason = Literal["stop", "length"]
 
 

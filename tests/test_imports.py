@@ -1,6 +1,7 @@
 """The import law: imports point left, models stand alone, heavy optional libraries stay inside functions."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 ALLOWED["evaluation"] = ALLOWED["games"] | {"games"}
 ALLOWED["run"] = {"evaluation", *ALLOWED}
+ALLOWED["flight"] = {"run", *ALLOWED}  # on top: only launch/ imports it
 for room, others in ALLOWED.items():
     others.add(room)
 
@@ -101,6 +103,26 @@ def test_imports_point_left():
     assert not bad, "\n".join(bad)
 
 
+def test_no_room_but_games_names_a_game():
+    """Only `games/catalogue.py` knows which games there are; a game knows no other."""
+    games = {path.name for path in (ROOT / "spicejax" / "games").iterdir() if (path / "game.py").exists()}
+    assert games, "no game found: this test no longer sees them"
+    bad = []
+    for path in library_files():
+        own = path.relative_to(ROOT / "spicejax").parts[1] if path.is_relative_to(ROOT / "spicejax" / "games") else ""
+        text = path.read_text()
+        named = {name.split(".")[2] for name, _ in imported(ast.parse(text)) if name.startswith("spicejax.games.")}
+        others = (named & games) - {own}
+        if others and path.name != "catalogue.py":
+            bad.append(f"{path.relative_to(ROOT)} imports {sorted(others)}")
+        if room_of(path) in ("run", "flight", "learn", "generate", "evaluation"):
+            bad += [
+                f"{path.relative_to(ROOT)} has the metric {m}"
+                for m in re.findall(r'"(?:challenger|reasoner)/\w+', text)
+            ]
+    assert not bad, "\n".join(bad)
+
+
 @pytest.mark.parametrize(
     ("file", "source", "count"),
     [
@@ -114,7 +136,7 @@ def test_imports_point_left():
         ("spicejax/score/x.py", "from ..games import spice", 1),
         ("spicejax/learn/x.py", "import spicejax.models.transformer", 0),
         ("spicejax/learn/x.py", "import spicejax.text.tokens", 1),
-        ("spicejax/run/x.py", "from spicejax.games import spice\nfrom spicejax.learn import learner", 0),
+        ("spicejax/run/x.py", "from spicejax.games import world\nfrom spicejax.learn import learner", 0),
         ("spicejax/run/x.py", "import spicejax.configs.spice_nano", 1),
         ("spicejax/config.py", "from spicejax.run import train", 1),
     ],

@@ -14,7 +14,7 @@ from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
 
 from spicejax import configs, sharding
-from spicejax.run.config import arranged, fitted
+from spicejax.run.settle import arranged, fitted
 from spicejax.sharding import MeshConfig
 
 
@@ -60,7 +60,7 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
         from spicejax.generate.stops import stop_machine
         from spicejax.learn import learner, packing
         from spicejax.models import transformer
-        from spicejax.run import programs
+        from spicejax.generate import weights
         from spicejax.types import Batch
 
         cfg = transformer.TransformerConfig(family="qwen3", vocab_size=64, d_model=32, num_layers=2, num_heads=4,
@@ -74,7 +74,7 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
         def run(mesh, speaking=None):
             places = sharding.param_shardings(mesh, transformer.param_axes(cfg), transformer.abstract_params(cfg))
             params = jax.device_put(whole, places)
-            spoken = params if speaking is None else programs.reshard(cfg, speaking)(params)
+            spoken = params if speaking is None else weights.copier(cfg, speaking)(params)
             stop, buckets = stop_machine(64, [3]), Buckets((8,), 8, refill=0.2)
             player = Player(cfg, spoken, Plain(), stop, buckets, speaking or mesh)
 
@@ -88,8 +88,8 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
             few = ask([[5, 6], [9, 8, 7]], 7)  # one prompt slot of seven rows: whole on each part
             config = learner.LearnerConfig(learning_rate=1e-2, row_length=32, rows=4, loss_norm_length=8)
             optimizer = learner.make_optimizer(config)
-            weights = packing.token_weights(rollouts, aggregation="constant", norm_length=8)
-            batch, micro = packing.pack(rollouts, np.linspace(-1, 1, 8), weights, packing.Shape(32, 4))
+            shares = packing.token_weights(rollouts, aggregation="constant", norm_length=8)
+            batch, micro = packing.pack(rollouts, np.linspace(-1, 1, 8), shares, packing.Shape(32, 4))
             batch = Batch(*(jax.device_put(x, sharding.rows(mesh, 4, axis=1)) for x in batch))
             doors = learner.make_learner(cfg, config, optimizer)
             state, _ = doors.step(learner.init_state(params, optimizer), batch, jnp.int32(micro))
@@ -131,6 +131,6 @@ def test_rows_are_rounded_up_to_what_the_meshes_divide():
         SimpleNamespace(shape={"data": d, "fsdp": f, "tensor": t}) for d, f, t in ((1, 64, 1), (48, 1, 4))
     )
     found = fitted(cfg, learning, speaking)
-    assert found.learner.rows == 64 and found.rows_per_call == 3 * 48 * cfg.spice.group_size
+    assert found.learner.rows == 64 and found.buckets.rows == 3 * 48 * cfg.game.group_size
     same = SimpleNamespace(shape={"data": 1, "fsdp": 8, "tensor": 1})
     assert fitted(cfg, same, same) == cfg

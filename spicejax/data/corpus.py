@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import grain
+import numpy as np
 
 from spicejax.data import prepared, segments, sources
 from spicejax.types import Document
@@ -45,6 +46,11 @@ class Corpus:
         corpus smaller than the global batch repeats itself within a batch.
         """
         return DocumentIterator(self)
+
+    def fixed(self, n: int) -> list[Document]:
+        """The same n items whenever it is called: the first of a fixed order."""
+        order = np.random.default_rng([self.seed, 77]).permutation(len(self.documents))
+        return [self.documents[int(i)] for i in order[:n]]
 
     def verify(self) -> None:
         """Check a prepared corpus against its digest by reading all of it; other sources were just read."""

@@ -1,1 +1,1 @@
-"""Games: each turns documents into scored episodes."""
+"""Games: each turns items into lessons."""

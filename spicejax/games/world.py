@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import numpy as np
 
 from spicejax.generate.policy import Player
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.types import Episode, Messages, Metrics, Rollout, Task
+from spicejax.types import Messages, Rollout, Task
 
 
 class Verdict(Protocol):
@@ -28,8 +28,7 @@ class Verdict(Protocol):
 class World:
     """Seats and functions of one iteration. Everything random in a game derives from `seed` and `iteration`."""
 
-    players: Mapping[str, Player]  # role -> player; SPICE seats both roles on one policy
-    render: Callable[[Messages], list[int]]  # messages -> prompt token ids, contents encoded as plain text
+    players: Mapping[str, Player]  # role -> player; self-play seats several roles on one policy
     check: Callable[[Sequence[tuple[str | None, Task]]], Sequence[Verdict]]
     sampler: SamplerConfig
     seed: int
@@ -46,14 +45,19 @@ class World:
         stream: int,
     ) -> list[list[Rollout]]:
         """Sample responses of `role`; `stream` names the random stream, so that roles never share draws."""
-        ids = [self.render(p) for p in prompts]
-        return self.players[role].respond(
-            ids, samples=samples, first_row=first_row, key=self.key(stream), settings=self.sampler, max_new=max_new
+        player = self.players[role]
+        return player.respond(
+            [player.render(p) for p in prompts],
+            samples=samples,
+            first_row=first_row,
+            key=self.key(stream),
+            settings=self.sampler,
+            max_new=max_new,
         )
 
     def fits(self, role: str, prompt: Messages) -> bool:
         """Whether the rendered prompt fits the player's longest bucket."""
-        return len(self.render(prompt)) <= self.players[role].buckets.prompt[-1]
+        return len(self.players[role].render(prompt)) <= self.players[role].buckets.prompt[-1]
 
     def key(self, stream: int) -> jax.Array:
         """Typed key of (seed, iteration, stream)."""
@@ -62,12 +66,3 @@ class World:
     def rng(self, *stream: int) -> np.random.Generator:
         """Host-side generator of (seed, iteration, stream)."""
         return np.random.default_rng([self.seed, self.iteration, *stream])
-
-
-@dataclasses.dataclass(frozen=True)
-class Played:
-    """What one round of a game yields."""
-
-    episodes: list[Episode]  # to learn from
-    metrics: Metrics  # named role/quantity
-    records: list[dict[str, Any]]  # one JSON-able dict per generated task, valid or not

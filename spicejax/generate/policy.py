@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import jax
@@ -21,7 +21,7 @@ from spicejax.models import cache as caching
 from spicejax.models import transformer
 from spicejax.models.cache import KVCache
 from spicejax.models.transformer import TransformerConfig
-from spicejax.types import Params, Rollout
+from spicejax.types import Messages, Params, Rollout
 
 CacheChoice = Literal["compute", "float32", "bfloat16", "int8"]
 
@@ -185,6 +185,10 @@ def load_batches(shape: engine.Layout, slots: Sequence[int], held: Sequence[int]
     return [sum((queue[i : i + lanes] for queue in queues), []) for i in range(0, longest, lanes)]
 
 
+def _unrendered(messages: Messages) -> list[int]:
+    raise ValueError("this player was given no chat template; ask it with token ids")
+
+
 @dataclasses.dataclass(frozen=True)
 class Player:
     """A model that can speak: parameters, tokenizer, stop rule and sampler shapes."""
@@ -195,6 +199,7 @@ class Player:
     stop: StopMachine
     buckets: Buckets
     mesh: jax.sharding.Mesh
+    render: Callable[[Messages], list[int]] = _unrendered  # a chat to prompt ids, contents as plain text
 
     def with_params(self, params: Params) -> Player:
         """The same player with other weights."""

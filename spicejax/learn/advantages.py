@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
-Estimator = Literal["mean", "mean_std", "none"]
+from spicejax.types import Estimator
 
 
 def group_advantages(rewards: np.ndarray, groups: np.ndarray, *, estimator: Estimator = "mean") -> np.ndarray:

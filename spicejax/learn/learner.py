@@ -21,8 +21,15 @@ from spicejax.types import Batch, Params
 class LearnerConfig:
     """The update of the policy."""
 
-    # AdamW step size, constant over the run (paper, appendix 8)
+    # what is minimised: drgrpo = policy loss on scored rollouts; supervised = negative log-likelihood of given ones
+    loss: Literal["drgrpo", "supervised"] = "drgrpo"
+    # AdamW step size, the largest of the run (SPICE, appendix 8)
     learning_rate: float = 1e-6
+    # optimizer steps over which it rises from 0
+    warmup_steps: int = 0
+    # how it goes on: constant, or down to 0 over `decay_steps` optimizer steps after the warm-up
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    decay_steps: int = 0
     # AdamW decay rates of the first and second moment; Oat's math script, which the paper builds on
     beta1: float = 0.9
     beta2: float = 0.95
@@ -93,12 +100,24 @@ class LearnerConfig:
             "weight_decay",
             "trajectories_per_update",
             "vocab_chunk",
+            "warmup_steps",
+            "decay_steps",
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"learner.{name}={getattr(self, name)}: must not be negative")
+        if (self.schedule == "constant") != (self.decay_steps == 0):
+            raise ValueError(
+                f"learner.schedule={self.schedule} with decay_steps={self.decay_steps}: linear and cosine need the "
+                "number of optimizer steps they fall over, constant takes 0"
+            )
         areas = self.prompt_areas
         if not areas or list(areas) != sorted(set(areas)) or areas[0] < 1:
             raise ValueError(f"learner.prompt_areas={areas}: give ascending positive lengths such as (1024, 8192)")
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether each rollout meets one update only, or the loss asks for no ratio: no old logprobs are taken then."""
+        return self.loss == "supervised" or (self.trajectories_per_update == 0 and self.epochs == 1)
 
     @property
     def shapes(self) -> tuple[Shape | SlotShape, ...]:
@@ -128,10 +147,19 @@ class TrainState(NamedTuple):
 
 
 def make_optimizer(cfg: LearnerConfig) -> optax.GradientTransformation:
-    """Global-norm clip, then AdamW with a constant learning rate."""
+    """Global-norm clip, then AdamW with the learning rate's warm-up and schedule."""
+    rate: optax.ScalarOrSchedule = cfg.learning_rate
+    if cfg.warmup_steps or cfg.decay_steps:
+        falls = {
+            "constant": optax.constant_schedule(cfg.learning_rate),
+            "linear": optax.linear_schedule(cfg.learning_rate, 0.0, cfg.decay_steps),
+            "cosine": optax.cosine_decay_schedule(cfg.learning_rate, max(cfg.decay_steps, 1)),
+        }
+        rise = optax.linear_schedule(0.0, cfg.learning_rate, cfg.warmup_steps)
+        rate = optax.join_schedules([rise, falls[cfg.schedule]], [cfg.warmup_steps])
     return optax.chain(
         optax.clip_by_global_norm(cfg.max_grad_norm),
-        optax.adamw(cfg.learning_rate, b1=cfg.beta1, b2=cfg.beta2, eps=cfg.eps, weight_decay=cfg.weight_decay),
+        optax.adamw(rate, b1=cfg.beta1, b2=cfg.beta2, eps=cfg.eps, weight_decay=cfg.weight_decay),
     )
 
 
@@ -198,7 +226,6 @@ def make_learner(
     optimizer: optax.GradientTransformation,
     *,
     temperature: float = 1.0,
-    loss: Literal["drgrpo", "supervised"] = "drgrpo",
     on_policy: bool = True,
 ) -> Learner:
     """Compile-ready step and score functions.
@@ -218,7 +245,7 @@ def make_learner(
 
     def micro_loss(trained: Params, frozen: Params, micro: Batch) -> tuple[Float[Array, ""], LossTerms]:
         logprobs = logprobs_of(lora.join(frozen, trained), micro)
-        if loss == "supervised":
+        if cfg.loss == "supervised":
             terms = supervised_loss(logprobs, micro.loss_weight)
         else:
             terms = drgrpo_loss(

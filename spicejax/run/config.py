@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Literal
 
-from jax.sharding import Mesh
-
-from spicejax import sharding
-from spicejax.games.spice.game import SpiceConfig
+from spicejax.games.catalogue import GameConfig, game_of
+from spicejax.games.game import Ask
+from spicejax.generate import weights
 from spicejax.generate.policy import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
@@ -18,10 +16,7 @@ from spicejax.models.lora import LoraConfig
 from spicejax.models.transformer import TransformerConfig
 from spicejax.sharding import MeshConfig
 from spicejax.text.render import Template
-from spicejax.worlds.nano import maker as nano
 from spicejax.worlds.nano.maker import NanoConfig
-
-WeightChoice = Literal["compute", "int8"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,11 +47,12 @@ class ModelConfig:
 
 @dataclasses.dataclass(frozen=True)
 class CorpusConfig:
-    """The documents the Challenger reads."""
+    """The items a game reads: documents, questions with answers, or examples."""
 
-    # jsonl, parquet, folder of .txt/.md, ArrayRecord, tfds:NAME, docstrings:PACKAGE,..; several with commas
+    # documents: jsonl, parquet, folder of .txt/.md, ArrayRecord, tfds:NAME, docstrings:PACKAGE,..; several with commas.
+    # questions, examples: jsonl
     source: str
-    # longest document segment, in tokens (paper: 5,992)
+    # longest document segment, in tokens (SPICE: 5,992)
     max_tokens: int = 5992
     # documents shorter than this many characters are skipped
     min_chars: int = 32
@@ -72,12 +68,12 @@ class EvalConfig:
     tasks: str = ""
     # most held-out questions used, the first of the file; 0 = all
     max_tasks: int = 0
-    # longest answer, in tokens; 0 = the Reasoner's
+    # longest answer, in tokens; 0 = that of the game
     max_new: int = 0
-    # documents of the two probes of the paper's figure 3 (later Challenger against the first Reasoner, and the other
-    # way round); 0 = no probes. They keep a copy of the initial parameters
+    # documents of the probes, in which today's policy plays against the first one (SPICE, figure 3); 0 = no probes.
+    # They keep a copy of the initial parameters
     probe_documents: int = 0
-    # attempts per document and answers per question in a probe
+    # samples of each prompt in a probe
     probe_group: int = 4
 
 
@@ -98,73 +94,72 @@ class RunConfig:
     name: str
     model: ModelConfig
     corpus: CorpusConfig
-    spice: SpiceConfig
-    # prompt lengths the sampler is compiled for, in tokens, ascending; the last must hold the longest prompt
-    prompt_buckets: tuple[int, ...]
-    # row slots of the sampler, most responses written at the same time; a multiple of spice.group_size
-    rows_per_call: int
-    # share of the row slots that must be free before waiting samples are put into them
-    refill: float = 0.125
-    # tokens each part of the mesh prefills at once; longer prompts are prefilled in pieces
-    prefill_chunk: int = 512
-    # precision of the sampler's KV entries: compute = model.dtype; int8 carries a scale for each token and head
-    kv_cache: Literal["compute", "float32", "bfloat16", "int8"] = "compute"
+    # the game that is played; its section has the game's own name
+    game: GameConfig
+    # the sampler's shapes
+    buckets: Buckets
     # the sampler's copy of the weights: compute = in model.dtype; int8 = the matrices of attention and MLP with a scale
     # for each output channel (needs qwix). The learner's importance weights then correct the mismatch: learner.tis_cap
-    sampler_weights: WeightChoice = "compute"
-    # most tokens whose KV entries the sampler holds at once, those of prompts and of responses; rows_per_call is cut to
-    # what they allow, for each kind of prompt by itself. 0 = no bound
-    kv_tokens: int = 0
-    # share of a chip's memory that may be in use while sampling: kv_tokens is at most what this leaves beside weights
-    # and optimizer. 0 = no such bound; ignored on a CPU
+    sampler_weights: weights.Precision = "compute"
+    # share of a chip's memory that may be in use while sampling: buckets.kv_tokens is at most what this leaves beside
+    # weights and optimizer. 0 = no such bound; ignored on a CPU
     sampler_memory: float = 0.0
     sampler: SamplerConfig = SamplerConfig()
     learner: LearnerConfig = LearnerConfig()
     mesh: MeshConfig = MeshConfig()
     # layout of the sampler's copy of the weights, over the same devices; none = that of the learner
     sampler_mesh: MeshConfig | None = None
+    # roles that another, frozen model plays: seats.challenger=FOLDER (as model.path; it brings its tokenizer and chat
+    # template). Nothing is learnt from what it writes
+    seats: dict[str, str] = dataclasses.field(default_factory=dict)
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
-    # makes the embedded nano model and its world first; only spice_nano has it
+    # makes the embedded nano model and its world first
     nano: NanoConfig | None = None
     # training iterations in all [T]
     iterations: int = 640
     # seed of everything random in the run
     seed: int = 0
-    # iterations between printed sample tasks; 0 = never
+    # iterations between printed examples of what was generated; 0 = never
     show_every: int = 10
+
+    @property
+    def asks(self) -> list[Ask]:
+        """What the game asks, by who sits where: the policy alone is trained."""
+        asked = game_of(self.game).demand(self.game)
+        mine = [ask.player == "policy" and (ask.seat or ask.role) not in self.seats for ask in asked]
+        return [ask if own else dataclasses.replace(ask, trained=0) for ask, own in zip(asked, mine, strict=True)]
 
     @property
     def keeps_initial(self) -> bool:
         """Whether the initial policy is kept beside the trained one."""
-        return self.spice.fixed_challenger or self.eval.probe_documents > 0 or self.learner.kl_coef > 0
+        return self.initial_plays or self.learner.kl_coef > 0
 
-    def buckets(self) -> Buckets:
-        """The sampler's shapes."""
-        return Buckets(
-            prompt=self.prompt_buckets,
-            rows=self.rows_per_call,
-            refill=self.refill,
-            prefill_chunk=self.prefill_chunk,
-            cache=self.kv_cache,
-            kv_tokens=self.kv_tokens,
-        )
+    @property
+    def initial_plays(self) -> bool:
+        """Whether the initial policy is a player, so that the sampler needs a copy of it too."""
+        held = any(ask.player == "initial" and (ask.seat or ask.role) not in self.seats for ask in self.asks)
+        return held or self.eval.probe_documents > 0
 
     def __post_init__(self) -> None:
-        self.buckets()  # says what is wrong with them
-        if self.rows_per_call % self.spice.group_size:
-            raise ValueError(
-                f"rows_per_call={self.rows_per_call} must be a multiple of spice.group_size={self.spice.group_size}"
-            )
-        if self.rows_per_call % self.eval.probe_group:
-            raise ValueError(
-                f"rows_per_call={self.rows_per_call} must be a multiple of eval.probe_group={self.eval.probe_group}"
-            )
-        response = max(self.spice.challenger_max_new, self.spice.reasoner_max_new)
-        if obstacle := self.learner.too_short(self.prompt_buckets[-1], response):
-            raise ValueError(f"{obstacle}; raise it or lower prompt_buckets or spice.*_max_new")
-        for field in ("sampler_weights", "kv_cache"):
-            if getattr(self, field) == "int8" and not self.learner.tis_cap:
+        asks = self.asks
+        samples = {ask.samples: f"the {ask.role}'s" for ask in asks} | {self.eval.probe_group: "eval.probe_group's"}
+        for number, whose in samples.items():
+            if number and self.buckets.rows % number:
+                raise ValueError(f"buckets.rows={self.buckets.rows} must be a multiple of {whose} {number} samples")
+        roles = sorted({ask.seat or ask.role for ask in asks})
+        if unknown := set(self.seats) - set(roles):
+            raise ValueError(f"seats.{min(unknown)}: this game has no such role; choose from {', '.join(roles)}")
+        if not any(ask.trained for ask in asks):
+            raise ValueError("nothing is trained: every role is played by another model; give one back (seats)")
+        response = max(ask.max_new for ask in asks if ask.trained)
+        if obstacle := self.learner.too_short(self.buckets.prompt[-1], response):
+            raise ValueError(f"{obstacle}; raise it, or lower buckets.prompt or the game's longest response")
+        if self.eval.probe_documents and game_of(self.game).probe is None:
+            raise ValueError(f"eval.probe_documents={self.eval.probe_documents}: this game has no probes; set it to 0")
+        int8 = {"sampler_weights": self.sampler_weights, "buckets.cache": self.buckets.cache}
+        for field, choice in int8.items():
+            if choice == "int8" and not self.learner.tis_cap:
                 raise ValueError(
                     f"{field}=int8 samples from another policy than the one trained; learner.tis_cap corrects it: "
                     "give a positive value (2.0 is usual)"
@@ -175,41 +170,14 @@ class RunConfig:
             raise ValueError(f"iterations={self.iterations}: must be at least 1")
 
 
-def with_world(cfg: RunConfig) -> RunConfig:
-    """The configuration with model, corpus and held-out set of its nano world, made where it is not yet."""
-    if cfg.nano is None:
-        return cfg
-    made = nano.prepare(cfg.nano, cfg.seed)
+def with_precision(cfg: ModelConfig, architecture: TransformerConfig) -> TransformerConfig:
+    """The architecture with precision, remat, kernel and adapters of the run."""
     return dataclasses.replace(
-        cfg,
-        model=dataclasses.replace(cfg.model, path=str(made.model)),
-        corpus=dataclasses.replace(cfg.corpus, source=cfg.corpus.source or str(made.corpus)),
-        eval=dataclasses.replace(cfg.eval, tasks=cfg.eval.tasks or str(made.held_out)),
-    )
-
-
-def arranged(cfg: RunConfig, kv_heads: int, devices: int) -> RunConfig:
-    """The configuration with `mesh.tensor` chosen where it is 0.
-
-    Each part of data x fsdp needs a row of its own, and an optimizer step has only so many: on a larger slice the heads
-    of a row are split, by powers of two that divide the kv heads.
-    """
-    if cfg.mesh.tensor:
-        return cfg
-    ways = 1
-    while devices // ways > cfg.learner.rows and devices % (2 * ways) == 0 and kv_heads % (2 * ways) == 0:
-        ways *= 2
-    return dataclasses.replace(cfg, mesh=dataclasses.replace(cfg.mesh, tensor=ways))
-
-
-def fitted(cfg: RunConfig, mesh: Mesh, speaking: Mesh) -> RunConfig:
-    """Rows rounded up to what the learner's and the sampler's mesh divide: more rows at a time, the same iteration.
-
-    Rows that do not divide would be computed whole on every chip.
-    """
-    ways, groups = sharding.ways(mesh, 0), sharding.ways(speaking, 0) * cfg.spice.group_size
-    return dataclasses.replace(
-        cfg,
-        learner=dataclasses.replace(cfg.learner, rows=math.ceil(cfg.learner.rows / ways) * ways),
-        rows_per_call=math.ceil(cfg.rows_per_call / groups) * groups,
+        architecture,
+        dtype=cfg.dtype,
+        param_dtype=cfg.param_dtype,
+        remat=cfg.remat,
+        unroll_layers=cfg.unroll_layers,
+        attention=cfg.attention,
+        lora=cfg.lora,
     )

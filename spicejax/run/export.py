@@ -13,7 +13,8 @@ from spicejax import sharding
 from spicejax.learn import learner
 from spicejax.models import hf, lora, transformer
 from spicejax.run.checkpoint import Checkpoints
-from spicejax.run.config import RunConfig, with_world
+from spicejax.run.config import RunConfig
+from spicejax.run.settle import with_world
 from spicejax.text import tokens
 from spicejax.types import Params
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from spicejax.games.game import Game, Panel
 
 Rows = list[dict[str, Any]]
 
@@ -32,96 +35,75 @@ def smooth(values: list[float], window: int = 5) -> list[float]:
     return [sum(part) / len(part) for i in range(len(values)) if (part := values[max(0, i - half) : i + half + 1])]
 
 
-def write(workdir: Path) -> list[Path]:
+def write(workdir: Path, game: Game) -> list[Path]:
     """Write report.png and report.txt into `workdir` from its metrics; [] where nothing was measured yet."""
     rows, evals = read_rows(workdir / "metrics.jsonl"), read_rows(workdir / "evaluations.jsonl")
     if not rows:
         return []
     picture, page = workdir / "report.png", workdir / "report.txt"
-    draw(rows, evals, picture)
-    page.write_text(text(rows, evals), encoding="utf-8")
+    draw(rows, evals, game.panels, picture)
+    page.write_text(text(rows, evals, game.counts), encoding="utf-8")
     return [picture, page]
 
 
-def draw(rows: Rows, evals: Rows, path: Path) -> None:
-    """Four panels: held-out accuracy, the Challenger's frontier, the probes of figure 3, rewards and validity."""
+def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
+    """Held-out accuracy, then the game's panels; what was measured each iteration is smoothed."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(2, 2, figsize=(11, 7.5), constrained_layout=True)
-    panel = axes[0, 0]
-    panel.set_title("Reasoner, held-out accuracy (greedy)")
     names = sorted({k for r in evals for k in r if k.startswith("eval/accuracy")})
-    for name in names:
-        label = name.removeprefix("eval/accuracy").strip("/") or "all"
-        panel.plot(*series(evals, name), marker="o", label=label, linewidth=2.5 if label == "all" else 1.2)
-    panel = axes[0, 1]
-    panel.set_title("Challenger, where its questions lie")
-    for name, label, style in (
-        ("reasoner/pass_rate", "pass rate of its questions", "C0"),
-        ("challenger/frontier_distance", "mean |pass rate - 1/2|", "C3"),
-    ):
-        x, y = series(rows, name)
-        panel.plot(x, y, style, alpha=0.25)
-        panel.plot(x, smooth(y), style, label=label, linewidth=2)
-    panel.axhline(0.5, color="grey", linewidth=0.8, linestyle=":")
-    panel = axes[1, 0]
-    panel.set_title("Probes: one player held at its start")
-    for name, label in (
-        ("probe/fixed_reasoner/pass_rate", "later Challenger, first Reasoner"),
-        ("probe/fixed_challenger/pass_rate", "first Challenger, later Reasoner"),
-        ("probe/current/pass_rate", "later Challenger, later Reasoner"),
-    ):
-        panel.plot(*series(evals, name), marker="o", label=label)
-    panel.set_ylabel("pass rate")
-    panel = axes[1, 1]
-    panel.set_title("Rewards and validity")
-    for name, label in (
-        ("challenger/reward", "Challenger reward"),
-        ("reasoner/mean_reward", "Reasoner reward"),
-        ("challenger/valid_fraction", "valid tasks"),
-    ):
-        x, y = series(rows, name)
-        panel.plot(x, smooth(y), label=label)
-    for panel in axes.flat:
-        panel.set_xlabel("iteration")
-        panel.grid(alpha=0.3)
-        if panel.get_legend_handles_labels()[0]:
-            panel.legend(fontsize=8)
-    for panel in (axes[0, 0], axes[0, 1], axes[1, 0]):
-        panel.set_ylim(0, 1)
+    labelled = tuple((name, name.removeprefix("eval/accuracy").strip("/") or "all") for name in names)
+    panels = [Panel("Held-out accuracy (greedy)", labelled, "evaluations", (0, 1)), *panels]
+    figure, axes = pyplot.subplots(
+        -(-len(panels) // 2), 2, figsize=(11, 3.75 * -(-len(panels) // 2)), constrained_layout=True, squeeze=False
+    )
+    for panel, axis in zip(panels, axes.flat, strict=False):
+        axis.set(title=panel.title, xlabel="iteration", ylim=panel.limits)
+        axis.grid(alpha=0.3)
+        for k, (name, label) in enumerate(panel.series):
+            if panel.rows == "evaluations":
+                axis.plot(*series(evals, name), marker="o", label=label, linewidth=2.5 if label == "all" else 1.2)
+            else:
+                x, y = series(rows, name)
+                axis.plot(x, y, f"C{k}", alpha=0.2)
+                axis.plot(x, smooth(y), f"C{k}", label=label, linewidth=2)
+        if panel.line is not None:
+            axis.axhline(panel.line, color="grey", linewidth=0.8, linestyle=":")
+        if panel.series:
+            axis.legend(fontsize=8)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
 
 
-def text(rows: Rows, evals: Rows) -> str:
-    """First, last and change of the main quantities; for noisy ones the mean of the first and last fifth."""
+def text(rows: Rows, evals: Rows, counts: tuple[str, ...]) -> str:
+    """Start, end and change of every quantity; for noisy ones the mean of the first and last fifth. Counts are summed.
+
+    Args:
+      counts: prefixes of the quantities that are counts.
+    """
     lines = [f"{len(rows)} iterations", "", f"{'quantity':<36}{'start':>9}{'end':>9}{'change':>9}"]
 
     def add(name: str, start: float, end: float) -> None:
         lines.append(f"{name:<36}{start:>9.3f}{end:>9.3f}{end - start:>+9.3f}")
 
-    for name in sorted({k for r in evals for k in r if k.startswith(("eval/", "probe/"))}):
+    def names(table: Rows, *prefixes: str) -> list[str]:
+        return sorted({k for r in table for k in r if k.startswith(prefixes)})
+
+    for name in names(evals, "eval/", "probe/"):
         _, y = series(evals, name)
         add(name, y[0], y[-1])
     part = max(1, len(rows) // 5)
-    for name in (
-        "challenger/valid_fraction", "challenger/reward", "challenger/frontier_distance", "challenger/never_solved",
-        "challenger/always_solved", "reasoner/pass_rate", "reasoner/response_length", "challenger/response_length",
-        "learner/grad_norm", "learner/sampler_gap", "time/tokens_per_second",
-    ):  # fmt: skip
+    counted = names(rows, *counts) if counts else []
+    for name in names(rows, ""):
         _, y = series(rows, name)
-        if y:
+        if y and name not in ("iteration", *counted):
             add(name, sum(y[:part]) / len(y[:part]), sum(y[-part:]) / len(y[-part:]))
-    rejected = {k: sum(r.get(k) or 0 for r in rows) for k in sorted({k for r in rows for k in r if "rejected/" in k})}
-    lines += ["", "rejected tasks by reason:"]
-    lines += [f"  {name.removeprefix('rejected/'):<24}{count:>8.0f}" for name, count in rejected.items()]
-    seconds = sum((r.get("time/play") or 0) + (r.get("time/update") or 0) for r in rows)
-    lines += [
-        "",
-        f"{seconds:.0f} s in iterations: {sum(r.get('time/play') or 0 for r in rows):.0f} s of play, "
-        f"{sum(r.get('time/update') or 0 for r in rows):.0f} s of updates",
-    ]
+    lines += ["", "counts over all iterations:"] if counted else []
+    lines += [f"  {name:<34}{sum(r.get(name) or 0 for r in rows):>9.0f}" for name in counted]
+    play, update = (sum(r.get(f"time/{name}") or 0 for r in rows) for name in ("play", "update"))
+    lines += ["", f"{play + update:.0f} s in iterations: {play:.0f} s of play, {update:.0f} s of updates"]
     return "\n".join(lines) + "\n"

@@ -24,7 +24,7 @@ def remote(line):
 
 
 def test_run_starts_the_same_command_on_every_host():
-    arguments = ["--config=spice_qwen4b", "--workdir=/shared/my run", "prompt_buckets=(16, 64)"]
+    arguments = ["--config=spice_qwen4b", "--workdir=/shared/my run", "buckets.prompt=(16, 64)"]
     code, out, err = run("--print", "--tpu=pod", "--zone=us-east5-a", "--dir=code", "run", *arguments)
     assert code == 0, err
     assert len(out.splitlines()) == 1

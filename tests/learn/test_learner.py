@@ -407,7 +407,7 @@ def test_old_logprobs_stay_fixed_over_several_steps_and_the_clip_sets_in(trainer
 def test_supervised_training_fits_a_fixed_batch():
     batch, used = packed("token_mean")
     optimizer = optax.adam(1e-2)
-    learner = make_learner(MODEL, CONFIG, optimizer, loss="supervised")
+    learner = make_learner(MODEL, dataclasses.replace(CONFIG, loss="supervised"), optimizer)
     state, losses = init_state(fresh_params(), optimizer), []
     for _ in range(60):
         state, metrics = learner.step(state, batch, used)

@@ -11,9 +11,9 @@ import qwix
 from tiny_models import QWEN2, QWEN3, full_logits, random_params
 
 from spicejax import configs, sharding
+from spicejax.generate import weights
 from spicejax.models import lora, quantized, transformer
 from spicejax.models.lora import LoraConfig
-from spicejax.run import programs
 
 
 def dequantized(params):
@@ -60,7 +60,7 @@ def test_adapters_stay_beside_quantized_matrices():
 
 def test_the_sampler_copy_is_quantized_and_lies_on_the_mesh():
     mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
-    query = programs.reshard(QWEN3, mesh, "int8")(random_params(QWEN3))["layers"]["attn"]["q"]
+    query = weights.copier(QWEN3, mesh, "int8")(random_params(QWEN3))["layers"]["attn"]["q"]
     assert query.qvalue.dtype == jnp.int8 and query.qvalue.sharding.mesh == mesh
     assert query.shape == transformer.abstract_params(QWEN3)["layers"]["attn"]["q"].shape
 
@@ -70,6 +70,6 @@ def test_a_missing_library_and_a_missing_correction_are_named(monkeypatch):
     with pytest.raises(ModuleNotFoundError, match="spicejax.int8."):
         quantized.quantize(random_params(QWEN3), "float32")
     cfg = configs.load("spice_nano")
-    for field in ("sampler_weights", "kv_cache"):
-        with pytest.raises(ValueError, match=rf"{field}=int8 .*learner\.tis_cap"):
-            dataclasses.replace(cfg, **{field: "int8"}, learner=dataclasses.replace(cfg.learner, tis_cap=0.0))
+    for change in ({"sampler_weights": "int8"}, {"buckets": dataclasses.replace(cfg.buckets, cache="int8")}):
+        with pytest.raises(ValueError, match=r"=int8 .*learner\.tis_cap"):
+            dataclasses.replace(cfg, **change, learner=dataclasses.replace(cfg.learner, tis_cap=0.0))

@@ -128,7 +128,7 @@ NANO = [
     "nano.warm_tokens=100000", "nano.rows=2", "nano.row_length=128", "nano.documents=64", "nano.held_out=16",
     "iterations=3", "spice.documents=8", "spice.group_size=4", "spice.max_attempts=8", "spice.grounding=none",
     "spice.reasoner_tasks_per_document=0",
-    "rows_per_call=16", "learner.min_micro_batches=2", "learner.rows=4", "eval.every=3", "eval.probe_documents=0",
+    "buckets.rows=16", "learner.min_micro_batches=2", "learner.rows=4", "eval.every=3", "eval.probe_documents=0",
     "checkpoint.every=1", "nano.architecture.d_model=32", "nano.architecture.num_layers=2",
     "nano.architecture.d_ff=48", "nano.architecture.head_dim=8", "show_every=3",
 ]  # fmt: skip

@@ -11,11 +11,12 @@ from spicejax import config as configuration
 from spicejax import configs
 from spicejax.models import hf, lora, transformer
 from spicejax.run import export, train
+from spicejax.run.build import build
 from spicejax.run.checkpoint import Checkpoints
 
 SMALL = {
     "nano.warm_tokens": "4000", "nano.rows": "2", "nano.documents": "64", "nano.held_out": "16", "iterations": "2",
-    "spice.documents": "4", "spice.group_size": "4", "spice.max_attempts": "8", "rows_per_call": "16",
+    "spice.documents": "4", "spice.group_size": "4", "spice.max_attempts": "8", "buckets.rows": "16",
     "learner.min_micro_batches": "2", "learner.rows": "4", "learner.layout": "shared_prompt",
     "learner.prompt_areas": "96", "learner.slot_length": "24", "learner.slots": "4", "learner.kl_coef": "0.1",
     "learner.epochs": "2", "eval.every": "0", "eval.probe_documents": "0", "checkpoint.every": "1",
@@ -43,7 +44,7 @@ def test_a_run_of_adapters_resumes_bit_for_bit_and_exports_merged(tmp_path):
     export.write(tmp_path / "out", shape, whole, tokenizer, dtype="float32")
     plain, params = hf.load(tmp_path / "out")
     assert plain.lora is None and jax.tree.structure(params) == jax.tree.structure(transformer.abstract_params(plain))
-    base = train.build(cfg, tmp_path / "fresh")
+    base = build(cfg, tmp_path / "fresh")
     base.verifier.close()
     changed = jax.tree.map(lambda a, b: bool(jnp.any(a != b)), params, lora.split(base.params)[0])
     assert changed["layers"]["attn"]["q"] and changed["layers"]["mlp"]["up"]

@@ -5,16 +5,18 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from spicejax.games import reasoner
-from spicejax.games.spice import formats
+from spicejax.games.game import Ask, Exam, Game, Played
+from spicejax.games.spice import formats, report
+from spicejax.games.spice.report import Attempt
 from spicejax.games.spice.rewards import RewardKind, challenger_reward
-from spicejax.games.world import Played, World
+from spicejax.games.world import World
 from spicejax.score.answers import extract_answer
-from spicejax.types import ANSWER_TYPES, AnswerType, Document, Episode, Metrics, Rejection, Rollout, Task
+from spicejax.types import ANSWER_TYPES, AnswerType, Document, Episode, Estimator, Metrics, Rejection, Rollout, Task
 
 # Random streams of an iteration.
 _TYPE, _ATTEMPT, _ANSWER, _PICK = range(4)
@@ -36,14 +38,12 @@ class SpiceConfig:
     challenger_reward: RewardKind = "gaussian_variance"
     # who picks multiple choice or free form: `model` asks the policy once per document, as the paper does; `random`
     # draws it (for models too small to choose); the other two are the paper's ablation (section 4.2)
+    # The tokens that choose are not trained: the paper does not say, and their reward is mostly the question's doing
     task_type: Literal["model", "random", "mcq_only", "free_form_only"] = "model"
     # answer types of free-form tasks drawn when the model does not choose one
     answer_types: tuple[AnswerType, ...] = ("Integer", "Expression", "String")
     # share of multiple choice when `task_type=random`
     mcq_fraction: float = 0.5
-    # whether the tokens that choose the task type are trained, with the mean reward of the document's group. The
-    # paper does not say; we leave them out, since their reward is mostly the question's doing
-    train_task_type: bool = False
     # prompts: `full` asks for every field of the paper's JSON, `simple` for the few that the game reads,
     # `nano` is the tersest form, for models of a few million parameters
     style: reasoner.Style = "full"
@@ -67,6 +67,15 @@ class SpiceConfig:
     # question and ends with the answer. The paper asks for answers extracted from the document and checks only the
     # form; a small model binds wrong answers to questions, and a wrong answer teaches wrongly
     grounding: formats.Grounding = "none"
+    # how rewards become advantages: mean = minus the mean of the group (the paper, as Dr. GRPO), mean_std = divided by
+    # its standard deviation too (GRPO), none = the reward itself
+    challenger_estimator: Estimator = "mean"
+    reasoner_estimator: Estimator = "mean"
+
+    @property
+    def items(self) -> int:
+        """Documents of an iteration."""
+        return self.documents
 
     def __post_init__(self) -> None:
         for name in ("documents", "group_size", "challenger_max_new", "reasoner_max_new"):
@@ -81,32 +90,43 @@ class SpiceConfig:
             raise ValueError(f"spice.mcq_fraction={self.mcq_fraction}: must lie in [0, 1]")
 
 
-@dataclasses.dataclass
-class _Attempt:
-    """One try of the Challenger on one document, and what became of it."""
-
-    document: int
-    kind: AnswerType
-    rollout: Rollout
-    outcome: Task | Rejection
-    kept: bool = False
-    answers: list[Rollout] = dataclasses.field(default_factory=list)
-    correct: np.ndarray | None = None  # bool [K]
-    reward: float | None = None
-    trains_reasoner: bool = False
-    twin: _Attempt | None = None  # the equal task whose answers stand for this one's
-
-    @property
-    def pass_rate(self) -> float | None:
-        return None if self.correct is None else float(self.correct.mean())
+def demand(cfg: SpiceConfig) -> list[Ask]:
+    """What an iteration asks when every document gets its tasks in the first round and every kept task is valid."""
+    n, group = cfg.documents, cfg.group_size
+    player = "initial" if cfg.fixed_challenger else "policy"
+    choice = Ask("task_type", n, 1, cfg.challenger_max_new, "document", seat="challenger", player=player)
+    challenger = Ask(
+        "challenger", n, group, cfg.challenger_max_new, "document", n, estimator=cfg.challenger_estimator, player=player
+    )
+    answered = n * (cfg.reasoner_tasks_per_document or group)
+    reasoner = Ask(
+        "reasoner", n * group, group, cfg.reasoner_max_new, trained=answered, estimator=cfg.reasoner_estimator
+    )
+    return [*([choice] if _chooses(cfg) else []), challenger, reasoner]
 
 
-def play(world: World, documents: Sequence[Document], cfg: SpiceConfig) -> Played:
+def _chooses(cfg: SpiceConfig) -> bool:
+    """Whether the Challenger is asked for the kind of task."""
+    return cfg.task_type == "model" and not cfg.no_corpus
+
+
+def exam(cfg: SpiceConfig) -> Exam:
+    """The Reasoner answers."""
+    return Exam("reasoner", cfg.style, cfg.reasoner_max_new)
+
+
+def probe(cfg: SpiceConfig, documents: int, group: int) -> SpiceConfig:
+    """One round of attempts; kinds are drawn, so that all pairings are asked for the same."""
+    kind = "random" if cfg.task_type == "model" else cfg.task_type
+    return dataclasses.replace(cfg, documents=documents, group_size=group, max_attempts=group, task_type=kind)
+
+
+def play(world: World, documents: Sequence[Document], cfg: SpiceConfig, state: None = None) -> Played:
     """Play one iteration on `documents` and score it.
 
     Challenger episodes carry group = index of the document, Reasoner episodes group = len(documents) + task.
     """
-    kinds, choices, choice_metrics = choose_kinds(world, documents, cfg)
+    kinds, choice_metrics = choose_kinds(world, documents, cfg)
     attempts = attempt_tasks(world, documents, kinds, cfg)
     for i in range(len(documents)):
         mine = [a for a in attempts if a.document == i]
@@ -115,23 +135,32 @@ def play(world: World, documents: Sequence[Document], cfg: SpiceConfig) -> Playe
             mine[k].kept = True
     verdicts = answer_tasks(world, attempts, cfg)
     pick_reasoner_tasks(world, attempts, len(documents), cfg)
-    episodes = _episodes(attempts, choices, len(documents), cfg)
-    metrics = _metrics(attempts, episodes, verdicts) | choice_metrics
-    return Played(episodes, metrics, [_record(documents[a.document], a) for a in attempts])
+    metrics = report.metrics_of(attempts, verdicts) | choice_metrics
+    records = [report.record(documents[a.document], a) for a in attempts]
+    return Played(
+        _episodes(attempts, len(documents)),
+        metrics,
+        records,
+        progress={
+            "valid": metrics["challenger/valid_fraction"],
+            "pass_rate": metrics.get("reasoner/pass_rate"),
+            "challenger_reward": metrics["challenger/reward"],
+        },
+        totals={"tasks_generated": len(attempts), "tasks_valid": int(metrics["challenger/tasks_valid"])},
+        example=report.example(records),
+    )
 
 
-def choose_kinds(
-    world: World, documents: Sequence[Document], cfg: SpiceConfig
-) -> tuple[list[AnswerType], list[Rollout | None], Metrics]:
-    """Task kind of each document ("MCQ" or an answer type), the rollouts that chose it, and counts."""
+def choose_kinds(world: World, documents: Sequence[Document], cfg: SpiceConfig) -> tuple[list[AnswerType], Metrics]:
+    """Task kind of each document ("MCQ" or an answer type), and counts."""
     kinds: list[AnswerType] = []
     for i in range(len(documents)):
         rng = world.rng(_TYPE, i)
         free = cfg.answer_types[rng.integers(len(cfg.answer_types))]
         fraction = {"mcq_only": 1.0, "free_form_only": 0.0}.get(cfg.task_type, cfg.mcq_fraction)
         kinds.append("MCQ" if rng.random() < fraction else free)
-    if cfg.task_type != "model" or cfg.no_corpus:
-        return kinds, [None] * len(documents), {}
+    if not _chooses(cfg):
+        return kinds, {}
     rollouts = world.ask(
         "challenger",
         [formats.task_type_messages(d, cfg.style) for d in documents],
@@ -147,18 +176,18 @@ def choose_kinds(
             failed += 1  # the drawn kind stands
         else:
             kinds[i] = chosen
-    return kinds, [r[0] for r in rollouts], {"challenger/task_type_unparsed": failed / max(len(documents), 1)}
+    return kinds, {"challenger/task_type_unparsed": failed / max(len(documents), 1)}
 
 
 def attempt_tasks(
     world: World, documents: Sequence[Document], kinds: Sequence[AnswerType], cfg: SpiceConfig
-) -> list[_Attempt]:
+) -> list[Attempt]:
     """Let the Challenger try, in growing rounds, until every document has a valid task or its attempts are used up."""
     prompts = [
         formats.challenger_messages(None if cfg.no_corpus else d, kind, cfg.style)
         for d, kind in zip(documents, kinds, strict=True)
     ]
-    attempts: list[_Attempt] = []
+    attempts: list[Attempt] = []
     made, pending, groups = 0, list(range(len(documents))), 1
     while pending and made < cfg.max_attempts:
         groups = min(groups, (cfg.max_attempts - made) // cfg.group_size)
@@ -175,7 +204,7 @@ def attempt_tasks(
         for i, tries in zip(pending, rollouts, strict=True):
             for rollout in tries:
                 outcome = _judge_text(world, rollout, kinds[i], documents[i], cfg)
-                attempts.append(_Attempt(i, kinds[i], rollout, outcome))
+                attempts.append(Attempt(i, kinds[i], rollout, outcome))
         made += groups * cfg.group_size
         groups = max(1, made // cfg.group_size)
         solved = {a.document for a in attempts if isinstance(a.outcome, Task)}
@@ -223,10 +252,10 @@ def subsample(valid: np.ndarray, group_size: int, rng: np.random.Generator) -> l
     return sorted(int(i) for i in chosen)
 
 
-def answer_tasks(world: World, attempts: Sequence[_Attempt], cfg: SpiceConfig) -> collections.Counter[str]:
+def answer_tasks(world: World, attempts: Sequence[Attempt], cfg: SpiceConfig) -> collections.Counter[str]:
     """Let the Reasoner answer each kept valid task G times, check the answers and set every kept attempt's reward."""
-    asked: list[tuple[_Attempt, Task]] = []
-    first: dict[tuple[int, Task], _Attempt] = {}  # of equal tasks
+    asked: list[tuple[Attempt, Task]] = []
+    first: dict[tuple[int, Task], Attempt] = {}  # of equal tasks
     for attempt in attempts:
         if not attempt.kept or isinstance(attempt.outcome, Rejection):
             continue
@@ -259,7 +288,7 @@ def answer_tasks(world: World, attempts: Sequence[_Attempt], cfg: SpiceConfig) -
     return collections.Counter(v.how for v in verdicts)
 
 
-def pick_reasoner_tasks(world: World, attempts: Sequence[_Attempt], num_documents: int, cfg: SpiceConfig) -> None:
+def pick_reasoner_tasks(world: World, attempts: Sequence[Attempt], num_documents: int, cfg: SpiceConfig) -> None:
     """Mark which tasks' answers train the Reasoner."""
     for i in range(num_documents):
         mine = [a for a in attempts if a.document == i and a.correct is not None and a.twin is None]
@@ -269,72 +298,22 @@ def pick_reasoner_tasks(world: World, attempts: Sequence[_Attempt], num_document
             mine[k].trains_reasoner = True
 
 
-def _episodes(
-    attempts: Sequence[_Attempt], choices: Sequence[Rollout | None], num_documents: int, cfg: SpiceConfig
-) -> list[Episode]:
-    episodes = []
-    if not cfg.fixed_challenger:
-        episodes += [Episode("challenger", a.document, a.rollout, a.reward) for a in attempts if a.reward is not None]
-    trained = [a for a in attempts if a.trains_reasoner]
-    for k, a in enumerate(trained):
+def _episodes(attempts: Sequence[Attempt], num_documents: int) -> list[Episode]:
+    episodes = [Episode("challenger", a.document, a.rollout, a.reward) for a in attempts if a.reward is not None]
+    for k, a in enumerate(a for a in attempts if a.trains_reasoner):
         if a.correct is not None:
-            episodes += [
-                Episode("reasoner", num_documents + k, r, float(c)) for r, c in zip(a.answers, a.correct, strict=True)
-            ]
-    if cfg.train_task_type and not cfg.fixed_challenger:
-        group = num_documents + len(trained)  # one baseline over the documents: each has a single choice
-        for i, choice in enumerate(choices):
-            rewards = [a.reward for a in attempts if a.document == i and a.reward is not None]
-            if choice is not None and rewards:
-                episodes.append(Episode("task_type", group, choice, float(np.mean(rewards))))
+            group = num_documents + k
+            episodes += [Episode("reasoner", group, r, float(c)) for r, c in zip(a.answers, a.correct, strict=True)]
     return episodes
 
 
-def _metrics(attempts: Sequence[_Attempt], episodes: Sequence[Episode], verdicts: collections.Counter[str]) -> Metrics:
-    """Counts and means of the iteration; a mean over nothing is left out."""
-    kept = [a for a in attempts if a.kept]
-    judged = [a for a in kept if a.correct is not None]
-    metrics: Metrics = {
-        "challenger/attempts": float(len(attempts)),
-        "challenger/tasks_valid": float(sum(isinstance(a.outcome, Task) for a in attempts)),
-        "challenger/valid_fraction": float(np.mean([isinstance(a.outcome, Task) for a in attempts])),
-        "challenger/documents_without_task": float(
-            len({a.document for a in attempts}) - len({a.document for a in judged})
-        ),
-        "challenger/reward": float(np.mean([a.reward for a in kept if a.reward is not None])),
-        "challenger/response_length": float(np.mean([len(a.rollout.token_ids) for a in attempts])),
-        "reasoner/episodes": float(sum(e.role == "reasoner" for e in episodes)),
-        "challenger/episodes": float(sum(e.role == "challenger" for e in episodes)),
-    }
-    for reason, count in collections.Counter(
-        a.outcome.reason for a in attempts if isinstance(a.outcome, Rejection)
-    ).items():
-        metrics[f"rejected/{reason}"] = float(count)
-    for how, count in verdicts.items():
-        metrics[f"verdict/{how}"] = float(count)
-    if judged:
-        rates = np.array([a.pass_rate for a in judged])
-        answers = [r for a in judged for r in a.answers]
-        metrics |= {
-            "reasoner/pass_rate": float(rates.mean()),
-            "challenger/frontier_distance": float(np.abs(rates - 0.5).mean()),
-            "challenger/never_solved": float((rates == 0).mean()),
-            "challenger/always_solved": float((rates == 1).mean()),
-            "challenger/mcq_fraction": float(np.mean([a.kind == "MCQ" for a in judged])),
-            "reasoner/response_length": float(np.mean([len(r.token_ids) for r in answers])),
-            "reasoner/truncated": float(np.mean([r.finish_reason == "length" for r in answers])),
-        }
-    return metrics
-
-
-def _record(document: Document, a: _Attempt) -> dict[str, Any]:
-    record: dict[str, Any] = {"document_id": document.id, "format": a.kind, "kept": a.kept, "reward": a.reward}
-    if isinstance(a.outcome, Task):
-        return record | {
-            "question": a.outcome.question,
-            "answer": a.outcome.answer,
-            "pass_rate": a.pass_rate,
-            "trains_reasoner": a.trains_reasoner,
-            "sample_answer": a.answers[0].text[-300:] if a.answers else None,
-        }
-    return record | {"rejected": a.outcome.reason, "detail": a.outcome.detail, "text": a.rollout.text[:300]}
+GAME = Game(
+    reads="documents",
+    play=play,
+    demand=demand,
+    exam=exam,
+    panels=report.PANELS,
+    counts=("rejected/", "verdict/"),
+    probe=probe,
+    probed=("reasoner/pass_rate", "challenger/frontier_distance"),
+)

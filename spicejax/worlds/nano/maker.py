@@ -137,8 +137,8 @@ def warm_start(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> Para
     model = dataclasses.replace(nano.architecture, unroll_layers=True)
     batches = warm_batches(nano, tokenizer, seed)
     optimizer = warm_optimizer(nano, len(batches))
-    config = learner.LearnerConfig(row_length=nano.row_length, rows=nano.rows)
-    doors = learner.make_learner(model, config, optimizer, loss="supervised")
+    config = learner.LearnerConfig(loss="supervised", row_length=nano.row_length, rows=nano.rows)
+    doors = learner.make_learner(model, config, optimizer)
     state = learner.init_state(transformer.init(model, jax.random.key(seed)), optimizer)
     began, loss = time.perf_counter(), float("nan")
     for step, (batch, micro) in enumerate(batches, start=1):

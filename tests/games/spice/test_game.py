@@ -28,6 +28,10 @@ class Scripted:
     asked: list = dataclasses.field(default_factory=list)
     buckets: Buckets = Buckets((500,), 8)
 
+    @staticmethod
+    def render(messages):
+        return list(messages[-1]["content"].encode())
+
     def respond(self, prompts, *, samples, first_row, key, settings, max_new):
         out = []
         for prompt, row in zip(prompts, first_row, strict=True):
@@ -54,7 +58,7 @@ def verifier():
 def play(challenger, reasoner, verifier, cfg=CFG, documents=DOCUMENTS, iteration=3):
     seats = {"challenger": Scripted(challenger), "reasoner": Scripted(reasoner)}
     world = World(
-        players=seats, render=lambda m: list(m[-1]["content"].encode()), check=verifier.check,
+        players=seats, check=verifier.check,
         sampler=SamplerConfig(), seed=0, iteration=iteration,
     )  # fmt: skip
     return spice.play(world, documents, cfg), seats
@@ -74,8 +78,8 @@ def test_rewards_groups_and_secrecy(verifier):
     played, seats = play(challenger, reasoner, verifier)
     assert all("ask Integer" in text and ("42" in text or "Fe" in text) for text, _ in seats["challenger"].asked)
     assert all("42" not in text and "Fe" not in text for text, _ in seats["reasoner"].asked)
-    challengers = [e for e in played.episodes if e.role == "challenger"]
-    reasoners = [e for e in played.episodes if e.role == "reasoner"]
+    challengers = [e for e in played.lessons if e.role == "challenger"]
+    reasoners = [e for e in played.lessons if e.role == "reasoner"]
     assert [e.group for e in challengers] == [0] * 4 + [1] * 4
     assert sorted({e.group for e in reasoners}) == [
         2,
@@ -111,7 +115,7 @@ def test_attempts_stop_at_the_limit_and_a_hopeless_document_only_costs(verifier)
     played, seats = play(lambda *_: "nothing", lambda *_: "", verifier)
     assert len(seats["challenger"].asked) == 2 * 3  # rounds of 4, 4 and 8
     assert seats["reasoner"].asked == []
-    assert {e.reward for e in played.episodes} == {-0.1}
+    assert {e.reward for e in played.lessons} == {-0.1}
     assert "reasoner/pass_rate" not in played.metrics
     assert played.metrics["challenger/documents_without_task"] == 2
 
@@ -124,14 +128,14 @@ def test_a_cut_off_question_is_invalid_even_if_it_parses(verifier):
 def test_one_task_per_document_trains_the_reasoner(verifier):
     cfg = dataclasses.replace(CFG, reasoner_tasks_per_document=1)
     played, _ = play(lambda p, row: question(row), lambda p, row: "\\boxed{7}" * (row % 2), verifier, cfg)
-    assert sum(e.role == "reasoner" for e in played.episodes) == 2 * 4
+    assert sum(e.role == "reasoner" for e in played.lessons) == 2 * 4
     assert sum(r["trains_reasoner"] for r in played.records) == 2
-    assert sum(e.role == "challenger" for e in played.episodes) == 2 * 4
+    assert sum(e.role == "challenger" for e in played.lessons) == 2 * 4
 
 
 def test_ablations(verifier):
-    fixed, _ = play(lambda p, r: question(r), lambda *_: "", verifier, dataclasses.replace(CFG, fixed_challenger=True))
-    assert {e.role for e in fixed.episodes} == {"reasoner"}
+    asks = {ask.role: ask for ask in spice.demand(dataclasses.replace(CFG, fixed_challenger=True))}
+    assert (asks["challenger"].player, asks["reasoner"].player) == ("initial", "policy")
     blind, seats = play(lambda p, r: question(r), lambda *_: "", verifier, dataclasses.replace(CFG, no_corpus=True))
     assert all("42" not in text and "Fe" not in text for text, _ in seats["challenger"].asked)
     mcq = dataclasses.replace(CFG, task_type="mcq_only")
@@ -143,7 +147,7 @@ def test_ablations(verifier):
 
 
 def test_the_model_may_choose_the_task_type(verifier):
-    cfg = dataclasses.replace(CFG, task_type="model", style="simple", train_task_type=True)
+    cfg = dataclasses.replace(CFG, task_type="model", style="simple")
 
     def challenger(prompt, row):
         if "suitable_for_mcq" in prompt:
@@ -154,8 +158,8 @@ def test_the_model_may_choose_the_task_type(verifier):
     played, seats = play(challenger, lambda *_: "\\boxed{tin}", verifier, cfg)
     assert played.metrics["challenger/task_type_unparsed"] == 0.5
     assert {r["format"] for r in played.records if r["document_id"] == "b"} == {"String"}
-    assert sum(e.role == "task_type" for e in played.episodes) == 2
-    assert len({e.group for e in played.episodes if e.role == "task_type"}) == 1
+    assert {e.role for e in played.lessons} == {"challenger", "reasoner"}, "the choice is not trained"
+    assert [ask.role for ask in spice.demand(cfg)] == ["task_type", "challenger", "reasoner"]
 
 
 def test_everything_is_a_function_of_seed_and_iteration(verifier):
@@ -208,7 +212,7 @@ def test_equal_tasks_of_a_document_may_share_their_answers(verifier, once):
     cfg = dataclasses.replace(CFG, answer_equal_tasks_once=once)
     played, seats = play(challenger, reasoner, verifier, cfg)
     assert len(seats["reasoner"].asked) == (4 if once else 8)
-    assert [e.reward for e in played.episodes if e.role == "challenger"] == [1.0] * 8, "each copy has its reward"
-    assert sum(e.role == "reasoner" for e in played.episodes) == (4 if once else 8) * 4
+    assert [e.reward for e in played.lessons if e.role == "challenger"] == [1.0] * 8, "each copy has its reward"
+    assert sum(e.role == "reasoner" for e in played.lessons) == (4 if once else 8) * 4
     assert [r["pass_rate"] for r in played.records] == [0.5] * 8
     assert sum(r["trains_reasoner"] for r in played.records) == (4 if once else 8)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spicejax.run import chips
+from spicejax.flight import chips
 
 
 def test_every_slice_of_the_table_is_found_and_has_its_chips():

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from spicejax import configs
-from spicejax.run import flight
+from spicejax.flight import check
 
 ROOT = Path(__file__).parents[2]
-needs_libtpu = pytest.mark.skipif(not flight.installed(), reason="libtpu is not installed (extra `dev` or `tpu`)")
+needs_libtpu = pytest.mark.skipif(not check.installed(), reason="libtpu is not installed (extra `dev` or `tpu`)")
 
 KEYS = {"topology", "chips", "hbm_per_chip_gib", "programs", "fits", "seconds_per_iteration"}
 PROGRAM_KEYS = {"name", "hbm_gib", "flops", "bytes", "collective_bytes", "seconds"}
@@ -22,9 +22,10 @@ SMALL = textwrap.dedent(
     """
     import json, sys
     from spicejax.games.spice.game import SpiceConfig
+    from spicejax.generate.policy import Buckets
     from spicejax.learn.learner import LearnerConfig
     from spicejax.models.transformer import TransformerConfig
-    from spicejax.run import flight
+    from spicejax.flight import check
     from spicejax.run.config import CorpusConfig, ModelConfig, RunConfig
     from spicejax.sharding import MeshConfig
 
@@ -32,8 +33,8 @@ SMALL = textwrap.dedent(
         head_dim=128, d_ff=2048, rope_theta=1e4, tie_embeddings=True, max_position=512, qk_norm=True)
     def config(**layout):
         return RunConfig(name="small", model=ModelConfig(path="", architecture=model, dtype="bfloat16"),
-            corpus=CorpusConfig(source="", max_tokens=64), prompt_buckets=(128,), rows_per_call=32,
-            spice=SpiceConfig(documents=8, group_size=4, challenger_max_new=128, reasoner_max_new=128),
+            corpus=CorpusConfig(source="", max_tokens=64), buckets=Buckets((128,), 32),
+            game=SpiceConfig(documents=8, group_size=4, challenger_max_new=128, reasoner_max_new=128),
             learner=LearnerConfig(rows=8, row_length=256), **layout)
     """
 )
@@ -54,7 +55,7 @@ def run(program):
 def only(program, topology, **layout):
     """The row of one program of the small model."""
     layout = ", ".join(f"{axis}={size}" for axis, size in layout.items())
-    call = f"flight.check(config(mesh=MeshConfig(data=1, {layout})), {topology!r}, only=({program!r},))"
+    call = f"check.check(config(mesh=MeshConfig(data=1, {layout})), {topology!r}, only=({program!r},))"
     (row,) = run(f"print(json.dumps({call}))")["programs"]
     return row
 
@@ -79,7 +80,7 @@ def test_decoding_on_v5e_fits_the_sum_of_its_arrays_and_gathers_no_weights_under
         textwrap.dedent(
             """
             layouts = MeshConfig(data=1, tensor=8), MeshConfig(data=1, fsdp=8, tensor=1)
-            found = [flight.check(config(mesh=layout), "v5e:2x4", only=("reasoner_decode",)) for layout in layouts]
+            found = [check.check(config(mesh=layout), "v5e:2x4", only=("reasoner_decode",)) for layout in layouts]
             print(json.dumps(found))
             """
         )
@@ -87,7 +88,7 @@ def test_decoding_on_v5e_fits_the_sum_of_its_arrays_and_gathers_no_weights_under
     assert set(split) >= KEYS and set(split["programs"][0]) >= PROGRAM_KEYS
     assert (split["topology"], split["chips"], split["fits"]) == ("v5e:2x4", 8, True)
     assert "train_step" in split["left_out"] and "reasoner_decode" not in split["left_out"]
-    said = flight.table(split)
+    said = check.table(split)
     assert "what was compiled fits" in said and "NOT compiled" in said
     decode = rows(split)["reasoner_decode"]
     # k and v of 16 prompts, two rows each, and 32 responses of 128 tokens: layers, kv heads, head, bfloat16
@@ -116,10 +117,10 @@ def test_an_8_bit_cache_is_written_in_place_and_read_once():
             import dataclasses
             model = dataclasses.replace(model, num_heads=16, num_kv_heads=4)
             base = dataclasses.replace(config(mesh=MeshConfig(data=4, tensor=2)),
-                spice=SpiceConfig(documents=8, group_size=4, challenger_max_new=128, reasoner_max_new=1024),
-                learner=LearnerConfig(rows=8, row_length=2048), rows_per_call=256)
-            kinds = [dataclasses.replace(base, kv_cache=kind) for kind in ("compute", "int8")]
-            print(json.dumps([flight.check(c, "v5e:2x4", only=("reasoner_decode",))["programs"][0] for c in kinds]))
+                game=SpiceConfig(documents=8, group_size=4, challenger_max_new=128, reasoner_max_new=1024),
+                learner=LearnerConfig(rows=8, row_length=2048))
+            kinds = [dataclasses.replace(base, buckets=Buckets((128,), 256, cache=kind)) for kind in ("compute", "int8")]
+            print(json.dumps([check.check(c, "v5e:2x4", only=("reasoner_decode",))["programs"][0] for c in kinds]))
             """
         )
     )
@@ -142,7 +143,7 @@ def test_remat_saves_memory_where_layers_are_unrolled():
                 deep = dataclasses.replace(model, num_layers=8)
                 model_config = dataclasses.replace(found.model, architecture=deep, unroll_layers=True, remat=remat)
                 found = dataclasses.replace(found, model=model_config, learner=LearnerConfig(rows=8, row_length=512))
-                return flight.check(found, "v5e:2x4", only=("train_step",))["programs"][0]["temporaries_gib"]
+                return check.check(found, "v5e:2x4", only=("train_step",))["programs"][0]["temporaries_gib"]
             print(json.dumps([temporaries("none"), temporaries("layer")]))
             """
         )
@@ -180,7 +181,7 @@ def test_prefill_on_v5p_under_tensor_parallelism():
 def test_a_mesh_that_does_not_divide_is_named_with_the_choices():
     program = """
 try:
-    flight.check(config(mesh=MeshConfig(data=1, tensor=3)), "v5e:2x4")
+    check.check(config(mesh=MeshConfig(data=1, tensor=3)), "v5e:2x4")
 except ValueError as error:
     print(json.dumps(str(error)))
 """
@@ -202,6 +203,6 @@ def test_the_command_line_names_what_is_wrong(words, message):
 
 
 def test_without_libtpu_the_error_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(flight, "installed", lambda: False)
+    monkeypatch.setattr(check, "installed", lambda: False)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'spicejax\[tpu\]'"):
-        flight.check(configs.load("spice_qwen4b"), "v5e:4x4")
+        check.check(configs.load("spice_qwen4b"), "v5e:4x4")

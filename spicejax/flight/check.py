@@ -18,8 +18,9 @@ from typing import Any
 import jax
 
 from spicejax import sharding
-from spicejax.run import chips, hlo, plan, programs
-from spicejax.run.config import RunConfig, arranged, fitted
+from spicejax.flight import chips, hlo, programs
+from spicejax.run.config import RunConfig
+from spicejax.run.settle import settled
 
 log = logging.getLogger("spicejax")
 
@@ -65,13 +66,11 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
     Raises: ValueError for an unknown topology or a layout that does not divide it, ModuleNotFoundError without libtpu.
     """
     where = chips.find(topology)
-    model = plan.architecture(cfg)
     devices = _devices(topology)
     per_chip = len(devices) // where.chips
-    cfg = arranged(cfg, model.num_kv_heads, len(devices))
-    mesh, speaking = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh, devices)
-    cfg = programs.sized(fitted(cfg, mesh, speaking), model, mesh, speaking, USABLE * where.chip.hbm / per_chip)
-    todo = programs.programs(cfg, model, mesh)
+    here = settled(cfg, devices, USABLE * where.chip.hbm / per_chip)
+    cfg, mesh, sampler_mesh = here.cfg, here.mesh, here.sampler_mesh
+    todo = programs.programs(here)
     if unknown := set(only) - {p.name for p in todo}:
         raise ValueError(f"--programs: {cfg.name} has no {sorted(unknown)}; choose from {[p.name for p in todo]}")
     left_out = [p.name for p in todo if only and p.name not in only]
@@ -87,10 +86,10 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
         "chips": where.chips,
         "devices_per_chip": per_chip,
         "mesh": dict(mesh.shape),
-        "sampler_mesh": dict(speaking.shape),
+        "sampler_mesh": dict(sampler_mesh.shape),
         "learner_rows": cfg.learner.rows,
-        "rows_per_call": cfg.rows_per_call,
-        "kv_tokens": cfg.kv_tokens,
+        "rows_per_call": cfg.buckets.rows,
+        "kv_tokens": cfg.buckets.kv_tokens,
         "hbm_per_chip_gib": peak["hbm_gib"],
         "hbm_capacity_gib": where.chip.hbm / chips.GIB,
         "fits": fits,
@@ -245,8 +244,8 @@ def _advice(row: dict[str, Any]) -> list[str]:
     changes = {
         "temporaries": "lower learner.rows, the row's length or learner.vocab_chunk, or raise mesh.tensor"
         if learning
-        else "lower rows_per_call, sampler_memory or the prompt bucket, or raise sampler_mesh.tensor",
-        "kv_cache": "lower rows_per_call, sampler_memory or spice.*_max_new, or raise sampler_mesh.tensor",
+        else "lower buckets.rows, sampler_memory or buckets.prompt, or raise sampler_mesh.tensor",
+        "kv_cache": "lower buckets.rows, sampler_memory or the longest response, or raise sampler_mesh.tensor",
         "weights": "raise mesh.fsdp, or take a larger slice",
         "sampler_weights": "raise sampler_mesh.tensor",
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spicejax.run import hlo
+from spicejax.flight import hlo
 
 MODULE = """HloModule jit_step, is_scheduled=true
 

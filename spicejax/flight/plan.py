@@ -1,0 +1,99 @@
+"""The plan of a run: what it will do and the memory it takes, before anything is trained."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import jax
+
+from spicejax import sharding
+from spicejax.flight import programs
+from spicejax.games.catalogue import game_of
+from spicejax.generate import policy, weights
+from spicejax.models import cache as caching
+from spicejax.models import transformer
+from spicejax.run.config import RunConfig
+from spicejax.run.settle import Settled, architecture, as_is, resting, seat_buckets, settled
+
+GIB = 2**30
+
+
+def memory(here: Settled) -> dict[str, float]:
+    """Bytes per device of the large parts.
+
+    What rests on the devices (parameters, optimizer, copies) and the sampler's weights are exact; kv_cache: the
+    sampler's slots at the longest prompts and responses; gradients: float32; logits: those of one vocabulary chunk in
+    float32; activations: layer inputs kept by the backward pass of one micro-batch (other intermediates are not
+    counted).
+    """
+    cfg, model, mesh, sampler_mesh, _ = here
+    learn, parts = cfg.learner, {name: sharding.device_bytes(tree) for name, tree in resting(here).items()}
+    params = sharding.device_bytes(weights.parameters(model, mesh))
+    stored, computed = (2 if dtype == "bfloat16" else 4 for dtype in (model.param_dtype, model.dtype))
+    copy = 0.0 if as_is(cfg, model) else sharding.device_bytes(weights.copied(model, sampler_mesh, cfg.sampler_weights))
+    micro = math.ceil(learn.rows / sharding.ways(mesh, learn.rows))
+    row = max(shape.row_length for shape in learn.shapes)
+    entries = min(learn.vocab_chunk or model.vocab_size, model.vocab_size)
+    return {"parameters": params} | parts | {
+        "sampler_weights": copy,
+        "kv_cache": max((kv_bytes(here, ask) for ask in cfg.asks if ask.samples), default=0.0),
+        "gradients": params / stored * 4,
+        "logits": 4 * micro * row * entries / mesh.shape["tensor"],
+        "activations": model.num_layers * micro * row * model.d_model * computed,
+    }  # fmt: skip
+
+
+def kv_bytes(here: Settled, ask: programs.Ask) -> float:
+    """Bytes of a device for the KV entries of one ask: each prompt slot's prompt once, and the responses."""
+    cfg, mesh, role = here.cfg, here.sampler_mesh, ask.seat or ask.role
+    model = here.seats.get(role, weights.sampled(here.model))
+    buckets = seat_buckets(here, role) if role in here.seats else cfg.buckets
+    bucket = programs.prompt_length(cfg, ask)
+    shape = policy.layout(
+        model, buckets, mesh, bucket=bucket, prompts=ask.prompts, samples=ask.samples, max_new=ask.max_new
+    )
+    heads = mesh.shape["tensor"] if model.num_kv_heads % mesh.shape["tensor"] == 0 else 1
+    token = caching.token_bytes(model.num_layers, model.num_kv_heads, model.head_dim, shape.cache)
+    return shape.prompts * (shape.prefix + shape.group * shape.suffix) * token / heads / shape.shards
+
+
+def describe(cfg: RunConfig, workdir: Path) -> str:
+    """The plan as text. Loads no weights; the nano model is described, not made."""
+    shape, devices = architecture(cfg), jax.devices()
+    stop = ""
+    try:
+        here = settled(cfg)
+    except ValueError as error:
+        stop = str(error)
+        here = settled(cfg, devices[:1])
+    parts = memory(here)
+    source = cfg.corpus.source or ("the nano world" if cfg.nano else "(corpus.source not set)")
+    model = (
+        "the nano world's warm start" if cfg.nano and not cfg.model.path else cfg.model.path or "(model.path not set)"
+    )
+    lines = [
+        f"plan of {cfg.name}: {cfg.iterations} iterations into {workdir}",
+        f"  model      {shape.family}, {transformer.num_params(shape) / 1e6:,.1f} M parameters, from {model}",
+        *(f"  seat       {role}: {path}" for role, path in cfg.seats.items()),
+        f"  {game_of(cfg.game).reads:<10} {source}, {cfg.game.items} an iteration",
+        *(f"  asks       {_asked(ask)}" for ask in here.cfg.asks),
+        f"  update     {programs.optimizer_steps(cfg)} optimizer steps an iteration",
+        f"  devices    {len(devices)} ({devices[0].device_kind}), mesh {dict(here.mesh.shape)}",
+        "  memory per device, estimated by arithmetic:",
+        *(f"    {name:<16} {size / GIB:10.3f} GiB" for name, size in parts.items()),
+        f"    {'total':<16} {sum(parts.values()) / GIB:10.3f} GiB",
+    ]
+    if cfg.sampler_memory and not here.cfg.buckets.kv_tokens:
+        lines.append("    on a TPU or GPU sampler_memory cuts rows and kv_cache")
+    if stop:
+        lines.append(f"  a run on these devices would stop (memory is that of one device): {stop}")
+    return "\n".join(lines)
+
+
+def _asked(ask: programs.Ask) -> str:
+    """One line on an ask."""
+    asked = f"{ask.role}: {ask.prompts} prompts x {ask.samples} responses of up to {ask.max_new} tokens"
+    if not ask.samples:
+        asked = f"{ask.role}: {ask.prompts} given responses of up to {ask.max_new} tokens"
+    return asked + (f", {ask.trained} groups learnt from" if ask.trained else ", none learnt from")

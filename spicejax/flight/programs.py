@@ -1,0 +1,196 @@
+"""The compiled programs of one training iteration in a form that can be lowered: the only place that knows the
+signatures of sampler and learner.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from spicejax import sharding
+from spicejax.flight import hlo
+from spicejax.games.game import Ask
+from spicejax.generate import engine, policy, weights
+from spicejax.generate.weights import Tree
+from spicejax.learn import learner
+from spicejax.learn.packing import Shape, SlotShape
+from spicejax.models import transformer
+from spicejax.models.attention import Slots
+from spicejax.run.config import RunConfig
+from spicejax.run.settle import Settled, abstract_state, as_is, resting, seat_buckets
+from spicejax.types import Batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """One jitted function with its shapes, and how an iteration uses it."""
+
+    name: str
+    lower: Callable[[], jax.stages.Lowered]
+    calls: float  # per iteration
+    arguments: dict[str, Tree]  # by what they are: parameters, optimizer, kv_cache, batch
+    beside: dict[str, Tree] = dataclasses.field(default_factory=dict)  # in HBM while it runs, but no argument
+    # of loops whose bound is traced, such as the micro-batches of a step; then of those inside them
+    trips: tuple[float, ...] = (1,)
+    kernels: hlo.KernelFlops | None = None  # FLOPs of kernels that do not state them
+    model_flops: float = 0.0  # 2N a token forward, 6N trained, over all chips: to check the compiled number against
+    rows: int = 0  # prompts or responses computed at the same time
+
+
+def programs(here: Settled) -> list[Program]:
+    """Every program of the hot loop on the devices of the meshes; nothing is allocated."""
+    cfg, model = here.cfg, here.model
+    if model.attention == "auto" and here.mesh.devices.flat[0].platform == "tpu" and model.head_dim % 64 == 0:
+        here = here._replace(model=dataclasses.replace(model, attention="splash"))  # what auto takes on the chip itself
+    params = weights.parameters(here.model, here.mesh)
+    state, _ = abstract_state(here)
+    initial = {"initial": state.params} if cfg.keeps_initial else {}
+    copying = Program(
+        "reshard",
+        lambda: weights.copier(here.model, here.sampler_mesh, cfg.sampler_weights).lower(params),  # pyright: ignore[reportFunctionMemberAccess]
+        1,
+        {"parameters": params},
+        {"optimizer": state.opt_state} | initial,
+    )
+    kept = initial | {name: tree for name, tree in resting(here).items() if name.startswith("seat_")}
+    asked = [program for ask in cfg.asks if ask.samples for program in _sampling(here, ask)]
+    return [*(() if as_is(cfg, model) or not asked else (copying,)), *asked, *_learning(here, kept)]
+
+
+def prompt_length(cfg: RunConfig, ask: Ask) -> int:
+    """Bucket of an ask's prompts."""
+    return cfg.buckets.prompt[-1 if ask.prompt == "document" else 0]
+
+
+def optimizer_steps(cfg: RunConfig) -> int:
+    """Optimizer steps of an iteration."""
+    trajectories = sum(ask.trained * (ask.group or ask.samples) for ask in cfg.asks)
+    return math.ceil(trajectories / (cfg.learner.trajectories_per_update or trajectories)) * cfg.learner.epochs
+
+
+def micro_batches(cfg: RunConfig) -> list[int]:
+    """Micro-batches of a step for each kind of row, at the longest responses."""
+    learn = cfg.learner
+    rows = dict.fromkeys(learn.shapes, 0.0)
+    for ask in cfg.asks:
+        groups, members = ask.trained * learn.epochs / optimizer_steps(cfg), ask.group or ask.samples
+        prompt = cfg.corpus.max_tokens if ask.prompt == "document" else prompt_length(cfg, ask)
+        shape = next((s for s in learn.shapes if isinstance(s, Shape) or s.prompt >= prompt), learn.shapes[-1])
+        if isinstance(shape, SlotShape):
+            rows[shape] += groups * math.ceil(members / shape.slots)
+        else:
+            rows[shape] += groups * members / max(1, shape.row_length // (prompt + ask.max_new))
+    return [max(1, math.ceil(n / learn.rows)) for n in rows.values()]
+
+
+def _sampling(here: Settled, ask: Ask) -> list[Program]:
+    """The engine's programs for one ask: prompts are loaded, then all their responses decoded."""
+    cfg, mesh, role = here.cfg, here.sampler_mesh, ask.seat or ask.role
+    policy_copy, training = weights.copied(here.model, mesh, cfg.sampler_weights), resting(here)
+    if role in here.seats:
+        model, buckets, held = here.seats[role], seat_buckets(here, role), training.pop(f"seat_{role}")
+        training["policy_copy"] = policy_copy
+    else:
+        model, buckets, held = weights.sampled(here.model), cfg.buckets, policy_copy
+    bucket = prompt_length(cfg, ask)
+    layout = policy.layout(
+        model, buckets, mesh, bucket=bucket, prompts=ask.prompts, samples=ask.samples, max_new=ask.max_new
+    )
+    found = engine.programs(model, layout, held, stop_states=1, filtered=cfg.sampler.filtered)
+    size = transformer.num_params(model)
+    loads = math.ceil(ask.prompts / layout.lanes)
+    # Slots that become free are filled again.
+    steps = max(1.0, ask.prompts * ask.samples / layout.rows) * ask.max_new
+    batch = {"prefill": layout.lanes, "insert": layout.lanes, "decode": layout.rows}
+
+    def lower(program: engine.Program) -> jax.stages.Lowered:
+        with sharding.activations(mesh, transformer.activation_sizes(model, batch[program.name])):
+            return program.function.lower(*program.arguments)
+
+    _, prefix, state, *_ = next(program.arguments for program in found if program.name == "decode")
+    copy, responses = {"sampler_parameters": held}, (state.recent, state.older)
+    slots = {"kv_cache": (prefix, responses)}
+    pieces = math.ceil(layout.prefix / layout.chunk)
+    reading, writing = 2.0 * size * layout.lanes * layout.prefix, 2.0 * size * layout.rows * steps
+    inserting = {"kv_cache": prefix}, training | copy | {"responses": responses}
+    # A cache with a window is written by a loop over windows and one over their steps.
+    decoding = (steps / layout.window, layout.window) if layout.ring else (steps,)
+    uses: dict[str, tuple[float, tuple[float, ...], float, dict[str, Tree], dict[str, Tree]]] = {
+        "prefill": (loads, (pieces,), reading, copy, training | slots),
+        "insert": (loads, (1,), 0.0, *inserting),
+        "decode": (1, decoding, writing, copy | slots, training),
+    }
+    found_programs = []
+    for program in found:
+        calls, trips, flops, inside, beside = uses[program.name]
+        lowering = functools.partial(lower, program)
+        name, rows = f"{ask.role}_{program.name}", batch[program.name]
+        found_programs.append(Program(name, lowering, calls, inside, beside, trips, None, flops, rows))
+    return found_programs
+
+
+def _learning(here: Settled, kept: dict[str, Tree]) -> list[Program]:
+    """The optimizer step, and the pass for old log-probabilities where there are several steps an iteration."""
+    from spicejax.models import splash  # pallas is slow to import and the loop does without
+
+    cfg, model, mesh, learn = here.cfg, here.model, here.mesh, here.cfg.learner
+    params, (state, frozen) = weights.parameters(model, mesh), abstract_state(here)
+    doors = learner.make_learner(
+        model, learn, learner.make_optimizer(learn), temperature=cfg.sampler.temperature, on_policy=learn.on_policy
+    )
+    used, steps = micro_batches(cfg), optimizer_steps(cfg)
+    slots = {s.row_length: Slots(s.prompt, s.slot_length) for s in learn.shapes if isinstance(s, SlotShape)}
+    kernels = functools.partial(splash.flops, slots=slots)
+    place = sharding.rows(mesh, learn.rows, axis=1)
+    batches = tuple(_batch(learn, shape, n, place) for shape, n in zip(learn.shapes, used, strict=True))
+    scalar = jax.ShapeDtypeStruct((), jnp.int32, sharding=sharding.replicated(mesh))
+    size = float(transformer.num_params(model))
+
+    def lower(door: Any, *arguments: Any) -> jax.stages.Lowered:
+        with sharding.activations(mesh, transformer.activation_sizes(model, learn.rows)):
+            return door.lower(*arguments)
+
+    train = Program(
+        "train_step",
+        lambda: lower(doors.step, state, batches, (scalar,) * len(batches), frozen),
+        steps,
+        {"parameters": params, "optimizer": state.opt_state, "batch": batches},
+        kept,
+        trips=(max(used),),
+        kernels=kernels,
+        model_flops=6 * size * sum(n * learn.rows * s.row_length for n, s in zip(used, learn.shapes, strict=True)),
+    )
+    if learn.on_policy:
+        return [train]
+    scores = [
+        Program(
+            f"score_{shape.row_length}",
+            functools.partial(lower, doors.score, params, batch, scalar),
+            steps,
+            {"parameters": params, "batch": batch},
+            {"optimizer": state.opt_state} | kept,
+            trips=(n,),
+            kernels=kernels,
+            model_flops=2 * size * n * learn.rows * shape.row_length,
+        )
+        for shape, batch, n in zip(learn.shapes, batches, used, strict=True)
+    ]
+    return [*scores, train]
+
+
+def _batch(learn: learner.LearnerConfig, shape: Shape | SlotShape, micro: int, place: Any) -> Batch:
+    """An abstract batch as `packing` lays it out: a power of two times min_micro_batches."""
+    laid = learn.min_micro_batches
+    while laid < micro:
+        laid *= 2
+    scored = shape.slots * shape.slot_length if isinstance(shape, SlotShape) else shape.row_length
+    whole, scores = (laid, learn.rows, shape.row_length), (laid, learn.rows, scored)
+    tokens, index = (jax.ShapeDtypeStruct(size, jnp.int32, sharding=place) for size in (whole, scores))
+    score = jax.ShapeDtypeStruct(scores, jnp.float32, sharding=place)
+    return Batch(tokens, tokens, tokens, score, score, score, score, score, index)

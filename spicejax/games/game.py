@@ -1,0 +1,74 @@
+"""What a game is to the rest: what it reads, what it asks of its players, how it is played, what it shows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from spicejax.games.reasoner import Style
+from spicejax.games.world import World
+from spicejax.types import Episode, Estimator, Metrics
+
+Source = Literal["documents", "questions", "examples"]  # kinds of items
+
+
+@dataclasses.dataclass(frozen=True)
+class Ask:
+    """What a game asks of one role in an iteration, at the most. Plan, shapes and flight check read nothing else."""
+
+    role: str
+    prompts: int  # asked in an iteration
+    samples: int  # responses to each prompt; 0 = none is sampled, the responses are given
+    max_new: int  # longest response, in tokens
+    prompt: Literal["document", "question"] = "question"  # what it holds: of the longest or the shortest bucket
+    trained: int = 0  # prompts whose responses are learnt from
+    group: int = 0  # responses of each trained prompt; 0 = `samples`
+    estimator: Estimator = "mean"  # of the advantages
+    seat: str = ""  # who is asked; "" = the role
+    player: Literal["policy", "initial"] = "policy"  # who sits there, unless the run seats another model
+
+
+class Exam(NamedTuple):
+    """How the policy answers a question of an evaluation."""
+
+    role: str
+    style: Style
+    max_new: int  # longest answer, in tokens
+
+
+@dataclasses.dataclass(frozen=True)
+class Played:
+    """What one iteration of a game yields."""
+
+    lessons: list[Episode]
+    metrics: Metrics  # named role/quantity
+    records: list[dict[str, Any]]  # one JSON-able dict for each thing generated, for tasks.jsonl
+    state: Any = None  # what the next iteration is given; JSON-able, kept in checkpoints
+    progress: Mapping[str, float | None] = dataclasses.field(default_factory=dict)  # for the progress line
+    totals: Mapping[str, int] = dataclasses.field(default_factory=dict)  # summed over the run, for the summary
+    example: str = ""  # one thing generated, for the eye
+
+
+class Panel(NamedTuple):
+    """One panel of a run's report."""
+
+    title: str
+    series: tuple[tuple[str, str], ...]  # (quantity, its label)
+    rows: Literal["metrics", "evaluations"] = "metrics"
+    limits: tuple[float, float] | None = None  # of the y axis
+    line: float | None = None  # a horizontal line to compare with
+
+
+class Game(NamedTuple):
+    """A paper's game. Its Config has a property `items`: how many items an iteration takes."""
+
+    reads: Source
+    play: Callable[[World, Sequence[Any], Any, Any], Played]  # (world, items, cfg, state)
+    demand: Callable[[Any], list[Ask]]
+    exam: Callable[[Any], Exam]
+    panels: tuple[Panel, ...]
+    counts: tuple[str, ...] = ()  # prefixes of metrics that are counts
+    # the config of a probe with so many items and samples, and the metrics looked at (evaluation/probes.py)
+    probe: Callable[[Any, int, int], Any] | None = None
+    probed: tuple[str, ...] = ()

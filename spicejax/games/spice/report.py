@@ -1,0 +1,126 @@
+"""What SPICE shows of an iteration: metrics, a record of every task, one example, the report's panels."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from spicejax.games.game import Panel
+from spicejax.types import AnswerType, Document, Metrics, Rejection, Rollout, Task
+
+
+@dataclasses.dataclass
+class Attempt:
+    """One try of the Challenger on one document, and what became of it."""
+
+    document: int
+    kind: AnswerType
+    rollout: Rollout
+    outcome: Task | Rejection
+    kept: bool = False
+    answers: list[Rollout] = dataclasses.field(default_factory=list)
+    correct: np.ndarray | None = None  # bool [K]
+    reward: float | None = None
+    trains_reasoner: bool = False
+    twin: Attempt | None = None  # the equal task whose answers stand for this one's
+
+    @property
+    def pass_rate(self) -> float | None:
+        return None if self.correct is None else float(self.correct.mean())
+
+
+def metrics_of(attempts: Sequence[Attempt], verdicts: collections.Counter[str]) -> Metrics:
+    """Counts and means of the iteration; a mean over nothing is left out."""
+    kept = [a for a in attempts if a.kept]
+    judged = [a for a in kept if a.correct is not None]
+    metrics: Metrics = {
+        "challenger/attempts": float(len(attempts)),
+        "challenger/tasks_valid": float(sum(isinstance(a.outcome, Task) for a in attempts)),
+        "challenger/valid_fraction": float(np.mean([isinstance(a.outcome, Task) for a in attempts])),
+        "challenger/documents_without_task": float(
+            len({a.document for a in attempts}) - len({a.document for a in judged})
+        ),
+        "challenger/reward": float(np.mean([a.reward for a in kept if a.reward is not None])),
+        "challenger/response_length": float(np.mean([len(a.rollout.token_ids) for a in attempts])),
+    }
+    for reason, count in collections.Counter(
+        a.outcome.reason for a in attempts if isinstance(a.outcome, Rejection)
+    ).items():
+        metrics[f"rejected/{reason}"] = float(count)
+    for how, count in verdicts.items():
+        metrics[f"verdict/{how}"] = float(count)
+    if judged:
+        rates = np.array([a.pass_rate for a in judged])
+        answers = [r for a in judged for r in a.answers]
+        metrics |= {
+            "reasoner/pass_rate": float(rates.mean()),
+            "challenger/frontier_distance": float(np.abs(rates - 0.5).mean()),
+            "challenger/never_solved": float((rates == 0).mean()),
+            "challenger/always_solved": float((rates == 1).mean()),
+            "challenger/mcq_fraction": float(np.mean([a.kind == "MCQ" for a in judged])),
+            "reasoner/response_length": float(np.mean([len(r.token_ids) for r in answers])),
+            "reasoner/truncated": float(np.mean([r.finish_reason == "length" for r in answers])),
+        }
+    return metrics
+
+
+def record(document: Document, a: Attempt) -> dict[str, Any]:
+    row: dict[str, Any] = {"document_id": document.id, "format": a.kind, "kept": a.kept, "reward": a.reward}
+    if isinstance(a.outcome, Task):
+        return row | {
+            "question": a.outcome.question,
+            "answer": a.outcome.answer,
+            "pass_rate": a.pass_rate,
+            "trains_reasoner": a.trains_reasoner,
+            "sample_answer": a.answers[0].text[-300:] if a.answers else None,
+        }
+    return row | {"rejected": a.outcome.reason, "detail": a.outcome.detail, "text": a.rollout.text[:300]}
+
+
+def example(records: list[dict[str, Any]]) -> str:
+    """One valid and judged task, the nearest to one half, or the commonest rejection."""
+    judged = [r for r in records if r.get("pass_rate") is not None]
+    if judged:
+        r = min(judged, key=lambda r: abs(r["pass_rate"] - 0.5))
+        return (
+            f"  task from {r['document_id']} [{r['format']}], solved {r['pass_rate']:.0%}\n"
+            f"    Q: {r['question']!r}\n    A: {r['answer']!r}\n    Reasoner: {r['sample_answer']!r}"
+        )
+    reasons = [r["rejected"] for r in records if "rejected" in r]
+    common = max(set(reasons), key=reasons.count) if reasons else "nothing generated"
+    return f"  no valid task in this iteration; commonest reason: {common}"
+
+
+PANELS = (
+    Panel(
+        "Challenger, where its questions lie",
+        (
+            ("reasoner/pass_rate", "pass rate of its questions"),
+            ("challenger/frontier_distance", "mean |pass rate - 1/2|"),
+        ),
+        limits=(0, 1),
+        line=0.5,
+    ),
+    Panel(
+        "Probes: one player held at its start",
+        (
+            ("probe/fixed_reasoner/pass_rate", "later Challenger, first Reasoner"),
+            ("probe/fixed_challenger/pass_rate", "first Challenger, later Reasoner"),
+            ("probe/current/pass_rate", "later Challenger, later Reasoner"),
+        ),
+        rows="evaluations",
+        limits=(0, 1),
+    ),
+    Panel(
+        "Rewards and validity",
+        (
+            ("challenger/reward", "Challenger reward"),
+            ("reasoner/mean_reward", "Reasoner reward"),
+            ("challenger/valid_fraction", "valid tasks"),
+        ),
+    ),
+)

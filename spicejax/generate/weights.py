@@ -1,0 +1,59 @@
+"""Weights on a mesh: where the policy's parameters lie, and the copy of them that the sampler reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax
+from jax.sharding import Mesh
+
+from spicejax import sharding
+from spicejax.models import quantized, transformer
+from spicejax.models.transformer import TransformerConfig
+from spicejax.types import Params
+
+Precision = Literal["compute", "int8"]  # of the copy: that of the forward pass, or 8-bit matrices with scales
+Tree = Any  # of jax.ShapeDtypeStruct with shardings
+
+
+def abstract(shapes: Tree, places: Any) -> Tree:
+    """Abstract arrays of these shapes in these places."""
+    return jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), shapes, places)
+
+
+def parameters(model: TransformerConfig, mesh: sharding.AnyMesh) -> Tree:
+    """The parameters as abstract arrays, split over the mesh."""
+    shapes = transformer.abstract_params(model)
+    return abstract(shapes, sharding.param_shardings(mesh, transformer.param_axes(model), shapes))
+
+
+def shardings(tree: Tree) -> Any:
+    """Where each array of a tree lies."""
+    return jax.tree.map(lambda x: x.sharding, tree)
+
+
+def sampled(model: TransformerConfig) -> TransformerConfig:
+    """The model as the sampler holds it: weights in the precision of the forward pass."""
+    return dataclasses.replace(model, param_dtype=model.dtype)
+
+
+def copied(model: TransformerConfig, mesh: sharding.AnyMesh, precision: Precision = "compute") -> Tree:
+    """The sampler's copy as abstract arrays."""
+    model = sampled(model)
+    shapes = jax.eval_shape(functools.partial(_copy, model.dtype, precision), transformer.abstract_params(model))
+    return abstract(shapes, sharding.param_shardings(mesh, transformer.param_axes(model), shapes))
+
+
+def copier(model: TransformerConfig, mesh: Mesh, precision: Precision = "compute") -> Callable[[Params], Params]:
+    """The jitted copy of the learner's parameters for the sampler: its precision, its layout."""
+    places = shardings(copied(model, mesh, precision))
+    return jax.jit(functools.partial(_copy, model.dtype, precision), out_shardings=places)
+
+
+def _copy(dtype: transformer.DType, precision: Precision, params: Params) -> Params:
+    if precision == "int8":
+        return quantized.quantize(params, dtype)
+    return jax.tree.map(lambda p: p.astype(dtype), params)

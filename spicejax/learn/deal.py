@@ -1,0 +1,72 @@
+"""Dealing: an iteration's lessons to the rows of its optimizer steps, on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from spicejax.learn import packing
+from spicejax.learn.advantages import equal_fraction, group_advantages
+from spicejax.learn.learner import LearnerConfig
+from spicejax.types import Batch, Episode, Estimator, Metrics
+
+Part = tuple[Batch, int]  # rows of one shape, and how many of its micro-batches are in use
+
+
+def advantages(lessons: Sequence[Episode], estimators: Mapping[str, Estimator]) -> tuple[np.ndarray, Metrics]:
+    """Advantage of each lesson by its role's estimator, float32 [N], and what each role's groups are like."""
+    rewards, groups = np.array([e.reward for e in lessons]), np.array([e.group for e in lessons])
+    found, metrics = np.zeros(len(lessons), np.float32), {}
+    for role in sorted({e.role for e in lessons}):
+        mine = np.array([e.role == role for e in lessons])
+        found[mine] = group_advantages(rewards[mine], groups[mine], estimator=estimators[role])
+        metrics[f"{role}/episodes"] = float(mine.sum())
+        metrics[f"{role}/equal_groups"] = equal_fraction(rewards[mine], groups[mine])
+        metrics[f"{role}/mean_reward"] = float(rewards[mine].mean())
+    return found, metrics
+
+
+def steps(
+    lessons: Sequence[Episode], advantages: np.ndarray, cfg: LearnerConfig, rng: np.random.Generator
+) -> list[list[Part]]:
+    """Rows of each optimizer step, by shape; a step in which nothing can be learnt is left out.
+
+    Lessons whose advantage is exactly 0 add nothing to the gradient while the KL term is off: they count in the mean
+    but are not laid out.
+    """
+    size = cfg.trajectories_per_update or len(lessons)
+    groups, roles = np.array([e.group for e in lessons]), np.array([e.role for e in lessons])
+    found = []
+    for pick in deal(groups, roles, size, cfg.epochs, rng):
+        rollouts = [lessons[i].rollout for i in pick]
+        weights = packing.token_weights(rollouts, aggregation=cfg.aggregation, norm_length=cfg.loss_norm_length)
+        live = [k for k, i in enumerate(pick) if advantages[i] != 0 or cfg.kl_coef > 0]
+        if live:
+            chosen = [rollouts[k] for k in live], advantages[pick[live]], [weights[k] for k in live]
+            found.append(packing.lay_out(*chosen, cfg.shapes, min_micro=cfg.min_micro_batches))
+    return found
+
+
+def deal(groups: np.ndarray, roles: np.ndarray, size: int, epochs: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Indices of each optimizer step: `size` trajectories, the groups of each role in a new random order each epoch.
+
+    A group stays together, but for those that a step's end cuts, so that its prompt is computed in one step only.
+    Every step has the iteration's share of each role: their rows have different shapes, and a step that had more of
+    one would need a micro-batch more.
+
+    Args:
+      groups: group of each trajectory, int [n]; all of a group have one role. With size >= n nothing is reordered.
+      roles: role of each trajectory, [n].
+    """
+    picks = []
+    for _ in range(epochs):
+        order = np.arange(len(groups))
+        if size < len(groups):
+            place = np.zeros(groups.max() + 1)  # of each group, from 0 to 1
+            for role in np.unique(roles):
+                own = rng.permutation(np.unique(groups[roles == role]))
+                place[own] = (np.arange(len(own)) + rng.random()) / len(own)
+            order = np.argsort(place[groups], kind="stable")
+        picks += [order[k : k + size] for k in range(0, len(order), size)]
+    return picks

@@ -1,0 +1,78 @@
+"""The update of the policy from an iteration's lessons: advantages, rows, optimizer steps."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from spicejax import sharding
+from spicejax.learn import deal, packing
+from spicejax.learn.learner import Learner, LearnerConfig, TrainState
+from spicejax.models import lora, transformer
+from spicejax.types import Batch, Episode, Estimator, Metrics, Params
+
+
+@dataclasses.dataclass(frozen=True)
+class Updater:
+    """What every update needs; what it changes is its argument and result."""
+
+    cfg: LearnerConfig
+    model: transformer.TransformerConfig
+    mesh: jax.sharding.Mesh
+    doors: Learner
+    frozen: Params  # what is not trained: empty, or everything but the adapters
+    reference: Params | None  # of the KL term: all parameters of the first policy
+
+    def update(
+        self,
+        state: TrainState,
+        lessons: Sequence[Episode],
+        estimators: Mapping[str, Estimator],
+        rng: np.random.Generator,
+    ) -> tuple[TrainState, Metrics]:
+        """Take all optimizer steps of one iteration; `state` is donated.
+
+        Args:
+          estimators: of the advantages, by role.
+          rng: draws the order of groups where there are several steps.
+        Raises: FloatingPointError after `max_skipped` updates of the run that were not finite.
+        """
+        if not lessons:
+            return state, {"learner/steps": 0.0}
+        advantages, metrics = deal.advantages(lessons, estimators)
+        steps = deal.steps(lessons, advantages, self.cfg, rng)
+        # Old logprobs of every step are taken before the first one, with the parameters that sampled.
+        placed = [[self._scored(state, *self._on_devices(*part)) for part in parts] for parts in steps]
+        sums: dict[str, float] = {}
+        for parts, rows in zip(placed, steps, strict=True):
+            batches, micros = zip(*parts, strict=True)
+            with self._activations():
+                state, out = self.doors.step(state, batches, micros, self.frozen)
+            for name, value in (sharding.fetch(out) | packing.padding(rows)).items():
+                sums[name] = sums.get(name, 0.0) + float(value)
+        if self.cfg.max_skipped and int(state.skipped) >= self.cfg.max_skipped:
+            raise FloatingPointError(f"{int(state.skipped)} updates were not finite; lower learner.learning_rate")
+        means = {f"learner/{name}": value / max(len(steps), 1) for name, value in sums.items()}
+        return state, metrics | {"learner/steps": float(len(steps))} | means
+
+    def _on_devices(self, batch: Batch, micro: int) -> tuple[Batch, Any]:
+        return sharding.put_global(batch, sharding.rows(self.mesh, self.cfg.rows, axis=1)), jnp.int32(micro)
+
+    def _scored(self, state: TrainState, batch: Batch, micro: Any) -> tuple[Batch, Any]:
+        """The batch with the logprobs that the loss compares with."""
+        with self._activations():
+            if not self.cfg.on_policy:
+                params = lora.join(self.frozen, state.params)
+                batch = batch._replace(old_logprobs=self.doors.score(params, batch, micro))
+            if self.cfg.kl_coef > 0:
+                batch = batch._replace(reference_logprobs=self.doors.score(self.reference, batch, micro))
+        return batch, micro
+
+    def _activations(self) -> contextlib.AbstractContextManager[None]:
+        return sharding.activations(self.mesh, transformer.activation_sizes(self.model, self.cfg.rows))

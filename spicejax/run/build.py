@@ -1,0 +1,178 @@
+"""A run built and ready to step: model, players, items, learner on their devices."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from spicejax import hosts, sharding
+from spicejax.data import corpus, questions
+from spicejax.games.catalogue import game_of
+from spicejax.games.game import Game
+from spicejax.games.world import World
+from spicejax.generate import weights
+from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.stops import stop_machine
+from spicejax.learn import learner
+from spicejax.learn.update import Updater
+from spicejax.models import hf, lora, transformer
+from spicejax.models.transformer import TransformerConfig
+from spicejax.run.config import RunConfig, with_precision
+from spicejax.run.settle import Settled, as_is, seat_buckets, settled, with_world
+from spicejax.score.verifiers import Verdict, Verifier
+from spicejax.text import render, tokens
+from spicejax.types import Params, Task
+
+
+@dataclasses.dataclass
+class Run:
+    """`state` is donated to every update and replaced."""
+
+    cfg: RunConfig
+    game: Game
+    workdir: Path
+    player: Player  # the policy; its parameters are those of `state`, as the sampler holds them
+    others: dict[str, Player]  # frozen models, by the role they play
+    copy: Callable[[Params], Params]  # parameters as the sampler holds them
+    initial: Params | None  # copy of the first parameters, where something needs them
+    state: learner.TrainState
+    updater: Updater
+    items: corpus.DocumentIterator
+    source: corpus.Corpus
+    held_out: list[questions.Item]
+    verifier: Verifier
+    game_state: Any = None
+
+    @property
+    def params(self) -> Params:
+        """All parameters of the policy."""
+        return lora.join(self.updater.frozen, self.state.params)
+
+    def refresh(self) -> None:
+        """Give the sampler the parameters of now."""
+        self.player = self.player.with_params(self.copy(self.params))
+
+    def first_player(self) -> Player:
+        """The policy as it was before the run."""
+        if self.initial is None:
+            raise ValueError("this run keeps no initial policy")
+        return self.player.with_params(self.copy(self.initial))
+
+    def world(self, iteration: int) -> World:
+        """Seat the players of one iteration."""
+        asks = self.cfg.asks
+        players = {ask.seat or ask.role: self.player for ask in asks}
+        first = {ask.seat or ask.role for ask in asks if ask.player == "initial"}
+        players |= dict.fromkeys(first, self.first_player()) if first - set(self.others) else {}
+        return World(
+            players=players | self.others,
+            check=functools.partial(judge, self.verifier),
+            sampler=self.cfg.sampler,
+            seed=self.cfg.seed,
+            iteration=iteration,
+        )
+
+
+def judge(verifier: Verifier, pairs: Sequence[tuple[str | None, Task]]) -> list[Verdict]:
+    """Judge (answer, task) pairs, each on one host; all hosts get the same verdicts, time limits included."""
+    # By content, so that equal pairs are still judged once.
+    judges = [zlib.crc32(f"{task.answer}\0{answer}".encode()) % jax.process_count() for answer, task in pairs]
+    mine = [pair for pair, judge in zip(pairs, judges, strict=True) if judge == jax.process_index()]
+    shares = hosts.exchange([[v.correct, v.how] for v in verifier.check(mine)])
+    verdicts = [iter(share) for share in shares]
+    return [Verdict(*next(verdicts[judge])) for judge in judges]
+
+
+def build(cfg: RunConfig, workdir: Path) -> Run:
+    """Load model, tokenizer and items and set up everything a step needs."""
+    here = settled(with_world(cfg))
+    cfg, model = here.cfg, here.model
+    if jax.process_count() > 1:
+        sharding.connect(here.mesh)
+        sharding.connect(here.sampler_mesh)
+    tokenizer = tokens.load(cfg.model.path)
+    params = load_model(cfg, here.mesh)
+    copy = weights.copier(model, here.sampler_mesh, cfg.sampler_weights)
+    copy = (lambda params: params) if as_is(cfg, model) else copy
+    player = seat(weights.sampled(model), copy(params), tokenizer, cfg.model.template, cfg.buckets, here.sampler_mesh)
+    frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
+    initial = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if cfg.keeps_initial else None
+    optimizer = learner.make_optimizer(cfg.learner)
+    doors = learner.make_learner(
+        model, cfg.learner, optimizer, temperature=cfg.sampler.temperature, on_policy=cfg.learner.on_policy
+    )
+    source = corpus.open_corpus(
+        cfg.corpus.source,
+        encode=tokenizer.encode,
+        max_tokens=cfg.corpus.max_tokens,
+        seed=cfg.seed,
+        batch_size=cfg.game.items,
+        min_chars=cfg.corpus.min_chars,
+    )
+    held_out = questions.load_items(cfg.eval.tasks) if cfg.eval.tasks else []
+    return Run(
+        cfg=cfg,
+        game=game_of(cfg.game),
+        workdir=workdir,
+        player=player,
+        others={role: seat_other(here, role) for role in cfg.seats},
+        copy=copy,
+        initial=initial,
+        state=sharding.on_mesh(learner.init_state(trained, optimizer), here.mesh),
+        updater=Updater(cfg.learner, model, here.mesh, doors, frozen, initial),
+        items=source.iterator(),
+        source=source,
+        held_out=held_out[: cfg.eval.max_tasks or None],
+        verifier=Verifier(),
+    )
+
+
+def seat(
+    model: TransformerConfig,
+    params: Params,
+    tokenizer: tokens.Tokenizer,
+    template: render.Template,
+    buckets: Buckets,
+    mesh: jax.sharding.Mesh,
+) -> Player:
+    """A model that can be asked, with its own tokenizer and template."""
+    ends = render.stop_strings(template)
+    return Player(
+        cfg=model,
+        params=params,
+        decoder=tokenizer,
+        stop=stop_machine(model.vocab_size, tokenizer.eos_ids, ends, tokenizer.token_bytes() if ends else None),
+        render=functools.partial(render.render, tokenizer, template=template),
+        buckets=buckets,
+        mesh=mesh,
+    )
+
+
+def seat_other(here: Settled, role: str) -> Player:
+    """Load the frozen model that plays a role."""
+    path, model, mesh = here.cfg.seats[role], here.seats[role], here.sampler_mesh
+    tokenizer = tokens.load(path)
+    places = weights.shardings(weights.parameters(model, mesh))
+    _, params = hf.load(path, dtype=model.dtype, shardings=places)
+    template = "conversation" if tokenizer.chat is None else "chat"
+    return seat(model, params, tokenizer, template, seat_buckets(here, role), mesh)
+
+
+def load_model(cfg: RunConfig, mesh: jax.sharding.Mesh) -> Params:
+    """Read the weights into sharded device arrays of the configured precision; draw fresh adapters where asked for."""
+    model = with_precision(cfg.model, hf.read_config(cfg.model.path))
+    whole = dataclasses.replace(model, lora=None)
+    places = weights.shardings(weights.parameters(whole, mesh))
+    _, params = hf.load(cfg.model.path, dtype=cfg.model.param_dtype, shardings=places)
+    if model.lora is None:
+        return params
+    _, places = lora.split(weights.shardings(weights.parameters(model, mesh)))
+    draw = jax.jit(lambda key: lora.split(transformer.init(model, key))[1], out_shardings=places)
+    return lora.join(params, draw(jax.random.key(cfg.seed)))
