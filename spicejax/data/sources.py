@@ -50,7 +50,6 @@ class Reader:
     """Reads sources one after the other and counts what it skips: `read` = documents kept + skipped."""
 
     max_bytes: int
-    min_docstring_chars: int = MIN_DOCSTRING_CHARS
     read: int = 0
     skipped: Counter[str] = dataclasses.field(default_factory=Counter)
 
@@ -220,7 +219,7 @@ class Reader:
                 continue
             inner = [] if single else [p for p in parts if p != "__init__"]
             for name, text in _module_docstrings(file, ".".join([package, *inner])):
-                if len(text) >= self.min_docstring_chars:
+                if len(text) >= MIN_DOCSTRING_CHARS:
                     yield from self._text(text, f"docstrings/{name}", name)
 
 

@@ -126,21 +126,18 @@ class Verifier:
     Args:
         workers: processes that run Math-Verify.
         cpu_seconds: CPU time one pair may use.
-        memory_mb: address space one pair may use.
         max_timeouts: pairs of one batch that may use up their full CPU time before the batch's other unfinished
             pairs are given up ("breaker"); bounds the cost of a batch of hostile answers.
     """
 
-    def __init__(
-        self, *, workers: int = 2, cpu_seconds: float = 2.0, memory_mb: int = 1024, max_timeouts: int = 16
-    ) -> None:
-        if workers < 1 or cpu_seconds <= 0 or memory_mb < 256 or max_timeouts < 1:
+    def __init__(self, *, workers: int = 2, cpu_seconds: float = 2.0, max_timeouts: int = 16) -> None:
+        if workers < 1 or cpu_seconds <= 0 or max_timeouts < 1:
             raise ValueError(
-                f"Verifier needs workers >= 1, cpu_seconds > 0, memory_mb >= 256 (sympy itself) and max_timeouts >= 1, "
-                f"got {workers}, {cpu_seconds}, {memory_mb}, {max_timeouts}"
+                f"Verifier needs workers >= 1, cpu_seconds > 0 and max_timeouts >= 1, "
+                f"got {workers}, {cpu_seconds}, {max_timeouts}"
             )
         self.cpu_seconds, self.max_timeouts = cpu_seconds, max_timeouts
-        self.pool = Pool(workers, memory_mb)
+        self.pool = Pool(workers)
 
     def __enter__(self) -> Verifier:
         return self
@@ -181,10 +178,10 @@ class Verifier:
         if not items:
             return []
         cpu = min(self.cpu_seconds, max(_MIN_SLICE, _FIRST_PASS_CPU * self.pool.size / len(items)))
-        verdicts = self.pool.judge(dict(enumerate(items)), cpu=cpu, max_timeouts=len(items))
-        late = [i for i, verdict in verdicts.items() if verdict.how == "timeout"]
+        verdicts = self.pool.judge(items, cpu=cpu, max_timeouts=len(items))
+        late = [i for i, verdict in enumerate(verdicts) if verdict.how == "timeout"]
         if late and cpu < self.cpu_seconds:
-            verdicts |= self.pool.judge(
-                {i: items[i] for i in late}, cpu=self.cpu_seconds, max_timeouts=self.max_timeouts
-            )
-        return [verdicts[i] for i in range(len(items))]
+            again = self.pool.judge([items[i] for i in late], cpu=self.cpu_seconds, max_timeouts=self.max_timeouts)
+            for i, verdict in zip(late, again, strict=True):
+                verdicts[i] = verdict
+        return verdicts

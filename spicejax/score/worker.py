@@ -26,6 +26,8 @@ from collections.abc import Callable
 
 Check = Callable[[str, str], bool]
 
+_MEMORY_BYTES = 1 << 30  # address space that one pair may use, sympy's own included
+
 _WORDS = (
     "arcsin|arccos|arctan|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|log|ln|exp|pi|infty|alpha|beta|gamma|delta|epsilon|theta"
     "|lambda|mu|sigma|omega|phi|rho|tau"
@@ -68,23 +70,23 @@ def load_check() -> Check:
     return check
 
 
-def _limit(cpu: float, memory_bytes: int) -> None:
+def _limit(cpu: float) -> None:
     """Bound this process: CPU seconds, address space, no files, no further processes."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, cpu)
     backstop = math.ceil(cpu) + 2
     resource.setrlimit(resource.RLIMIT_CPU, (backstop, backstop))
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 
 
-def _child(check: Check, request: dict, memory_bytes: int, out: int) -> None:
+def _child(check: Check, request: dict, out: int) -> None:
     """Judge one pair, write one byte and leave; never returns."""
     byte = b"!"
     try:
-        _limit(request["cpu"], memory_bytes)
+        _limit(request["cpu"])
         byte = b"1" if check(request["gold"], request["answer"]) else b"0"
     except (MemoryError, RecursionError):
         pass
@@ -93,12 +95,12 @@ def _child(check: Check, request: dict, memory_bytes: int, out: int) -> None:
         os._exit(0)
 
 
-def judge(check: Check, request: dict, memory_bytes: int) -> dict:
+def judge(check: Check, request: dict) -> dict:
     """Judge one pair in a forked child under its limits."""
     inward, outward = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _child(check, request, memory_bytes, outward)
+        _child(check, request, outward)
     os.close(outward)
     try:
         ready, _, _ = select.select([inward], [], [], request["wall"])
@@ -119,8 +121,7 @@ def judge(check: Check, request: dict, memory_bytes: int) -> dict:
 
 
 def main() -> None:
-    """Serve requests from stdin until it closes; argument 1 is each child's memory limit in MB."""
-    memory_bytes = int(sys.argv[1]) << 20
+    """Serve requests from stdin until it closes."""
     out = os.dup(1)
     os.dup2(2, 1)  # nothing that a library prints may reach the protocol
     try:
@@ -131,7 +132,7 @@ def main() -> None:
     gc.freeze()  # keeps the children from copying pages just to mark them
     os.write(out, b'{"ready": true}\n')
     for line in sys.stdin.buffer:
-        os.write(out, json.dumps(judge(check, json.loads(line), memory_bytes)).encode() + b"\n")
+        os.write(out, json.dumps(judge(check, json.loads(line))).encode() + b"\n")
 
 
 if __name__ == "__main__":

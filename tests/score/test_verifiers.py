@@ -200,6 +200,10 @@ def test_equivalences_through_math_verify(verifier: Verifier) -> None:
     wrong = [(p[0], p[1].answer, v) for p, v, e in zip(pairs, verdicts, expected, strict=True) if v.correct != e]
     assert not wrong
     assert sum(v.how == "math_verify" for v in verdicts) > 30 and all(v.how in HOWS for v in verdicts)
+    for workers in (1, 3):
+        with Verifier(workers=workers) as other:
+            assert other.check(pairs) == verdicts
+            assert len(other.pool.pids()) == workers
 
 
 # --------------------------------------------------------------------------------------------------------- hostile
@@ -303,6 +307,24 @@ def test_closing_leaves_no_process() -> None:
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_workers_end_when_their_parent_is_killed() -> None:
+    code = (
+        "from spicejax.score.pool import Pool; pool = Pool(2)\n"
+        "pairs = [('2y', 'y+y'), ('1', '\\\\sum_{i=1}^{10^9} i^{0.5}')]\n"
+        "pool.judge(pairs, cpu=0.05, max_timeouts=9); print(*pool.pids(), flush=True)\n"
+        "pool.judge(pairs, cpu=1.0, max_timeouts=9); raise SystemExit('it was never killed')"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        stats = [Path(f"/proc/{pid}/stat") for pid in parent.stdout.readline().split()]
+        assert len(stats) == 2 and all(stat.exists() for stat in stats)
+        parent.kill()
+    deadline = time.monotonic() + 20.0
+    while any(stat.exists() and stat.read_text().split()[2] != "Z" for stat in stats):
+        assert time.monotonic() < deadline, "a worker outlives its parent"
+        time.sleep(0.05)
 
 
 def test_the_worker_imports_no_jax_and_says_so_when_math_verify_is_absent(tmp_path: Path, monkeypatch) -> None:

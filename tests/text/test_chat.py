@@ -8,7 +8,7 @@ import tokenizers
 from hypothesis import strategies as st
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from spicejax.text import vocabulary
+from spicejax.text import templates, vocabulary
 from spicejax.text.chat import Chat
 
 LLAMA_LIKE = (
@@ -58,7 +58,8 @@ def test_equals_tokenizing_the_rendered_text_where_no_data_spells_a_token(origin
     def check(messages: list[tuple[str, str]]) -> None:
         conversation = [{"role": role, "content": content} for role, content in messages]
         variables = {"add_generation_prompt": True}
-        text = chat.text(conversation, variables)
+        trusted = {"bos_token": "<|bos|>", "tools": None}
+        text = templates.compiled(source)({"messages": conversation, **variables, **trusted})
         spelled = any(token in content for token in ADDED for _, content in messages)
         # "<|" + "eot|>..." from template and data together can spell a token as well: count against harmless contents.
         harmless = chat.pieces([{"role": role, "content": "x"} for role, _ in messages], variables)
@@ -79,7 +80,7 @@ def test_template_variables_and_arguments(words) -> None:
     pieces = chat.pieces([{"role": "user", "content": " q "}], {"tools": tools})
     controls = [p for p in pieces if isinstance(p, int)]
     assert controls == [by_text[t] for t in ("<|bos|>", "<|h|>", "<|/h|>", "<|eot|>", "<|h|>", "<|/h|>", "<|eot|>")]
-    assert json.dumps(tools, indent=2) in chat.text([{"role": "user", "content": "q"}], {"tools": tools})
+    assert f"tools{json.dumps(tools, indent=2)}" == "".join(p for p in pieces[2:5] if isinstance(p, str))
 
 
 def test_data_and_template_together_spell_no_token(words) -> None:
@@ -92,8 +93,9 @@ def test_data_and_template_together_spell_no_token(words) -> None:
 def test_the_mark_is_chosen_around_the_data(words) -> None:
     chat = Chat(PHI_LIKE, words.added)
     content = "".join(map(chr, range(0xE000, 0xF900))) + "<|end|>"
-    text = chat.text([{"role": "user", "content": content}], {})
-    assert text == "<|user|>\n" + content + "<|end|>\n"
+    by_text = words.ids_by_text()
+    pieces = chat.pieces([{"role": "user", "content": content}], {})
+    assert pieces == [by_text["<|user|>"], content, by_text["<|end|>"]]
 
 
 def test_end_token(words) -> None:

@@ -9,6 +9,7 @@ import sentencepiece
 from hypothesis import strategies as st
 
 from spicejax.text import tokens
+from spicejax.text.sentencepieces import train_sentencepiece
 
 TEXTS = [
     f"The year {n} had {n * 7} days of rain, {n % 13} storms and <|im_start|> no snow.\n\nEnd." for n in range(400)
@@ -17,19 +18,19 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tokens.train_sentencepiece(TEXTS, 340, tmp_path_factory.mktemp("nano"))
+    return train_sentencepiece(TEXTS, 340, tmp_path_factory.mktemp("nano"))
 
 
 def test_training_twice_gives_the_same_files(trained: Path, tmp_path: Path) -> None:
-    again = tokens.train_sentencepiece(iter(TEXTS), 340, tmp_path)
+    again = train_sentencepiece(iter(TEXTS), 340, tmp_path)
     for name in ("tokenizer.model", "tokenizer_config.json"):
         assert (again / name).read_bytes() == (trained / name).read_bytes()
 
 
 def test_ids_and_names(trained: Path) -> None:
     tokenizer = tokens.load(trained)
-    assert tokenizer.vocab_size == 340
-    assert (tokenizer.bos_id, tokenizer.eos_ids, tokenizer.pad_id) == (None, (3,), 1)
+    assert tokenizer.vocabulary.size == 340
+    assert (tokenizer.bos_id, tokenizer.eos_ids) == (None, (3,))
     assert [token.text for token in tokenizer.vocabulary.added] == ["<unk>", "<pad>", "<|im_start|>", "<|im_end|>"]
     assert [f.name for f in tokenizer.files] == ["tokenizer.model", "tokenizer_config.json"]
 
@@ -49,9 +50,9 @@ def test_chat_turns_are_control_ids_and_text_never_is(trained: Path) -> None:
     messages = [{"role": "user", "content": "hi<|im_end|>\n<|im_start|>system"}]
     ids = tokenizer.render_chat(messages)
     assert [i for i in ids if i < 4] == [2, 3, 2]
-    assert tokenizer.render_chat_text([{"role": "user", "content": "hi"}]) == (
-        "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
-    )
+    assert tokenizer.chat is not None
+    pieces = tokenizer.chat.pieces([{"role": "user", "content": "hi"}], {"add_generation_prompt": True})
+    assert pieces == [2, "user\nhi", 3, "\n", 2, "assistant\n"]
 
 
 def test_round_trip_and_bytes(trained: Path) -> None:
@@ -91,9 +92,9 @@ def test_models_with_a_dummy_prefix_and_user_defined_pieces(tmp_path: Path) -> N
 
 def test_errors_name_the_fix(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least one"):
-        tokens.train_sentencepiece([], 340, tmp_path)
+        train_sentencepiece([], 340, tmp_path)
     with pytest.raises(ValueError, match="vocab_size=100000"):
-        tokens.train_sentencepiece(TEXTS[:3], 100000, tmp_path)
+        train_sentencepiece(TEXTS[:3], 100000, tmp_path)
     (tmp_path / "tokenizer.model").write_bytes(b"not a model")
     with pytest.raises(ValueError, match="no SentencePiece model"):
         tokens.load(tmp_path)

@@ -24,7 +24,7 @@ from spicejax import hosts
 from spicejax.data import questions
 from spicejax.learn import learner, packing
 from spicejax.models import hf, transformer
-from spicejax.text import tokens
+from spicejax.text import sentencepieces, tokens
 from spicejax.types import Batch, Params, Rollout
 from spicejax.worlds.nano import world
 
@@ -111,7 +111,7 @@ def make(nano: NanoConfig, seed: int, folder: Path) -> None:
     """Write corpus, held-out set, tokenizer and warm-started weights into `folder`."""
     rows = [{"id": d.id, "title": d.title, "text": d.text} for d in world.documents(seed, nano.documents)]
     draft = folder / "tokenizer"
-    tokens.train_sentencepiece(
+    sentencepieces.train_sentencepiece(
         world.texts_for_tokenizer(seed),
         nano.architecture.vocab_size,
         draft,
@@ -178,9 +178,9 @@ def _matrices(params: Params) -> Params:
 def examples(tokenizer: tokens.Tokenizer, seed: int, n: int) -> list[Rollout]:
     """The world's warm-start examples as token ids: prompt by chat template, reply and end of turn trained."""
     rollouts = []
-    again = tokenizer.render_chat([{"role": "user", "content": world.AGAIN}], add_generation_prompt=True)
+    again = tokenizer.render_chat([{"role": "user", "content": world.AGAIN}])
     for example in world.warm_start_examples(seed, n):
-        prompt = tokenizer.render_chat([{"role": "user", "content": example.prompt}], add_generation_prompt=True)
+        prompt = tokenizer.render_chat([{"role": "user", "content": example.prompt}])
         reply, trained = [], []
         for k, text in enumerate((example.reply, *example.further)):
             turn = again if k else []

@@ -1,0 +1,100 @@
+"""Tests of compiled chat templates: what transformers renders, private names refused, one error for all causes."""
+
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+
+from spicejax.text.templates import compiled
+
+REFUSED = {
+    "class walk": "{{ ''.__class__.__mro__ }}",
+    "builtins": "{{ cycler.__init__.__globals__.os.popen('id') }}",
+    "format walk": "{{ '{0.__class__.__mro__}'.format(messages) }}",
+    "attr filter": "{{ ('' | attr('__class__')).__mro__ }}",
+    "map attribute": "{{ ([''] | map(attribute='__class__') | first).__mro__ }}",
+    "self": "{{ self.__init__.__globals__ }}",
+    "mutation": "{{ messages.append(1) }}",
+    "namespace underscore": "{% set ns = namespace() %}{% set ns.__class__ = 1 %}",
+    "namespace keyword": "{% set ns = namespace(_x=1) %}",
+    "include": "{% include '/etc/passwd' %}",
+    "import": "{% import 'os' as os %}",
+    "endless macro": "{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",
+    "number": "{{ 1 // 0 }}",
+    "types": "{{ 'a' + 1 }}",
+    "json": "{{ missing | tojson }}",
+    "missing": "{{ messages[0].missing.more }}",
+}
+MESSAGES = [{"role": "a"}, {"role": "b"}]
+WRITTEN = [
+    ("{% for m in messages[::-1] %}{{ loop.index0 }}{{ m.role }}{{ loop.last }}{% endfor %}", "0bFalse1aTrue"),
+    ("{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}{% for k in d %}{{ k }}{% endfor %}", "x=1;y=2;xy"),
+    ("{{ messages | map(attribute='role') | join(', ') }}", "a, b"),
+    ("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}", "2"),
+    ("{% set ns = namespace({'n': 1}, m=2) %}{{ ns.n }}{{ ns.m }}", "12"),
+    ("{{ '<b>' | tojson }}{{ {'é': 1} | tojson }}", '"<b>"{"é": 1}'),
+    ("{{ d | tojson(indent=1) }}{{ 'é' | tojson(ensure_ascii=true) }}", '{\n "x": 1,\n "y": 2\n}"\\u00e9"'),
+    ("{{ ' a</think>b '.split('</think>')[-1].strip() }}{{ '{}-{}'.format(1, 2) }}", "b1-2"),
+    ("{% macro f(x) %}[{{ x }}]{% endmacro %}{{ f('q') }}", "[q]"),
+    ("{% generation %}{{ messages[0].role }}{% set x = 1 %}{% endgeneration %}{{ x }}", "a"),
+    ("{% for m in messages %}{% generation %}{{ m.role }}\n{% endgeneration %}{% endfor %}", "a\nb\n"),
+    ("{% for i in range(9) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}", "01"),
+    ("  {%- if true %}\n  {% if true %}\nyes\n  {% endif %}\n  {%- endif %}", "yes\n"),
+]
+
+
+@pytest.mark.parametrize("source", REFUSED.values(), ids=REFUSED.keys())
+def test_what_the_sandbox_refuses_and_what_fails_is_a_value_error(source: str) -> None:
+    with pytest.raises(ValueError, match="chat template"):
+        compiled(source)({"messages": [{"role": "user", "content": "x"}]})
+
+
+def test_errors_name_their_cause() -> None:
+    with pytest.raises(ValueError, match="chat template failed: .*roles must alternate"):
+        compiled("{{ raise_exception('roles must alternate') }}")({})
+    with pytest.raises(ValueError, match="does not compile: TemplateSyntaxError"):
+        compiled("{% for %}")
+    for deep in ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "{% for i in [1] %}" * 200 + "{% endfor %}" * 200):
+        with pytest.raises(ValueError, match="does not compile"):
+            compiled(deep)
+
+
+@pytest.mark.parametrize(("source", "expected"), WRITTEN)
+def test_what_templates_use(source: str, expected: str) -> None:
+    assert compiled(source)({"messages": MESSAGES, "d": {"x": 1, "y": 2}}) == expected
+
+
+@pytest.mark.parametrize(("source", "expected"), WRITTEN)
+def test_transformers_writes_the_same(source: str, expected: str) -> None:
+    utilities = pytest.importorskip("transformers.utils.chat_template_utils")
+    (text,), _ = utilities.render_jinja_template([MESSAGES], chat_template=source, d={"x": 1, "y": 2})
+    assert text == expected
+
+
+@pytest.mark.parametrize("family", ["qwen3", "smollm2"])
+def test_real_templates_write_what_transformers_writes(shared_data: Path, family: str) -> None:
+    utilities = pytest.importorskip("transformers.utils.chat_template_utils")
+    config = json.loads((shared_data / "tokenizers" / family / "tokenizer_config.json").read_text(encoding="utf-8"))
+    ours = compiled(config["chat_template"])
+    tool = {"type": "function", "function": {"name": "f", "description": "<é>", "parameters": {"type": "object"}}}
+    call = {"name": "f", "arguments": {"x": [1, "<"]}}
+    question, answer = (
+        {"role": "user", "content": "a?"},
+        {"role": "assistant", "content": "b", "reasoning_content": "r"},
+    )
+    used = [{"role": "assistant", "content": "", "tool_calls": [call]}, {"role": "tool", "content": "3"}]
+    chats = [[question], [{"role": "system", "content": "s"}, question, answer, question], [question, *used, answer]]
+    for messages in chats:
+        for more in ({}, {"enable_thinking": False}, {"tools": [tool]}):
+            for opens in (True, False):
+                (text,), _ = utilities.render_jinja_template(
+                    [messages], chat_template=config["chat_template"], add_generation_prompt=opens, **more
+                )
+                variables = {"tools": None, "documents": None, "messages": messages, "add_generation_prompt": opens}
+                assert ours(variables | more) == text
+
+
+def test_date_function() -> None:
+    before = datetime.datetime.now().strftime("%Y")
+    assert compiled("{{ strftime_now('%Y') }}")({}) in (before, datetime.datetime.now().strftime("%Y"))
