@@ -161,7 +161,7 @@ class RunConfig:
                 f"rows_per_call={self.rows_per_call} must be a multiple of eval.probe_group={self.eval.probe_group}"
             )
         response = max(self.spice.challenger_max_new, self.spice.reasoner_max_new)
-        if obstacle := self.learner.too_short(self.prompt_buckets[-1], response):
+        if obstacle := self.learner.shapes[-1].too_short(self.prompt_buckets[-1], response):
             raise ValueError(f"{obstacle}; raise it or lower prompt_buckets or spice.*_max_new")
         for field in ("sampler_weights", "kv_cache"):
             if getattr(self, field) == "int8" and not self.learner.tis_cap:

@@ -18,7 +18,7 @@ import optax
 from spicejax import sharding
 from spicejax.generate import engine, policy
 from spicejax.learn import learner
-from spicejax.learn.packing import Shape, SlotShape
+from spicejax.learn.packing import RowShape
 from spicejax.models import cache as caching
 from spicejax.models import lora, quantized, transformer
 from spicejax.models.attention import Slots
@@ -74,8 +74,8 @@ def micro_batches(cfg: RunConfig, counts: Load) -> list[int]:
     longest = (spice.challenger_max_new, spice.reasoner_max_new)
     rows = dict.fromkeys(learn.shapes, 0.0)
     for n, prompt, response in zip(groups, prompts, longest, strict=True):
-        shape = next((s for s in learn.shapes if isinstance(s, Shape) or s.prompt >= prompt), learn.shapes[-1])
-        if isinstance(shape, SlotShape):
+        shape = next((s for s in learn.shapes if s.prompt >= prompt), learn.shapes[-1])
+        if shape.prompt:
             rows[shape] += n * math.ceil(spice.group_size / shape.slots)
         else:
             rows[shape] += n * spice.group_size / max(1, shape.row_length // (prompt + response))
@@ -316,7 +316,7 @@ def _learning(
         model, learn, learner.make_optimizer(learn), temperature=cfg.sampler.temperature, on_policy=on_policy
     )
     used = micro_batches(cfg, counts)
-    slots = {s.row_length: Slots(s.prompt, s.slot_length) for s in learn.shapes if isinstance(s, SlotShape)}
+    slots = {s.row_length: Slots(s.prompt, s.slot_length) for s in learn.shapes if s.prompt}
     kernels = functools.partial(splash.flops, slots=slots)
     place = sharding.rows(mesh, learn.rows, axis=1)
     batches = tuple(_batch(learn, shape, n, place) for shape, n in zip(learn.shapes, used, strict=True))
@@ -355,13 +355,11 @@ def _learning(
     return [*scores, train]
 
 
-def _batch(learn: learner.LearnerConfig, shape: Shape | SlotShape, micro: int, place: Any) -> Batch:
+def _batch(learn: learner.LearnerConfig, shape: RowShape, micro: int, place: Any) -> Batch:
     """An abstract batch as `packing` lays it out: a power of two times min_micro_batches."""
     laid = learn.min_micro_batches
     while laid < micro:
         laid *= 2
-    scored = shape.slots * shape.slot_length if isinstance(shape, SlotShape) else shape.row_length
-    whole, scores = (laid, learn.rows, shape.row_length), (laid, learn.rows, scored)
-    tokens, index = (_abstract(size, jnp.int32, place) for size in (whole, scores))
-    score = _abstract(scores, jnp.float32, place)
-    return Batch(tokens, tokens, tokens, score, score, score, score, score, index)
+    return Batch.filled(
+        lambda size, dtype: _abstract(size, dtype, place), (laid, learn.rows), shape.row_length, shape.scored
+    )
