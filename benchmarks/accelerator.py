@@ -165,7 +165,7 @@ def step(
     texts = rng.integers(3, model.vocab_size, (count, length)).astype(np.int32)
     rollouts = [Rollout(t[:prompt], t[prompt:], zeros, zeros, zeros + 1, "", "length") for t in texts]
     weights = packing.token_weights(rollouts, aggregation="constant", norm_length=length)
-    shape = packing.Shape(length, rows)
+    shape = packing.RowShape(length, rows)
     ((batch, used),) = packing.lay_out(rollouts, rng.normal(size=count).astype(np.float32), weights, [shape])
     settings = learner.LearnerConfig(tis_cap=0.0, row_length=length, rows=rows, vocab_chunk=8192)
     optimizer = learner.make_optimizer(settings)

@@ -51,14 +51,14 @@ class Case:
     samples: int  # responses of a prompt
     response: int  # longest, in tokens
     skewed: bool = False
-    packed: packing.Shape | None = None  # None = left out
-    slots: packing.SlotShape | None = None
+    packed: packing.RowShape | None = None  # None = left out
+    slots: packing.RowShape | None = None
 
 
 CASES = {
-    "plain": Case(64, 4, 8, 128, packed=packing.Shape(192, 32), slots=packing.SlotShape(64, 128, 8, 4)),
-    "shared": Case(1024, 1, 8, 256, packed=packing.Shape(1280, 8), slots=packing.SlotShape(1024, 256, 8, 1)),
-    "skewed": Case(16, 32, 1, 128, skewed=True, packed=packing.Shape(144, 2)),
+    "plain": Case(64, 4, 8, 128, packed=packing.RowShape(192, 32), slots=packing.RowShape(128, 4, 64, 8)),
+    "shared": Case(1024, 1, 8, 256, packed=packing.RowShape(1280, 8), slots=packing.RowShape(256, 1, 1024, 8)),
+    "skewed": Case(16, 32, 1, 128, skewed=True, packed=packing.RowShape(144, 2)),
 }
 
 
@@ -84,7 +84,7 @@ def ours(model: transformer.TransformerConfig, params: Any, case: Case, layout: 
     rollouts, advantages = episodes_of(case, model.vocab_size)
     weights = packing.token_weights(rollouts, aggregation="constant", norm_length=case.response)
     shapes = {
-        "padded": packing.Shape(case.prompt + case.response, len(rollouts)),
+        "padded": packing.RowShape(case.prompt + case.response, len(rollouts)),
         "packed": case.packed,
         "shared": case.slots,
     }
@@ -92,7 +92,7 @@ def ours(model: transformer.TransformerConfig, params: Any, case: Case, layout: 
     if shape is None:
         raise ModuleNotFoundError("no such layout in this case")
     if layout == "padded":
-        rows = [packing.pack([r], advantages[i : i + 1], [weights[i]], packing.Shape(shape.row_length, 1))[0]
+        rows = [packing.pack([r], advantages[i : i + 1], [weights[i]], packing.RowShape(shape.row_length, 1))[0]
                 for i, r in enumerate(rollouts)]  # fmt: skip
         parts = [(jax.tree.map(lambda *x: np.concatenate(x, axis=1), *rows), 1)]
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -85,6 +86,16 @@ class Batch(NamedTuple):
     old_logprobs: Any  # float32, the learner's own before the first update; 0 where not trained
     reference_logprobs: Any  # float32, the frozen reference's, for the KL term; 0 without one
     predict_from: Any  # int32, index in the row of the token before the scored one: its hidden state predicts it
+
+    @classmethod
+    def filled(
+        cls, fill: Callable[[tuple[int, ...], Any], Any], lead: tuple[int, ...], length: int, scored: int
+    ) -> Batch:
+        """A batch of what `fill(shape, dtype)` makes, such as `np.zeros`, [*lead, length] or [*lead, scored] each."""
+        ids = {name: fill((*lead, length), np.int32) for name in ("tokens", "positions", "segment_ids")}
+        names = ("loss_weight", "advantages", "behaviour_logprobs", "old_logprobs", "reference_logprobs")
+        scores = {name: fill((*lead, scored), np.float32) for name in names}
+        return cls(**ids, **scores, predict_from=fill((*lead, scored), np.int32))
 
 
 Messages = list[dict[str, str]]  # a chat: role and content of each turn

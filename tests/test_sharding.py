@@ -89,7 +89,7 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
             config = learner.LearnerConfig(learning_rate=1e-2, row_length=32, rows=4, loss_norm_length=8)
             optimizer = learner.make_optimizer(config)
             shares = packing.token_weights(rollouts, aggregation="constant", norm_length=8)
-            batch, micro = packing.pack(rollouts, np.linspace(-1, 1, 8), shares, packing.Shape(32, 4))
+            batch, micro = packing.pack(rollouts, np.linspace(-1, 1, 8), shares, packing.RowShape(32, 4))
             batch = Batch(*(jax.device_put(x, sharding.rows(mesh, 4, axis=1)) for x in batch))
             doors = learner.make_learner(cfg, config, optimizer)
             state, _ = doors.step(learner.init_state(params, optimizer), batch, jnp.int32(micro))

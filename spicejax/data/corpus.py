@@ -45,6 +45,7 @@ class Corpus:
         order = np.random.default_rng([self.seed, 77]).permutation(len(self.documents))
         return [self.documents[int(i)] for i in order[:n]]
 
+
 class DocumentIterator:
     """Endless batches of documents, the same on every process. Its state is one integer: the next batch."""
 

@@ -19,7 +19,7 @@ from spicejax.games.game import Ask
 from spicejax.generate import engine, policy, weights
 from spicejax.generate.weights import Tree
 from spicejax.learn import learner
-from spicejax.learn.packing import Shape, SlotShape
+from spicejax.learn.packing import RowShape
 from spicejax.models import transformer
 from spicejax.models.attention import Slots
 from spicejax.run.config import RunConfig
@@ -81,8 +81,8 @@ def micro_batches(cfg: RunConfig) -> list[int]:
     for ask in cfg.asks:
         groups, members = ask.trained * learn.epochs / optimizer_steps(cfg), ask.group or ask.samples
         prompt = cfg.corpus.max_tokens if ask.prompt == "document" else prompt_length(cfg, ask)
-        shape = next((s for s in learn.shapes if isinstance(s, Shape) or s.prompt >= prompt), learn.shapes[-1])
-        if isinstance(shape, SlotShape):
+        shape = next((s for s in learn.shapes if s.prompt >= prompt), learn.shapes[-1])
+        if shape.prompt:
             rows[shape] += groups * math.ceil(members / shape.slots)
         else:
             rows[shape] += groups * members / max(1, shape.row_length // (prompt + ask.max_new))
@@ -145,7 +145,7 @@ def _learning(here: Settled, kept: dict[str, Tree]) -> list[Program]:
         model, learn, learner.make_optimizer(learn), temperature=cfg.sampler.temperature, on_policy=learn.on_policy
     )
     used, steps = micro_batches(cfg), optimizer_steps(cfg)
-    slots = {s.row_length: Slots(s.prompt, s.slot_length) for s in learn.shapes if isinstance(s, SlotShape)}
+    slots = {s.row_length: Slots(s.prompt, s.slot_length) for s in learn.shapes if s.prompt}
     kernels = functools.partial(splash.flops, slots=slots)
     place = sharding.rows(mesh, learn.rows, axis=1)
     batches = tuple(_batch(learn, shape, n, place) for shape, n in zip(learn.shapes, used, strict=True))
@@ -184,13 +184,14 @@ def _learning(here: Settled, kept: dict[str, Tree]) -> list[Program]:
     return [*scores, train]
 
 
-def _batch(learn: learner.LearnerConfig, shape: Shape | SlotShape, micro: int, place: Any) -> Batch:
+def _batch(learn: learner.LearnerConfig, shape: RowShape, micro: int, place: Any) -> Batch:
     """An abstract batch as `packing` lays it out: a power of two times min_micro_batches."""
     laid = learn.min_micro_batches
     while laid < micro:
         laid *= 2
-    scored = shape.slots * shape.slot_length if isinstance(shape, SlotShape) else shape.row_length
-    whole, scores = (laid, learn.rows, shape.row_length), (laid, learn.rows, scored)
-    tokens, index = (jax.ShapeDtypeStruct(size, jnp.int32, sharding=place) for size in (whole, scores))
-    score = jax.ShapeDtypeStruct(scores, jnp.float32, sharding=place)
-    return Batch(tokens, tokens, tokens, score, score, score, score, score, index)
+    return Batch.filled(
+        lambda size, dtype: jax.ShapeDtypeStruct(size, dtype, sharding=place),
+        (laid, learn.rows),
+        shape.row_length,
+        shape.scored,
+    )

@@ -12,7 +12,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from spicejax.learn.losses import LossTerms, drgrpo_loss, supervised_loss
-from spicejax.learn.packing import Aggregation, Shape, SlotShape
+from spicejax.learn.packing import Aggregation, RowShape
 from spicejax.models import lora, transformer
 from spicejax.types import Batch, Params
 
@@ -79,30 +79,12 @@ class LearnerConfig:
     vocab_chunk: int = 8192
 
     def __post_init__(self) -> None:
-        for name in (
-            "learning_rate",
-            "max_grad_norm",
-            "loss_norm_length",
-            "epochs",
-            "row_length",
-            "slot_length",
-            "slots",
-            "rows",
-            "min_micro_batches",
-        ):
+        positive = "learning_rate max_grad_norm loss_norm_length epochs row_length slot_length slots rows"
+        for name in (*positive.split(), "min_micro_batches"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"learner.{name}={getattr(self, name)}: must be positive")
-        for name in (
-            "clip_low",
-            "clip_high",
-            "tis_cap",
-            "kl_coef",
-            "weight_decay",
-            "trajectories_per_update",
-            "vocab_chunk",
-            "warmup_steps",
-            "decay_steps",
-        ):
+        other = "clip_low clip_high tis_cap kl_coef weight_decay trajectories_per_update vocab_chunk"
+        for name in (*other.split(), "warmup_steps", "decay_steps"):
             if getattr(self, name) < 0:
                 raise ValueError(f"learner.{name}={getattr(self, name)}: must not be negative")
         if (self.schedule == "constant") != (self.decay_steps == 0):
@@ -120,21 +102,11 @@ class LearnerConfig:
         return self.loss == "supervised" or (self.trajectories_per_update == 0 and self.epochs == 1)
 
     @property
-    def shapes(self) -> tuple[Shape | SlotShape, ...]:
-        """Shapes of the batches a step is made of, one for each kind of row."""
+    def shapes(self) -> tuple[RowShape, ...]:
+        """Shapes of the batches a step is made of, one for each kind of row, by ascending prompt area."""
         if self.layout == "packed":
-            return (Shape(self.row_length, self.rows),)
-        return tuple(SlotShape(area, self.slot_length, self.slots, self.rows) for area in self.prompt_areas)
-
-    def too_short(self, prompt: int, response: int) -> str:
-        """Which field keeps an episode of these lengths out of the rows; empty where it fits."""
-        if self.layout == "packed":
-            total, found = prompt + response, self.row_length
-            return "" if total <= found else f"learner.row_length={found} cannot hold an episode of {total} tokens"
-        if self.prompt_areas[-1] < prompt:
-            return f"learner.prompt_areas={self.prompt_areas} cannot hold a prompt of {prompt} tokens"
-        found = self.slot_length
-        return "" if response <= found else f"learner.slot_length={found} cannot hold a response of {response} tokens"
+            return (RowShape(self.row_length, self.rows),)
+        return tuple(RowShape(self.slot_length, self.rows, area, self.slots) for area in self.prompt_areas)
 
 
 class TrainState(NamedTuple):
@@ -168,40 +140,22 @@ def init_state(params: Params, optimizer: optax.GradientTransformation) -> Train
     return TrainState(jnp.int32(0), params, optimizer.init(params), jnp.int32(0))
 
 
-def batch_logprobs(
-    model: transformer.TransformerConfig,
-    params: Params,
-    tokens: Int[Array, "B T"],
-    positions: Int[Array, "B T"],
-    segment_ids: Int[Array, "B T"],
-    *,
-    temperature: float,
-    chunk: int,
-) -> Float[Array, "B T"]:
-    """Logprob of the token at t given those before it in its segment; index 0 is 0, segment starts are meaningless."""
-    hidden = transformer.hidden_states(model, params, tokens, positions, segment_ids=segment_ids)
-    scored = transformer.token_logprobs(
-        model, params, hidden[:, :-1], tokens[:, 1:], temperature=temperature, chunk=chunk or None
-    )
-    return jnp.pad(scored, ((0, 0), (1, 0)))
-
-
 def scored_logprobs(
     model: transformer.TransformerConfig,
     params: Params,
     micro: Batch,
     *,
-    slot_length: int | None,
+    slot_length: int,
     temperature: float,
     chunk: int,
 ) -> Float[Array, "B S"]:
     """Logprob of every scored token of one micro-batch; meaningless where nothing is trained.
 
-    `slot_length` is the layout's, None for packed rows. Only the hidden states that predict a scored token meet the
+    `slot_length` is that of rows with a prompt area. Only the hidden states that predict a scored token meet the
     vocabulary.
     """
     length, scored = micro.tokens.shape[-1], micro.predict_from.shape[-1]
-    slots = None if slot_length is None else transformer.Slots(prompt=length - scored, length=slot_length)
+    slots = transformer.Slots(prompt=length - scored, length=slot_length) if scored < length else None
     hidden = transformer.hidden_states(
         model, params, micro.tokens, micro.positions, segment_ids=micro.segment_ids, slots=slots
     )
@@ -238,7 +192,7 @@ def make_learner(
     logprobs_of = functools.partial(
         scored_logprobs,
         model,
-        slot_length=cfg.slot_length if cfg.layout == "shared_prompt" else None,
+        slot_length=cfg.slot_length,
         temperature=temperature or 1.0,
         chunk=cfg.vocab_chunk,
     )
@@ -266,7 +220,7 @@ def make_learner(
         """Sums over micro-batches 0 .. num_micro - 1 of every batch, in float32."""
         gradient = jax.grad(micro_loss, has_aux=True)
         zeros = jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), trained)
-        carry = (zeros, LossTerms(*(jnp.float32(0),) * 6))
+        carry = (zeros, LossTerms.zero())
         for part, used in [(batch, num_micro)] if isinstance(batch, Batch) else zip(batch, num_micro, strict=True):
 
             def accumulate(i: Array, carry: tuple[Params, LossTerms], part: Batch = part) -> tuple[Params, LossTerms]:

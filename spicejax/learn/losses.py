@@ -21,6 +21,11 @@ class LossTerms(NamedTuple):
     sampler_gap: Float[Array, ""]  # sum of |old - behaviour| logprob
     truncated: Float[Array, ""]  # trained tokens whose importance weight hit the cap
 
+    @classmethod
+    def zero(cls) -> LossTerms:
+        """The sums over nothing."""
+        return cls(*[jnp.float32(0)] * len(cls._fields))
+
 
 def drgrpo_loss(
     logprobs: Float[Array, "*N"],
@@ -72,5 +77,5 @@ def drgrpo_loss(
 
 def supervised_loss(logprobs: Float[Array, "*N"], weight: Float[Array, "*N"]) -> LossTerms:
     """Weighted negative log likelihood: -sum_t weight_t logprob_t."""
-    zero = jnp.float32(0)
-    return LossTerms(-jnp.sum(weight * logprobs), jnp.sum((weight > 0).astype(jnp.float32)), zero, zero, zero, zero)
+    loss = -jnp.sum(weight * logprobs)
+    return LossTerms.zero()._replace(loss=loss, tokens=jnp.sum((weight > 0).astype(jnp.float32)))

@@ -153,7 +153,7 @@ class RunConfig:
         if not any(ask.trained for ask in asks):
             raise ValueError("nothing is trained: every role is played by another model; give one back (seats)")
         response = max(ask.max_new for ask in asks if ask.trained)
-        if obstacle := self.learner.too_short(self.buckets.prompt[-1], response):
+        if obstacle := self.learner.shapes[-1].too_short(self.buckets.prompt[-1], response):
             raise ValueError(f"{obstacle}; raise it, or lower buckets.prompt or the game's longest response")
         if self.eval.probe_documents and game_of(self.game).probe is None:
             raise ValueError(f"eval.probe_documents={self.eval.probe_documents}: this game has no probes; set it to 0")

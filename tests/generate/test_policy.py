@@ -61,7 +61,7 @@ def learner_logprobs(cfg, params, ids, positions, segments, *, temperature, chun
     """The learner's own scoring of packed rows; index 0 means nothing."""
     zeros, before = jnp.zeros(ids.shape), jnp.maximum(jnp.broadcast_to(jnp.arange(ids.shape[1]), ids.shape) - 1, 0)
     batch = Batch(ids, positions, segments, zeros, zeros, zeros, zeros, zeros, before)
-    return scored_logprobs(cfg, params, batch, slot_length=None, temperature=temperature, chunk=chunk)
+    return scored_logprobs(cfg, params, batch, slot_length=1, temperature=temperature, chunk=chunk)
 
 
 full_logprobs = jax.jit(learner_logprobs, static_argnums=0, static_argnames=("temperature", "chunk"))

@@ -8,46 +8,26 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import recorded
+from recorded import RECORDER, difference
+from tiny_models import LLAMA, random_params
 
-from spicejax.learn.learner import LearnerConfig, TrainState, batch_logprobs, init_state, make_learner, make_optimizer
-from spicejax.learn.packing import Aggregation, Shape, pack, token_weights
+from spicejax.learn.learner import LearnerConfig, TrainState, init_state, make_learner, make_optimizer
+from spicejax.learn.packing import Aggregation, RowShape, pack, token_weights
 from spicejax.models import transformer
 from spicejax.types import Batch, Rollout
 
 torch = pytest.importorskip("torch", reason="the optimizer is compared with torch's")
 
-MODEL = transformer.TransformerConfig(
-    family="llama",
-    vocab_size=23,
-    d_model=16,
-    num_layers=2,
-    num_heads=2,
-    num_kv_heads=1,
-    head_dim=8,
-    d_ff=24,
-    rope_theta=100.0,
-    tie_embeddings=True,
-    max_position=64,
-)
+MODEL = LLAMA
 # A large step, a decay, a norm limit that binds, a KL term: nothing of the update is idle in the tests that share this.
 CONFIG = LearnerConfig(loss_norm_length=16, learning_rate=2e-2, weight_decay=0.01, max_grad_norm=0.01, kl_coef=0.05)
-SHAPE = Shape(row_length=24, rows=2)
-RECORDER = optax.GradientTransformation(  # keeps the gradient as its state and changes no parameter
-    init=lambda params: jax.tree.map(jnp.zeros_like, params),
-    update=lambda updates, state, params=None: (jax.tree.map(jnp.zeros_like, updates), updates),
-)
+SHAPE = RowShape(24, rows=2)
 
 
-def fresh_params(model: transformer.TransformerConfig = MODEL) -> transformer.Params:
-    """Same draw every time; larger than usual, so that every layer matters. A step donates them: draw again."""
-    rng = np.random.default_rng(0)
-    axes = transformer.param_axes(model)
-    norms = jax.tree.map(lambda names: names[-1] == "norm", axes, is_leaf=lambda x: type(x) is tuple)
-
-    def draw(leaf: jax.ShapeDtypeStruct, norm: bool) -> jax.Array:
-        return jnp.asarray(rng.normal(float(norm), 0.2, leaf.shape), leaf.dtype)
-
-    return jax.tree.map(draw, transformer.abstract_params(model), norms)
+def fresh_params() -> transformer.Params:
+    """Same draw every time. A step donates them: draw again."""
+    return random_params(MODEL)
 
 
 def rollouts() -> tuple[list[Rollout], np.ndarray]:
@@ -85,14 +65,7 @@ def recorder(model=MODEL, config=CONFIG, **keywords):
 
 def measure(learner, batch: Batch, used: jax.Array, params=None) -> tuple[dict, dict]:
     """Metrics and gradient of one step."""
-    state, metrics = learner.step(init_state(fresh_params() if params is None else params, RECORDER), batch, used)
-    return {k: float(v) for k, v in metrics.items()}, jax.device_get(state.opt_state)
-
-
-def difference(a, b) -> float:
-    """Largest difference of two trees, relative to the largest element of the first."""
-    scale = max(np.abs(x).max() for x in jax.tree.leaves(a))
-    return max(np.abs(x - y).max() for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)) / scale
+    return recorded.measure(learner, fresh_params() if params is None else params, batch, used)
 
 
 def assert_bitwise(a, b) -> None:
@@ -113,7 +86,9 @@ def trainer():
 def logits_as_parameters(monkeypatch, **changes) -> transformer.TransformerConfig:
     """A model whose hidden states are `params["logits"]`: with D = V and an identity as output layer, its logits."""
     monkeypatch.setattr(transformer, "hidden_states", lambda cfg, params, *rest, **more: params["logits"])
-    return dataclasses.replace(MODEL, d_model=MODEL.vocab_size, num_heads=1, tie_embeddings=False, **changes)
+    return dataclasses.replace(
+        MODEL, d_model=MODEL.vocab_size, num_heads=1, num_kv_heads=1, tie_embeddings=False, **changes
+    )
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
@@ -213,22 +188,6 @@ def test_score_is_the_logprob_at_the_sampler_s_temperature(temperature):
     trained = batch.loss_weight > 0
     np.testing.assert_allclose(got[trained], logprobs_by_hand(batch, temperature or 1.0)[trained], rtol=1e-5, atol=1e-5)
     assert np.all(got[~trained] == 0)
-
-
-def test_score_is_what_the_loss_sees(trainer):
-    batch, used = packed()
-    got = trainer[0].score(fresh_params(), batch, used)
-    own = batch_logprobs(
-        MODEL,
-        fresh_params(),
-        *(jnp.asarray(x).reshape(-1, SHAPE.row_length) for x in batch[:3]),
-        temperature=1.0,
-        chunk=0,
-    )
-    assert own.shape == (8, SHAPE.row_length) and np.all(np.asarray(own)[:, 0] == 0)
-    trained = batch.loss_weight > 0
-    own = np.reshape(own, trained.shape)
-    np.testing.assert_allclose(own[trained], np.asarray(got)[trained], rtol=1e-6, atol=1e-6)
 
 
 # --- metrics --------------------------------------------------------------------------------------------------------

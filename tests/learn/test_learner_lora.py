@@ -6,12 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from test_slots import MODEL, RECORDER, episodes, strong_params
+from recorded import RECORDER
+from tiny_models import QWEN3 as MODEL
+from tiny_models import random_params
 
 from spicejax.learn.learner import LearnerConfig, init_state, make_learner, make_optimizer
-from spicejax.learn.packing import Shape, pack
+from spicejax.learn.packing import RowShape, pack, token_weights
 from spicejax.models import lora, transformer
 from spicejax.models.lora import LoraConfig
+from spicejax.types import Rollout
 
 CONFIG = LearnerConfig(learning_rate=1e-2, loss_norm_length=8, max_grad_norm=10.0)
 SHAPE = dataclasses.replace(MODEL, lora=LoraConfig(rank=2, alpha=4.0, targets=("q", "v", "o", "up")))
@@ -22,8 +25,15 @@ def parts():
     rng = np.random.default_rng(7)
     _, abstract = lora.split(transformer.abstract_params(SHAPE))
     adapters = jax.tree.map(lambda x: jnp.asarray(rng.normal(0, 0.3, x.shape), x.dtype), abstract)
-    batch, used = pack(*episodes(), Shape(24, 2))
-    return strong_params(), adapters, batch, jnp.int32(used)
+    drawn = [rng.integers(1, MODEL.vocab_size, n).astype(np.int32) for n in (14, 12, 18, 11, 9, 17)]
+    logprobs = [rng.uniform(-4.5, -2.5, len(ids) - 6).astype(np.float32) for ids in drawn]
+    rollouts = [
+        Rollout(ids[:6], ids[6:], lp, lp - 0.1, np.ones_like(lp), "", "stop")
+        for ids, lp in zip(drawn, logprobs, strict=True)
+    ]
+    weights = token_weights(rollouts, aggregation="constant", norm_length=8)
+    batch, used = pack(rollouts, rng.normal(size=6).astype(np.float32), weights, RowShape(24, 2))
+    return random_params(MODEL, 6), adapters, batch, jnp.int32(used)
 
 
 def test_the_gradient_is_that_of_the_whole_tree_at_the_adapters():

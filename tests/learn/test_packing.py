@@ -3,29 +3,18 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
+import recorded
+from recorded import RECORDER, difference
+from tiny_models import LLAMA, random_params
 
-from spicejax.learn.learner import LearnerConfig, init_state, make_learner
-from spicejax.learn.packing import Aggregation, Shape, pack, token_weights
-from spicejax.models import transformer
+from spicejax.learn.learner import LearnerConfig, make_learner
+from spicejax.learn.packing import Aggregation, RowShape, pack, token_weights
 from spicejax.types import Batch, Rollout
 
 torch = pytest.importorskip("torch", reason="the anchor of the invariances is written in torch")
 
-MODEL = transformer.TransformerConfig(
-    family="llama",
-    vocab_size=29,
-    d_model=16,
-    num_layers=2,
-    num_heads=2,
-    num_kv_heads=1,
-    head_dim=8,
-    d_ff=24,
-    rope_theta=100.0,
-    tie_embeddings=True,
-    max_position=64,
-)
+MODEL = LLAMA
 L = 16  # loss_norm_length
 # Layouts change the order of float32 sums and nothing else: a few units in the last place of the largest gradient.
 TOLERANCE = 2e-6
@@ -70,7 +59,7 @@ def spans(batch: Batch) -> list[tuple[int, int, slice]]:
     return found
 
 
-@pytest.mark.parametrize("shape", [Shape(20, 1), Shape(23, 2), Shape(40, 3), Shape(128, 8)])
+@pytest.mark.parametrize("shape", [RowShape(20, 1), RowShape(23, 2), RowShape(40, 3), RowShape(128, 8)])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_every_token_lands_once_with_its_numbers(shape, seed):
     rollouts, advantages = episodes(seed)
@@ -99,7 +88,7 @@ def test_every_token_lands_once_with_its_numbers(shape, seed):
 
 def test_types_and_segments_count_from_one():
     rollouts, advantages = episodes()
-    batch, _ = pack(rollouts, advantages, shares(rollouts), Shape(64, 2))
+    batch, _ = pack(rollouts, advantages, shares(rollouts), RowShape(64, 2))
     for name, field in batch._asdict().items():
         assert field.dtype == (
             np.int32 if name in ("tokens", "positions", "segment_ids", "predict_from") else np.float32
@@ -113,7 +102,7 @@ def test_the_lead_in_of_a_row_by_hand():
     zeros, ones = np.zeros(1, np.float32), np.ones(1, np.float32)
     b = Rollout(np.array([8], np.int32), np.array([9], np.int32), zeros, zeros, ones, "", "stop")
     a = Rollout(np.array([5, 6], np.int32), np.array([7], np.int32), zeros - 2, zeros - 3, ones, "", "stop")
-    batch, used = pack([b, a], np.array([1, -1], np.float32), [ones * 0.5, ones * 0.25], Shape(6, 1))
+    batch, used = pack([b, a], np.array([1, -1], np.float32), [ones * 0.5, ones * 0.25], RowShape(6, 1))
     assert used == 1
     expected = {
         "tokens": [5, 6, 7, 8, 9, 0],
@@ -129,21 +118,21 @@ def test_the_lead_in_of_a_row_by_hand():
 
 def test_an_episode_may_fill_a_row_but_not_exceed_it():
     rollouts, advantages = episodes()  # the longest has 20 tokens
-    pack(rollouts, advantages, shares(rollouts), Shape(20, 2))
-    with pytest.raises(ValueError, match="an episode of 20 tokens exceeds learner.row_length=19"):
-        pack(rollouts, advantages, shares(rollouts), Shape(19, 2))
+    pack(rollouts, advantages, shares(rollouts), RowShape(20, 2))
+    with pytest.raises(ValueError, match="learner.row_length=19 cannot hold an episode of 20 tokens; raise it"):
+        pack(rollouts, advantages, shares(rollouts), RowShape(19, 2))
 
 
 def test_shape_names_a_bad_size():
     with pytest.raises(ValueError, match="rows=0"):
-        Shape(16, 0)
-    with pytest.raises(ValueError, match="row_length=-1"):
-        Shape(-1, 4)
+        RowShape(16, 0)
+    with pytest.raises(ValueError, match="slot_length=-1"):
+        RowShape(-1, 4)
 
 
 def test_the_same_episodes_give_the_same_rows():
     rollouts, advantages = episodes()
-    first, second = (pack(rollouts, advantages, shares(rollouts), Shape(32, 2)) for _ in range(2))
+    first, second = (pack(rollouts, advantages, shares(rollouts), RowShape(32, 2)) for _ in range(2))
     assert first[1] == second[1]
     for a, b in zip(first[0], second[0], strict=True):
         np.testing.assert_array_equal(a, b)
@@ -163,7 +152,7 @@ def test_micro_batches_come_in_few_sizes():
         (7, 3, 6),
     ]:
         rollouts = [rollout(rng, 4, 8) for _ in range(count)]  # one fills a row
-        batch, used = pack(rollouts, np.ones(count, np.float32), shares(rollouts), Shape(12, 2), min_micro=minimum)
+        batch, used = pack(rollouts, np.ones(count, np.float32), shares(rollouts), RowShape(12, 2), min_micro=minimum)
         if minimum == 1 or count > 2 * minimum:
             assert batch.tokens.shape[0] == size, (count, minimum)
         assert batch.tokens.shape[0] >= minimum
@@ -174,14 +163,14 @@ def test_micro_batches_come_in_few_sizes():
 def test_packing_wastes_little():
     rng = np.random.default_rng(3)
     rollouts = [rollout(rng, int(rng.integers(2, 10)), int(rng.integers(2, 30))) for _ in range(200)]
-    batch, used = pack(rollouts, np.ones(200, np.float32), shares(rollouts), Shape(128, 4))
+    batch, used = pack(rollouts, np.ones(200, np.float32), shares(rollouts), RowShape(128, 4))
     filled = np.count_nonzero(batch.segment_ids[:used])
     assert filled == sum(len(r.prompt_ids) + len(r.token_ids) for r in rollouts)
     assert filled / batch.segment_ids[:used].size > 0.9
 
 
 def test_nothing_to_pack_is_an_empty_micro_batch():
-    batch, used = pack([], np.zeros(0, np.float32), [], Shape(8, 2))
+    batch, used = pack([], np.zeros(0, np.float32), [], RowShape(8, 2))
     assert used == 0 and batch.tokens.shape == (1, 2, 8) and not batch.segment_ids.any()
 
 
@@ -202,14 +191,6 @@ def test_token_weights_by_hand():
             assert got.dtype == np.float32
 
 
-def test_trajectories_that_are_not_laid_out_still_count():
-    rollouts, _ = episodes()
-    for aggregation in ("constant", "sequence_mean"):
-        few = token_weights(rollouts[:2], aggregation=aggregation, norm_length=L, trajectories=8)
-        for a, b in zip(few, token_weights(rollouts, aggregation=aggregation, norm_length=L)[:2], strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
 def test_a_length_constant_below_one_raises():
     with pytest.raises(ValueError, match="loss_norm_length=0"):
         token_weights(episodes()[0], aggregation="constant", norm_length=0)
@@ -218,38 +199,16 @@ def test_a_length_constant_below_one_raises():
 # --- no layout changes the gradient ---------------------------------------------------------------------------------
 
 
-def strong_params() -> transformer.Params:
-    """Weights ten times the usual draw: attention then matters, and a leak between segments is seen."""
-    rng, model = np.random.default_rng(6), transformer.abstract_params(MODEL)
-    norms = jax.tree.map(
-        lambda axes: axes[-1] == "norm", transformer.param_axes(MODEL), is_leaf=lambda x: type(x) is tuple
-    )
-    draw = lambda p, norm: jnp.asarray(rng.normal(float(norm), 0.2, p.shape), jnp.float32)  # noqa: E731
-    return jax.tree.map(draw, model, norms)
-
-
-RECORDER = optax.GradientTransformation(  # keeps the gradient as its state and changes no parameter
-    init=lambda params: jax.tree.map(jnp.zeros_like, params),
-    update=lambda updates, state, params=None: (jax.tree.map(jnp.zeros_like, updates), updates),
-)
-
-
 @pytest.fixture(scope="module")
 def measure():
     """(Batch, used) -> loss and gradient, by the real training step."""
     learner = make_learner(MODEL, LearnerConfig(loss_norm_length=L), RECORDER, on_policy=False)
 
     def run(batch: Batch, used: int) -> tuple[float, dict]:
-        state, metrics = learner.step(init_state(strong_params(), RECORDER), batch, jnp.int32(used))
-        return float(metrics["loss"]), jax.device_get(state.opt_state)
+        metrics, gradient = recorded.measure(learner, random_params(MODEL, 6), batch, jnp.int32(used))
+        return metrics["loss"], gradient
 
     return run
-
-
-def difference(a: dict, b: dict) -> float:
-    """Largest difference of two gradients, relative to the largest element of the first."""
-    scale = max(np.abs(x).max() for x in jax.tree.leaves(a))
-    return max(np.abs(x - y).max() for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)) / scale
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +216,7 @@ def alone(measure) -> tuple[float, dict]:
     """One episode per row, one row per micro-batch."""
     rollouts, advantages = episodes()
     weights = shares(rollouts)
-    rows = [pack([r], advantages[i : i + 1], [weights[i]], Shape(24, 1))[0] for i, r in enumerate(rollouts)]
+    rows = [pack([r], advantages[i : i + 1], [weights[i]], RowShape(24, 1))[0] for i, r in enumerate(rollouts)]
     return measure(Batch(*(np.concatenate(fields) for fields in zip(*rows, strict=True))), len(rows))
 
 
@@ -278,9 +237,10 @@ def torch_logprobs(params: dict, ids: np.ndarray):
         attn, mlp = ({k: v[i] for k, v in params["layers"][name].items()} for name in ("attn", "mlp"))
         y = norm(x, params["layers"]["attn_norm"]["scale"][i])
         q, k, v = (torch.einsum("td,dnh->tnh", y, attn[name]) for name in "qkv")
-        scores = torch.einsum("tnh,sh->nts", rotate(q), rotate(k)[:, 0]) / MODEL.head_dim**0.5  # one kv head
+        k, v = (x.repeat_interleave(MODEL.num_heads // MODEL.num_kv_heads, 1) for x in (rotate(k), v))
+        scores = torch.einsum("tnh,snh->nts", rotate(q), k) / MODEL.head_dim**0.5
         seen = scores.masked_fill(future, -torch.inf).softmax(-1)
-        x = x + torch.einsum("nts,sh,nhd->td", seen, v[:, 0], attn["o"])
+        x = x + torch.einsum("nts,snh,nhd->td", seen, v, attn["o"])
         y = norm(x, params["layers"]["mlp_norm"]["scale"][i])
         x = x + (torch.nn.functional.silu(y @ mlp["gate"]) * (y @ mlp["up"])) @ mlp["down"]
     table = (norm(x, params["norm"]["scale"]) @ params["embed"].T).log_softmax(-1)
@@ -290,7 +250,9 @@ def torch_logprobs(params: dict, ids: np.ndarray):
 def test_one_per_row_is_the_sum_over_unpadded_episodes(alone):
     """The anchor of what follows: each episode by itself in float64, without segments, padding or packing."""
     rollouts, advantages = episodes()
-    params = jax.tree.map(lambda p: torch.tensor(np.asarray(p, np.float64), requires_grad=True), strong_params())
+    params = jax.tree.map(
+        lambda p: torch.tensor(np.asarray(p, np.float64), requires_grad=True), random_params(MODEL, 6)
+    )
     loss, clipped = torch.zeros((), dtype=torch.float64), 0
     for r, advantage in zip(rollouts, advantages, strict=True):
         scored = torch_logprobs(params, np.concatenate([r.prompt_ids, r.token_ids]))[len(r.prompt_ids) - 1 :]
@@ -305,7 +267,7 @@ def test_one_per_row_is_the_sum_over_unpadded_episodes(alone):
     assert difference(jax.tree.map(lambda p: p.grad.numpy(), params), alone[1]) < 1e-5
 
 
-@pytest.mark.parametrize("shape", [Shape(24, 8), Shape(64, 1)], ids=lambda s: f"{s.rows}x{s.row_length}")
+@pytest.mark.parametrize("shape", [RowShape(24, 8), RowShape(64, 1)], ids=lambda s: f"{s.rows}x{s.row_length}")
 def test_packed_rows_give_the_same_gradient(measure, alone, shape):
     rollouts, advantages = episodes()
     batch, used = pack(rollouts, advantages, shares(rollouts), shape)
@@ -320,7 +282,7 @@ def test_packed_rows_give_the_same_gradient(measure, alone, shape):
 def test_the_micro_batch_size_does_not_matter(measure, alone, split):
     rollouts, advantages = episodes()
     weights = shares(rollouts)
-    rows = [pack([r], advantages[i : i + 1], [weights[i]], Shape(24, 1))[0] for i, r in enumerate(rollouts)]
+    rows = [pack([r], advantages[i : i + 1], [weights[i]], RowShape(24, 1))[0] for i, r in enumerate(rollouts)]
     batch = Batch(*(np.concatenate(fields).reshape(*split, 24) for fields in zip(*rows, strict=True)))
     loss, gradient = measure(batch, split[0])
     assert loss == pytest.approx(alone[0], rel=2e-6)
@@ -330,14 +292,14 @@ def test_the_micro_batch_size_does_not_matter(measure, alone, split):
 def test_segments_are_what_keeps_episodes_apart(measure, alone):
     """Control: the same rows with one segment id give another gradient, so the tests above can fail."""
     rollouts, advantages = episodes()
-    batch, used = pack(rollouts, advantages, shares(rollouts), Shape(64, 1))
+    batch, used = pack(rollouts, advantages, shares(rollouts), RowShape(64, 1))
     _, merged = measure(batch._replace(segment_ids=np.minimum(batch.segment_ids, 1)), used)
     assert difference(alone[1], merged) > 1e-2
 
 
 def test_micro_batches_beyond_the_count_are_not_read(measure, alone):
     rollouts, advantages = episodes()
-    batch, used = pack(rollouts, advantages, shares(rollouts), Shape(24, 1), min_micro=8)
+    batch, used = pack(rollouts, advantages, shares(rollouts), RowShape(24, 1), min_micro=8)
     assert used < batch.tokens.shape[0]
     for name in ("loss_weight", "advantages", "behaviour_logprobs", "old_logprobs"):
         getattr(batch, name)[used:] = np.nan
@@ -353,18 +315,20 @@ def test_zero_advantage_episodes_can_be_left_out(measure, aggregation):
     weights = token_weights(rollouts, aggregation=aggregation, norm_length=L)
     live = np.flatnonzero(advantages)
     assert len(live) == len(rollouts) - 2
-    full = measure(*pack(rollouts, advantages, weights, Shape(64, 1)))
+    full = measure(*pack(rollouts, advantages, weights, RowShape(64, 1)))
     kept = [rollouts[i] for i in live]
-    fewer = measure(*pack(kept, advantages[live], [weights[i] for i in live], Shape(64, 1), min_micro=2))
+    fewer = measure(*pack(kept, advantages[live], [weights[i] for i in live], RowShape(64, 1), min_micro=2))
     assert fewer[0] == pytest.approx(full[0], rel=2e-6)
     assert difference(full[1], fewer[1]) < TOLERANCE
     # Counting only what is left would make the step larger.
     recounted = token_weights(kept, aggregation=aggregation, norm_length=L)
-    assert difference(full[1], measure(*pack(kept, advantages[live], recounted, Shape(64, 1), min_micro=2))[1]) > 1e-2
+    assert (
+        difference(full[1], measure(*pack(kept, advantages[live], recounted, RowShape(64, 1), min_micro=2))[1]) > 1e-2
+    )
 
 
 def test_the_order_of_episodes_does_not_matter(measure, alone):
     rollouts, advantages = episodes()
     weights, order = shares(rollouts), np.random.default_rng(5).permutation(len(rollouts))
-    batch, used = pack([rollouts[i] for i in order], advantages[order], [weights[i] for i in order], Shape(64, 1))
+    batch, used = pack([rollouts[i] for i in order], advantages[order], [weights[i] for i in order], RowShape(64, 1))
     assert difference(alone[1], measure(batch, used)[1]) < TOLERANCE

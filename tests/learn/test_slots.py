@@ -5,33 +5,16 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
+from recorded import RECORDER, difference, measure
+from tiny_models import QWEN3, random_params
 
-from spicejax.learn.learner import LearnerConfig, init_state, make_learner
-from spicejax.learn.packing import Shape, SlotShape, lay_out, pack_slots, padding, token_weights
-from spicejax.models import transformer
+from spicejax.learn.learner import LearnerConfig, make_learner
+from spicejax.learn.packing import RowShape, lay_out, pack, padding, token_weights
 from spicejax.types import Rollout
 
-MODEL = transformer.TransformerConfig(
-    family="qwen3",
-    vocab_size=29,
-    d_model=16,
-    num_layers=2,
-    num_heads=4,
-    num_kv_heads=2,
-    head_dim=8,
-    d_ff=24,
-    rope_theta=100.0,
-    tie_embeddings=True,
-    max_position=64,
-    qk_norm=True,
-)
-RECORDER = optax.GradientTransformation(  # keeps the gradient as its state and changes no parameter
-    init=lambda params: jax.tree.map(jnp.zeros_like, params),
-    update=lambda updates, state, params=None: (jax.tree.map(jnp.zeros_like, updates), updates),
-)
-AREAS = (SlotShape(8, 6, 3, 2), SlotShape(14, 6, 3, 2))
+MODEL = QWEN3
+AREAS = (RowShape(6, 2, 8, 3), RowShape(6, 2, 14, 3))
 # Prompt length and response lengths of each group: 1 to 5 responses, more than slots, an area shared by two prompts.
 GROUPS = [(3, [2, 6, 1]), (5, [4]), (3, [3, 3]), (12, [6, 5, 4, 3, 2]), (8, [1, 6]), (14, [5])]
 
@@ -54,34 +37,20 @@ def episodes(seed: int = 0) -> tuple[list[Rollout], np.ndarray, list[np.ndarray]
     return made, advantages, token_weights(made, aggregation="constant", norm_length=8)
 
 
-def strong_params() -> transformer.Params:
-    rng = np.random.default_rng(6)
-    return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: jnp.asarray(rng.normal(float(path[-1].key == "scale"), 0.25, leaf.shape), leaf.dtype),
-        transformer.abstract_params(MODEL),
-    )
-
-
-def difference(a, b) -> float:
-    scale = max(np.abs(x).max() for x in jax.tree.leaves(a))
-    return max(np.abs(x - y).max() for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)) / scale
-
-
 @pytest.mark.parametrize("kl_coef", [0.0, 0.1])
 def test_the_same_loss_and_gradient_as_repeated_prompts(kl_coef):
     """Through `score` (old and reference logprobs of other parameters), clip, importance weight and KL term."""
     config = LearnerConfig(layout="shared_prompt", slot_length=6, vocab_chunk=10, kl_coef=kl_coef, loss_norm_length=8)
-    other = jax.tree.map(lambda p: p * 1.03, strong_params())
+    other = jax.tree.map(lambda p: p * 1.03, random_params(MODEL, 6))
     results = []
-    for layout, shapes in (("packed", (Shape(24, 2),)), ("shared_prompt", AREAS)):
+    for layout, shapes in (("packed", (RowShape(24, 2),)), ("shared_prompt", AREAS)):
         learner = make_learner(MODEL, dataclasses.replace(config, layout=layout), RECORDER, on_policy=False)
         parts = []
         for batch, used in lay_out(*episodes(), shapes):
             scored = learner.score(other, batch, jnp.int32(used))
             parts.append((batch._replace(old_logprobs=scored, reference_logprobs=scored), jnp.int32(used)))
         batches, used = zip(*parts, strict=True)
-        state, metrics = learner.step(init_state(strong_params(), RECORDER), batches, used)
-        results.append(({k: float(v) for k, v in metrics.items()}, jax.device_get(state.opt_state)))
+        results.append(measure(learner, random_params(MODEL, 6), batches, used))
     (packed, packed_grads), (shared, shared_grads) = results
     assert packed["tokens"] == shared["tokens"] == sum(r.loss_mask.sum() for r in episodes()[0])
     assert packed["clip_fraction"] > 0 and packed["tis_fraction"] > 0 and (packed["kl"] > 0) == (kl_coef > 0)
@@ -97,8 +66,8 @@ def spread(batch) -> list[tuple[int, int, int]]:
 
 def test_every_response_lands_once_behind_one_copy_of_its_prompt():
     rollouts, advantages, weights = episodes()
-    shape = SlotShape(14, 6, 4, 2)
-    batch, used = pack_slots(rollouts, advantages, weights, shape)
+    shape = RowShape(6, 2, 14, 4)
+    batch, used = pack(rollouts, advantages, weights, shape)
     waiting = {(*r.prompt_ids, 0, *r.token_ids): i for i, r in enumerate(rollouts)}
     prompts = 0
     for a, b, segment in spread(batch):
@@ -136,7 +105,7 @@ def test_two_prompts_share_an_area_and_their_responses_a_slot():
 
     rollouts = [made([1, 2], [3, 4]), made([5, 6, 7], [8, 9]), made([1, 2], [3]), made([5, 6, 7], [8])]
     weights = [r.loss_mask for r in rollouts]
-    batch, used = pack_slots(rollouts, np.ones(4, np.float32), weights, SlotShape(6, 4, 2, 1))
+    batch, used = pack(rollouts, np.ones(4, np.float32), weights, RowShape(4, 1, 6, 2))
     assert used == 1 and batch.tokens.shape == (1, 1, 14) and batch.predict_from.shape == (1, 1, 8)
     expected = {
         "tokens": [5, 6, 7, 1, 2, 0, 8, 9, 3, 4, 8, 3, 0, 0],
@@ -153,13 +122,10 @@ def test_two_prompts_share_an_area_and_their_responses_a_slot():
 
 def test_what_does_not_fit_is_named():
     rollouts, advantages, weights = episodes()
-    with pytest.raises(ValueError, match="a prompt of 14 tokens exceeds the area of 13; raise learner.prompt_areas"):
-        lay_out(rollouts, advantages, weights, [SlotShape(8, 6, 3, 2), SlotShape(13, 6, 3, 2)])
-    with pytest.raises(ValueError, match="a response of 6 tokens exceeds learner.slot_length=5"):
-        lay_out(rollouts, advantages, weights, [SlotShape(14, 5, 3, 2)])
+    with pytest.raises(ValueError, match="learner.prompt_areas=13 cannot hold a prompt of 14 tokens; raise it"):
+        lay_out(rollouts, advantages, weights, [RowShape(6, 2, 8, 3), RowShape(6, 2, 13, 3)])
+    with pytest.raises(ValueError, match="learner.slot_length=5 cannot hold a response of 6 tokens"):
+        lay_out(rollouts, advantages, weights, [RowShape(5, 2, 14, 3)])
     with pytest.raises(ValueError, match=r"learner.prompt_areas=\(8, 8\)"):
         LearnerConfig(prompt_areas=(8, 8))
-    config = LearnerConfig(layout="shared_prompt", prompt_areas=(8, 16), slot_length=6)
-    assert config.too_short(16, 6) == ""
-    assert "prompt_areas=(8, 16) cannot hold a prompt of 17" in config.too_short(17, 6)
-    assert "slot_length=6 cannot hold a response of 7" in config.too_short(16, 7)
+    assert LearnerConfig(layout="shared_prompt", prompt_areas=(8, 16), slot_length=6).shapes[-1].too_short(16, 6) == ""

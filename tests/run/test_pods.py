@@ -61,7 +61,7 @@ SMALL = textwrap.dedent(
                     key=jax.random.key(step), settings=SamplerConfig(), max_new=8) for r in rs]
         texts += [r.text for r in rollouts]
         weights = packing.token_weights(rollouts, aggregation="constant", norm_length=8)
-        batch, micro = packing.pack(rollouts, np.linspace(-1, 1, 8), weights, packing.Shape(32, 4))
+        batch, micro = packing.pack(rollouts, np.linspace(-1, 1, 8), weights, packing.RowShape(32, 4))
         batch = Batch(*(sharding.put_global(x, sharding.rows(mesh, 4, axis=1)) for x in batch))
         state, metrics = doors.step(state, batch, jnp.int32(micro))
         step += 1

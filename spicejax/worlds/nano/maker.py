@@ -202,7 +202,7 @@ def warm_batches(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> li
     sample = examples(tokenizer, seed, 500)
     mean = float(np.mean([len(e.prompt_ids) + len(e.token_ids) for e in sample]))
     stream = examples(tokenizer, seed, max(nano.rows, int(nano.warm_tokens / mean)))
-    shape = packing.Shape(nano.row_length, nano.rows)
+    shape = packing.RowShape(nano.row_length, nano.rows)
     batches: list[tuple[Batch, int]] = []
     chosen: list[Rollout] = []
     row = used = 0
@@ -218,7 +218,7 @@ def warm_batches(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> li
     return batches or [_weigh(chosen, shape, nano.prompt_weight)]
 
 
-def _weigh(rollouts: Sequence[Rollout], shape: packing.Shape, prompt_weight: float) -> tuple[Batch, int]:
+def _weigh(rollouts: Sequence[Rollout], shape: packing.RowShape, prompt_weight: float) -> tuple[Batch, int]:
     """Pack, with `prompt_weight` on prompt tokens and the weights of the step summing to 1."""
     ones = [r.loss_mask for r in rollouts]
     # Two micro-batches are always laid out: first fit by length may need a row more than the order of arrival did.
