@@ -29,7 +29,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         options.source,
         encode=tokenizer.encode,
         max_tokens=options.max_tokens,
-        batch_size=1,
         min_chars=options.min_chars,
         max_bytes_per_document=options.max_bytes_per_document,
     )

@@ -36,6 +36,14 @@ class Task:
 
 
 @dataclasses.dataclass(frozen=True)
+class Example:
+    """A prompt with the reply that shall be learnt."""
+
+    prompt: tuple[tuple[str, str], ...]  # (role, content) of each turn
+    reply: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Rejection:
     """Why a Challenger's text is no valid task."""
 

@@ -1,4 +1,4 @@
-"""Question sets with known answers, read from jsonl: what the Reasoner is evaluated on."""
+"""Question sets with known answers, read from jsonl: to be trained on or evaluated by."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+from spicejax.data.rows import read_rows
 from spicejax.types import ANSWER_TYPES, AnswerType, Task
 
 LETTERS = "ABCDEFGHIJ"
@@ -27,23 +28,14 @@ def load_items(path: str | Path) -> list[Item]:
     answer: a whole number, a decimal number, true/false, else text.
     Raises: ValueError naming file, line and what is missing; FileNotFoundError.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"benchmark {path} does not exist; give a jsonl of question/answer rows")
     items = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}:{number}: not JSON: {error}") from None
+    for where, row in read_rows(path, "questions with answers"):
         missing = [k for k in ("question", "answer") if not str(row.get(k, "")).strip()]
         if missing:
-            raise ValueError(f"{path}:{number}: field {missing[0]!r} is missing or empty")
-        items.append(_item(row, f"{path}:{number}"))
+            raise ValueError(f"{where}: field {missing[0]!r} is missing or empty")
+        items.append(_item(row, where))
     if not items:
-        raise ValueError(f"benchmark {path} holds no question")
+        raise ValueError(f"{path} holds no question")
     return items
 
 

@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from spicejax.data.items import Kind
 from spicejax.games.reasoner import Style
 from spicejax.games.world import World
 from spicejax.types import Episode, Estimator, Metrics
-
-Source = Literal["documents", "questions", "examples"]  # kinds of items
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Panel(NamedTuple):
 class Game(NamedTuple):
     """A paper's game. Its Config has a property `items`: how many items an iteration takes."""
 
-    reads: Source
+    reads: Kind
     play: Callable[[World, Sequence[Any], Any, Any], Played]  # (world, items, cfg, state)
     demand: Callable[[Any], list[Ask]]
     exam: Callable[[Any], Exam]

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from spicejax import hosts, sharding
-from spicejax.data import corpus, questions
+from spicejax.data import questions
+from spicejax.data.items import ItemIterator, Items, open_items
 from spicejax.games.catalogue import game_of
 from spicejax.games.game import Game
 from spicejax.games.world import World
@@ -44,8 +45,8 @@ class Run:
     initial: Params | None  # copy of the first parameters, where something needs them
     state: learner.TrainState
     updater: Updater
-    items: corpus.DocumentIterator
-    source: corpus.Corpus
+    items: ItemIterator
+    source: Items
     held_out: list[questions.Item]
     verifier: Verifier
     game_state: Any = None
@@ -108,18 +109,20 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     doors = learner.make_learner(
         model, cfg.learner, optimizer, temperature=cfg.sampler.temperature, on_policy=cfg.learner.on_policy
     )
-    source = corpus.open_corpus(
+    game = game_of(cfg.game)
+    source = open_items(
+        game.reads,
         cfg.corpus.source,
-        encode=tokenizer.encode,
-        max_tokens=cfg.corpus.max_tokens,
         seed=cfg.seed,
         batch_size=cfg.game.items,
+        encode=tokenizer.encode,
+        max_tokens=cfg.corpus.max_tokens,
         min_chars=cfg.corpus.min_chars,
     )
     held_out = questions.load_items(cfg.eval.tasks) if cfg.eval.tasks else []
     return Run(
         cfg=cfg,
-        game=game_of(cfg.game),
+        game=game,
         workdir=workdir,
         player=player,
         others={role: seat_other(here, role) for role in cfg.seats},

@@ -1,6 +1,5 @@
 """Tests of the corpus: one content in many formats, and an iterator that resumes exactly."""
 
-import itertools
 import json
 import runpy
 from pathlib import Path
@@ -26,17 +25,12 @@ def _jsonl(path: Path, documents: list[Document]) -> str:
     return str(path)
 
 
-@pytest.fixture
-def spec(tmp_path: Path) -> str:
-    return _jsonl(tmp_path / "c.jsonl", _documents(23))
-
-
 def _open(spec: str, **options) -> Corpus:
-    return open_corpus(spec, **{"encode": words, "batch_size": 4, **options})
+    return open_corpus(spec, **{"encode": words, **options})
 
 
-def _ids(iterator, batches: int) -> list[list[str]]:
-    return [[d.id for d in batch] for batch in itertools.islice(iterator, batches)]
+def _all(corpus: Corpus) -> list[Document]:
+    return [corpus.documents[i] for i in range(len(corpus.documents))]
 
 
 def test_all_formats_give_the_same_documents_and_digest(tmp_path: Path) -> None:
@@ -62,8 +56,8 @@ def test_all_formats_give_the_same_documents_and_digest(tmp_path: Path) -> None:
     corpora = [_open(s) for s in specs]
     for corpus in corpora:
         assert corpus.digest == first.digest
-        assert corpus.num_documents == 30 and corpus.counts["kept"] == 30
-        assert _ids(corpus.iterator(), 9) == _ids(first.iterator(), 9)
+        assert corpus.counts["segments"] == 30 and corpus.counts["kept"] == 30
+        assert _all(corpus) == _all(first)
     texts = [Document(d.id, d.text.strip(), d.title) for d in documents]
     assert [corpora[3].documents[i] for i in range(30)] == texts
 
@@ -102,64 +96,19 @@ def test_no_usable_document_is_an_error_that_says_why(tmp_path: Path) -> None:
         _open(str(path))
 
 
-def test_every_epoch_is_a_new_permutation(spec: str) -> None:
-    corpus = _open(spec, batch_size=4)  # 23 documents: 5 batches an epoch, 3 documents wait
-    batches = _ids(corpus.iterator(), 40)
-    epochs = [list(itertools.chain(*batches[i : i + 5])) for i in range(0, 40, 5)]
-    assert all(len(set(epoch)) == 20 for epoch in epochs)
-    assert len({tuple(epoch) for epoch in epochs}) == 8
-    assert set(itertools.chain(*epochs)) == {f"d{i}" for i in range(23)}
-    assert _ids(_open(spec, seed=1).iterator(), 5) != batches[:5]
-
-
-def test_resuming_anywhere_equals_going_on(spec: str) -> None:
-    corpus = _open(spec)
-    whole = _ids(corpus.iterator(), 17)
-    for stop in (0, 1, 4, 5, 6, 11):
-        first = corpus.iterator()
-        _ids(first, stop)
-        state = json.loads(json.dumps(first.get_state()))
-        second = _open(spec).iterator()
-        _ids(second, 3)  # a used iterator can be set as well
-        second.set_state(state)
-        assert _ids(second, 17 - stop) == whole[stop:]
-        assert second.get_state()["next_batch"] == 17
-
-
-def test_state_of_another_corpus_is_refused(spec: str, tmp_path: Path) -> None:
-    state = _open(spec).iterator().get_state()
-    other = _jsonl(tmp_path / "other.jsonl", _documents(22))
-    with pytest.raises(ValueError, match="digest"):
-        _open(other).iterator().set_state(state)
-    with pytest.raises(ValueError, match="seed"):
-        _open(spec, seed=5).iterator().set_state(state)
-    with pytest.raises(ValueError, match="global_batch_size"):
-        _open(spec, batch_size=5).iterator().set_state(state)
-    for broken in ({}, {**state, "next_batch": -1}, {**state, "next_batch": "3"}, {**state, "version": 0}):
-        with pytest.raises(ValueError, match="saved corpus position"):
-            _open(spec).iterator().set_state(broken)
-
-
-def test_a_corpus_smaller_than_the_batch_repeats(tmp_path: Path) -> None:
-    corpus = _open(_jsonl(tmp_path / "x.jsonl", _documents(3)), batch_size=5)
-    batches = _ids(corpus.iterator(), 6)
-    assert all(len(batch) == 5 and set(batch) == {"d0", "d1", "d2"} for batch in batches)
-
-
-@pytest.mark.parametrize("options", [{"batch_size": 0}, {"max_tokens": 0}])
-def test_numbers_out_of_range_are_refused(spec: str, options: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
-        _open(spec, **options)
+def test_a_number_out_of_range_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="max_tokens=0"):
+        _open(_jsonl(tmp_path / "x.jsonl", _documents(3)), max_tokens=0)
 
 
 def test_real_corpora_and_real_tokenizer_keep_the_limit(shared_data: Path) -> None:
     tokenizer = tokens.load(shared_data / "tokenizers" / "smollm2")
     folder = shared_data / "corpus"
     wiki = _open(str(folder / "wikipedia_passages_dev.jsonl"), encode=tokenizer.encode)
-    assert wiki.counts["read"] == 2871 and wiki.num_documents == wiki.counts["kept"] > 2800
+    assert wiki.counts["read"] == 2871 and wiki.counts["segments"] == wiki.counts["kept"] > 2800
     facts = _open(str(folder / "factbook_dev.jsonl"), encode=tokenizer.encode, max_tokens=700)
-    sizes = [len(tokenizer.encode(facts.documents[i].text)) for i in range(facts.num_documents)]
-    assert facts.counts["read"] == 683 and facts.num_documents > 800
+    sizes = [len(tokenizer.encode(facts.documents[i].text)) for i in range(facts.counts["segments"])]
+    assert facts.counts["read"] == 683 and facts.counts["segments"] > 800
     assert max(sizes) <= 700
 
 
@@ -186,12 +135,7 @@ def test_prepare_corpus_writes_a_folder_that_opens_as_it_is(tmp_path: Path, shar
     raw = _open(source, encode=tokenizer.encode, max_tokens=128)
     again = _open(str(out), encode=tokenizer.encode, max_tokens=128)
     assert again.digest == raw.digest and dict(again.counts) == dict(raw.counts)
-    iterator = again.iterator()
-    assert _ids(iterator, 9) == _ids(raw.iterator(), 9)
-    state = iterator.get_state()
-    other = again.iterator()
-    other.set_state(state)
-    assert _ids(other, 3) == _ids(iterator, 3)
+    assert _all(again) == _all(raw)
     assert prepared.digest(again.documents) == again.digest
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "x.jsonl"]  # no half-written folder left
     with pytest.raises(FileExistsError, match="already exists"):

@@ -119,7 +119,8 @@ def test_an_8_bit_cache_is_written_in_place_and_read_once():
             base = dataclasses.replace(config(mesh=MeshConfig(data=4, tensor=2)),
                 game=SpiceConfig(documents=8, group_size=4, challenger_max_new=128, reasoner_max_new=1024),
                 learner=LearnerConfig(rows=8, row_length=2048))
-            kinds = [dataclasses.replace(base, buckets=Buckets((128,), 256, cache=kind)) for kind in ("compute", "int8")]
+            cached = [Buckets((128,), 256, cache=kind) for kind in ("compute", "int8")]
+            kinds = [dataclasses.replace(base, buckets=buckets) for buckets in cached]
             print(json.dumps([check.check(c, "v5e:2x4", only=("reasoner_decode",))["programs"][0] for c in kinds]))
             """
         )

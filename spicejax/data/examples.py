@@ -1,0 +1,30 @@
+"""Examples: prompts with the replies that a model shall learn to give, read from jsonl."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spicejax.data.rows import read_rows
+from spicejax.types import Example
+
+
+def load_examples(path: str | Path) -> list[Example]:
+    """Read a jsonl of {"prompt", "completion"} or {"messages"}; the last message is then the assistant's.
+
+    Raises: ValueError naming file, line and what is missing; FileNotFoundError.
+    """
+    found = []
+    for where, row in read_rows(path, "prompts with completions, or messages"):
+        pair = [{"role": "user", "content": row.get("prompt")}, {"role": "assistant", "content": row.get("completion")}]
+        try:
+            turns = [(str(message["role"]), message["content"]) for message in row.get("messages", pair)]
+        except (TypeError, KeyError):
+            turns = []
+        if len(turns) < 2 or turns[-1][0] != "assistant" or not all(isinstance(t, str) and t for _, t in turns):
+            raise ValueError(
+                f"{where}: needs prompt and completion, or messages that end with the assistant's; all texts"
+            )
+        found.append(Example(tuple(turns[:-1]), turns[-1][1]))
+    if not found:
+        raise ValueError(f"{path} holds no example")
+    return found

@@ -1,0 +1,128 @@
+"""Items: what a game takes a batch of in each iteration, and the one resumable iterator over them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, Protocol
+
+import grain
+import numpy as np
+
+from spicejax.data import corpus, examples, questions
+
+Kind = Literal["documents", "questions", "examples"]
+STATE_VERSION = 1
+
+
+class Sequence(Protocol):
+    """Items by index."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Items:
+    """Items in a fixed order, and how they are dealt out."""
+
+    sequence: Sequence
+    digest: str  # of all of them
+    seed: int
+    batch_size: int  # items of one iteration, the same on every process
+
+    def iterator(self) -> ItemIterator:
+        """Start at the first batch of epoch 0.
+
+        Every epoch is a new permutation. Within one batch no item comes twice: the len(sequence) mod batch_size items
+        that end a permutation wait for the next one. Only where there are fewer items than a batch has, it repeats
+        some.
+        """
+        return ItemIterator(self)
+
+    def fixed(self, n: int) -> list[Any]:
+        """The same n items whenever it is called: the first of a fixed order."""
+        order = np.random.default_rng([self.seed, 77]).permutation(len(self.sequence))
+        return [self.sequence[int(i)] for i in order[:n]]
+
+
+class ItemIterator:
+    """Endless batches, the same on every process. Its state is one integer: the next batch."""
+
+    def __init__(self, items: Items):
+        self._source = items
+        self._next_batch = 0
+        sequence: Any = items.sequence
+        dataset = grain.MapDataset.source(sequence).seed(items.seed).shuffle()
+        whole = len(items.sequence) // items.batch_size * items.batch_size
+        # No threads: an item is read when it is asked for.
+        options = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+        self._items = iter(dataset[: whole or None].repeat().to_iter_dataset(options))
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        return self
+
+    def __next__(self) -> list[Any]:
+        batch = [next(self._items) for _ in range(self._source.batch_size)]
+        self._next_batch += 1
+        return batch
+
+    def get_state(self) -> dict[str, int | str]:
+        """Return the position as a small JSON-able dict."""
+        return {"next_batch": self._next_batch, **self._identity()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Continue where `get_state` was called.
+
+        Raises:
+          ValueError: the state belongs to other items, another seed or batch size.
+        """
+        for key, value in self._identity().items():
+            if state.get(key) != value:
+                raise ValueError(
+                    f"the saved position has {key}={state.get(key)!r}, this run's items have {value!r}; resume with "
+                    "the same items, seed and batch size, or start a new run"
+                )
+        position = state.get("next_batch")
+        if not isinstance(position, int) or position < 0:
+            raise ValueError(f"the saved position has next_batch={position!r}; it must be an integer >= 0")
+        self._items.set_state({"next_index": position * self._source.batch_size})
+        self._next_batch = position
+
+    def _identity(self) -> dict[str, int | str]:
+        items = self._source
+        return {
+            "version": STATE_VERSION,
+            "digest": items.digest,
+            "seed": items.seed,
+            "global_batch_size": items.batch_size,  # its name in saved positions
+        }
+
+
+def open_items(
+    kind: Kind,
+    spec: str,
+    *,
+    seed: int,
+    batch_size: int,
+    encode: Callable[[str], list[int]],
+    max_tokens: int,
+    min_chars: int,
+) -> Items:
+    """Read the items of a game.
+
+    Args:
+      kind: documents are read by `corpus.open_corpus`, with `encode`, `max_tokens` and `min_chars`; questions and
+        examples are a jsonl file.
+      seed: of the permutations.
+    Raises: FileNotFoundError; ValueError naming file and line, or where nothing can be used.
+    """
+    if kind == "documents":
+        found = corpus.open_corpus(spec, encode=encode, max_tokens=max_tokens, min_chars=min_chars)
+        return Items(found.documents, found.digest, seed, batch_size)
+    read = [item.task for item in questions.load_items(spec)] if kind == "questions" else examples.load_examples(spec)
+    text = json.dumps([dataclasses.asdict(item) for item in read])
+    return Items(read, hashlib.sha256(text.encode()).hexdigest(), seed, batch_size)
