@@ -22,7 +22,7 @@ def load_examples(path: str | Path) -> list[Example]:
             turns = []
         if len(turns) < 2 or turns[-1][0] != "assistant" or not all(isinstance(t, str) and t for _, t in turns):
             raise ValueError(
-                f"{where}: needs prompt and completion, or messages that end with the assistant's; all texts"
+                f"{where}: needs prompt and completion, or messages ending with the assistant's; all texts"
             )
         found.append(Example(tuple(turns[:-1]), turns[-1][1]))
     if not found:

@@ -80,7 +80,7 @@ def micro_batches(cfg: RunConfig) -> list[int]:
     rows = dict.fromkeys(learn.shapes, 0.0)
     for ask in cfg.asks:
         groups, members = ask.trained * learn.epochs / optimizer_steps(cfg), ask.group or ask.samples
-        prompt = cfg.corpus.max_tokens if ask.prompt == "document" else prompt_length(cfg, ask)
+        prompt = min(prompt_length(cfg, ask), cfg.corpus.max_tokens if ask.prompt == "document" else math.inf)
         shape = next((s for s in learn.shapes if s.prompt >= prompt), learn.shapes[-1])
         if shape.prompt:
             rows[shape] += groups * math.ceil(members / shape.slots)
