@@ -23,7 +23,7 @@ from spicejax.fields import ConfigError, allowed, comments, sections_of, take, u
 
 T = TypeVar("T")
 
-ABSENT = "<absent>"  # stands for a field that one side of `diff` does not have, or that has no default
+ABSENT = "<absent>"  # stands in `diff` for a field that one side does not have
 
 
 def parse(default: T, argv: Sequence[str], prog: str = "") -> T:
@@ -66,12 +66,10 @@ def override(default: T, values: dict[str, str]) -> T:
     for key, text in values.items():
         *path, last = key.split(".")
         hint = known.get(key, known.get(".".join([*path, "NAME"])))
-        if hint is None and key.partition(".")[0] in _keys(cls).keys() - data.keys():
-            raise ConfigError(
-                f"unknown field `{key}`: this configuration has another section instead; start from one with it"
-            )
         if hint is None:
-            raise ConfigError(unknown_key(key, known))
+            head = key.partition(".")[0]
+            elsewhere = f"unknown field `{key}`; start from a configuration with a section `{head}`"
+            raise ConfigError(elsewhere if head in _keys(cls).keys() - data.keys() else unknown_key(key, known))
         node = data
         for depth, name in enumerate(path, 1):
             if node[name] is None:  # an unset section
@@ -88,12 +86,15 @@ def _keys(cls: type) -> dict[str, tuple[str, Any]]:
     for name in (field.name for field in dataclasses.fields(cls)):
         sections = sections_of(hints[name])
         several = {each.__name__.removesuffix("Config").lower(): (name, each) for each in sections}
-        keys |= several if len(sections) > 1 else {name: (name, hints[name])}
+        own = several if len(sections) > 1 else {name: (name, hints[name])}
+        if clash := keys.keys() & own.keys():
+            raise TypeError(f"{cls.__name__}: {clash} would name two fields")
+        keys |= own
     return keys
 
 
 def _items(config: Any) -> Iterator[tuple[str, str, Any, Any]]:
-    """(key, field, type, value) of a section."""
+    """(key, field, type, value) of each field of a section."""
     for key, (name, hint) in _keys(type(config)).items():
         value = getattr(config, name)
         if not dataclasses.is_dataclass(hint) or type(value) is hint:  # else another of several is there
@@ -163,7 +164,7 @@ def describe(config: Any, prog: str = "") -> str:
     """The text of --help: every field with its comment, its default and what it takes."""
     width = min(shutil.get_terminal_size((110, 24)).columns, 120)
     wrap = textwrap.TextWrapper(width, initial_indent=" " * 6, subsequent_indent=" " * 6).wrap
-    lines = [f"usage: {prog} [section.field=value ...]"]
+    lines = [f"usage: {prog or 'config'} [section.field=value ...]"]
     for section, cls, rows in _sections(config):
         title, doc = section or cls.__name__, (cls.__doc__ or "").strip().split("\n")[0]
         lines += ["", title if doc.startswith(f"{cls.__name__}(") else f"{title}: {doc}"]  # dataclass made it up

@@ -150,7 +150,7 @@ def test_validation_waits_for_all_words():
         (["needs.size=3"], "unknown field `needs.size`"),
         (["search=x"], "bad value for `search`: 'x'; allowed: Search or none"),
         (["learn=x"], "unknown field `learn`; did you mean `learn.group_size` or `learn.penalty` or"),
-        (["go.size=9"], "unknown field `go.size`: this configuration has another section instead; start from"),
+        (["go.size=9"], "unknown field `go.size`; start from a configuration with a section `go`"),
         (["game.plies=9"], "unknown field `game.plies`; did you mean `chess.plies`?"),
         (["seats.a.b=c"], "unknown field `seats.a.b`"),
         (["--iterations"], "`--iterations` has no value: write --iterations=value"),
@@ -193,6 +193,13 @@ def test_json_round_trip(run):
     data = json.loads(json.dumps(config.to_json(run)))
     assert config.from_json(Run, data) == run and config.diff(data, run) == []
     assert "game" not in data and ("go" in data) == isinstance(run.game, GoConfig)
+
+
+def test_a_key_names_one_field():
+    with pytest.raises(TypeError, match="{'go'} would name two fields"):
+        config.to_json(
+            dataclasses.make_dataclass("Two", [("go", int), ("game", ChessConfig | GoConfig)])(1, GoConfig())
+        )
 
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
