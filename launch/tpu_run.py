@@ -5,11 +5,15 @@ Several hosts run the same command: see launch/tpu_pod.sh.
 
 from __future__ import annotations
 
+import argparse
+import difflib
 import json
 import logging
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 if __name__ == "__main__":
     from spicejax import memory
@@ -27,55 +31,60 @@ from spicejax.run.checkpoint import CheckpointError
 from spicejax.run.config import RunConfig
 from spicejax.run.lock import LockedError
 
-USAGE = """usage: python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]
-
-  --config=NAME    one of: {names}
-  --workdir=DIR    folder of checkpoints, metrics and report (default runs/NAME); the same command resumes there
-  --corpus=SPEC    short for corpus.source=SPEC: jsonl, parquet, folder of .txt/.md, ArrayRecord, tfds:NAME,
-                   docstrings:PACKAGE,...
-  --dry_run        build everything, print the plan and the memory it takes, train nothing
-  --topology=SLICE with --dry_run: compile every program for that TPU slice (v5e:4x4, v5p:2x2x2, ...) on this machine
-                   and print memory, FLOPs, bytes, collectives and the time they allow; needs libtpu, no TPU
-  --programs=A,B   compile only these of the flight check's programs (train_step, reasoner_decode, ...)
-  --json           print the flight check as one JSON object
-  --coordinator=HOST:PORT --num_processes=N --process_id=I
-                   one run of N processes, each started with its own I; process 0 listens on PORT. On the hosts of a
-                   TPU slice these are found. Work folder and nano.cache must be folders that all hosts share
-  a.b=c            change any field of the configuration; --config=NAME --help lists them all
-"""
+USAGE = "python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]"
+OPTIONS = (
+    ("config", "NAME", f"one of: {', '.join(configs.names())}"),
+    ("workdir", "DIR", "checkpoints, metrics and report (default runs/NAME); the same command resumes there"),
+    ("corpus", "SPEC", "short for corpus.source=SPEC: jsonl, parquet, folder of .txt/.md, ArrayRecord, tfds:NAME, "
+     "docstrings:PACKAGE,..."),
+    ("topology", "SLICE", "with --dry_run: compile every program for that TPU slice (v5e:4x4, v5p:2x2x2, ...) on this "
+     "machine and print memory, FLOPs, bytes, collectives and the time they allow; needs libtpu, no TPU"),
+    ("programs", "A,B", "compile only these of the flight check's programs (train_step, reasoner_decode, ...)"),
+    ("coordinator", "HOST:PORT", "one run of N processes, each started with its own I; process 0 listens on PORT. TPU "
+     "slices find it themselves. Work folder and nano.cache must be folders that all hosts share"),
+    ("num_processes", "N", None),
+    ("process_id", "I", None),
+)  # fmt: skip
+FLAGS = {
+    "--dry_run --dry-run": "build everything, print the plan and the memory it takes, train nothing",
+    "--json": "print the flight check as one JSON object",
+    "--help -h": None,
+}
 
 ERRORS = (ValueError, OSError, ModuleNotFoundError, FloatingPointError, CheckpointError, LockedError, hosts.HostError)
-VALUED = ("config", "workdir", "corpus", "topology", "programs", "coordinator", "num_processes", "process_id")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run training; return the exit code (2 = bad arguments)."""
-    options, rest = _split(sys.argv[1:] if argv is None else argv)
-    if "config" not in options:
-        print(USAGE.format(names=", ".join(configs.names())))
-        return 0 if "help" in options else 2
+    parser = _parser()
     try:
-        cfg = configs.load(options["config"])
+        known, rest = parser.parse_known_args(argv)
+        options = {name: value for name, value in vars(known).items() if value is not None and value is not False}
+        cfg = configs.load(options["config"]) if "config" in options else None
+        _refuse_misread(options, [word for word in rest if word.startswith("--")], vars(known), cfg)
+        if cfg is None or "help" in options:
+            print(parser.format_help())
+        if cfg is None:
+            return 0 if "help" in options else 2
         if "corpus" in options:
             rest.append(f"corpus.source={options['corpus']}")
         if "help" in options:
-            print(USAGE.format(names=", ".join(configs.names())))
             rest.append("--help")
         cfg = configuration.parse(cfg, rest, prog="launch/tpu_run.py")
         logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
         logging.getLogger("spicejax").setLevel(logging.INFO)
         if {"topology", "json", "programs"} & options.keys():
             return _flight(cfg, options)
-        hosts.start(options.get("coordinator"), _integer(options, "num_processes"), _integer(options, "process_id"))
+        hosts.start(options.get("coordinator"), options.get("num_processes"), options.get("process_id"))
         logging.getLogger("spicejax").setLevel(logging.INFO if hosts.leads() else logging.WARNING)
         return _run(cfg, Path(options.get("workdir", f"runs/{cfg.name}")), dry_run="dry_run" in options)
-    except ERRORS as error:
+    except (*ERRORS, argparse.ArgumentError) as error:
         print(f"error: {error}", file=sys.stderr)
         hosts.leave(2)
         return 2
 
 
-def _flight(cfg: RunConfig, options: dict[str, str]) -> int:
+def _flight(cfg: RunConfig, options: dict[str, Any]) -> int:
     if "topology" not in options or "dry_run" not in options:
         raise ValueError(
             "--topology=SLICE, --programs and --json belong to a flight check: --dry_run --topology=SLICE [--json]"
@@ -113,32 +122,26 @@ def _require_sources(cfg: RunConfig) -> None:
         raise ValueError(f"{cfg.name} brings no documents; add --corpus=SPEC (see --help for what it takes)")
 
 
-def _integer(options: dict[str, str], name: str) -> int | None:
-    try:
-        return int(options[name]) if name in options else None
-    except ValueError as error:
-        raise ValueError(f"--{name}={options[name]}: must be a whole number") from error
+def _parser() -> argparse.ArgumentParser:
+    """Our own options; what it does not know are fields of the configuration."""
+    parser = argparse.ArgumentParser(usage=USAGE, add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.epilog = "a.b=c changes any field of the configuration; --config=NAME --help lists them all"
+    for name, metavar, text in OPTIONS:
+        parser.add_argument(f"--{name}", metavar=metavar, help=text, type=int if metavar in ("N", "I") else str)
+    for flags, text in FLAGS.items():
+        parser.add_argument(*flags.split(), action="store_true", help=text)
+    return parser
 
 
-def _split(argv: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Our own options, and the rest: fields of the configuration."""
-    options: dict[str, str] = {}
-    rest: list[str] = []
-    for word in argv:
-        name, _, value = word.removeprefix("--").partition("=")
-        if word.startswith("--") and name in VALUED:
-            if not value:
-                raise SystemExit(f"error: --{name} needs a value: --{name}=...")
-            options[name] = value
-        elif word in ("--dry_run", "--dry-run"):
-            options["dry_run"] = ""
-        elif word == "--json":
-            options["json"] = ""
-        elif word in ("--help", "-h"):
-            options["help"] = ""
-        else:
-            rest.append(word)
-    return options, rest
+def _refuse_misread(options: dict[str, Any], rest: list[str], names: Collection[str], cfg: RunConfig | None) -> None:
+    """An option without its value, and one that is nearly ours and no field."""
+    for name in (name for name, value in options.items() if value == ""):
+        raise ValueError(f"--{name} needs a value: --{name}=...")
+    fields = dict(configuration.leaves(cfg)) if cfg else ()
+    for key in (word.removeprefix("--").partition("=")[0].replace("-", "_") for word in rest):
+        near = difflib.get_close_matches(key, names, 1, 0.7)
+        if near and "." not in key and key not in fields:
+            raise ValueError(f"unknown option --{key}; did you mean --{near[0]}?")
 
 
 if __name__ == "__main__":

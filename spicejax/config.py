@@ -1,31 +1,25 @@
 """Trees of frozen dataclasses as configuration: dotted overrides, --help, strict JSON, differences. No concrete config.
 
-A field is documented by the comment lines directly above it, by its trailing `# comment`, or both. Types understood:
-bool, int, float, str, Literal, tuple[X, ...], tuple[X, Y], nested dataclasses, `X | None`, and a union of dataclasses.
+Fields are bool, int, float, str, Literal, tuple[X, ...], tuple[X, Y], dict[str, str], `X | None`, or sections:
+`Section`, `Section | None`, and `SpiceConfig | RlvrConfig`, whose key is `spice` or `rlvr`, not the field's name.
+
+Tried for the command line: tyro 1.0. It knows no `model.lora.rank=16` while `lora` is unset, no `16,64` for a tuple, no
+`1e3` for an int, not both of `--flag` and `flag=false`, and answers with a box of lines instead of an exception.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, TypeVar, get_origin, get_type_hints
 
-from spicejax.fields import (
-    ConfigError,
-    allowed,
-    build,
-    comments,
-    guarded,
-    hints_of,
-    optional,
-    read,
-    sections_of,
-    type_name,
-    unknown_key,
-)
+from spicejax.fields import ConfigError, allowed, comments, sections_of, take, unknown_key
 
 T = TypeVar("T")
 
@@ -35,16 +29,32 @@ ABSENT = "<absent>"  # stands in `diff` for a field that one side does not have
 def parse(default: T, argv: Sequence[str], prog: str = "") -> T:
     """Return `default` with the overrides of `argv`: `a.b=c`, `--a.b=c` or `--a.b c`; the last of a key wins.
 
-    `--help` prints every field and exits 0. A wrong key or value prints one message on stderr and exits 2.
+    `--help` prints every field and exits 0. A wrong key or value prints one line on stderr and exits 2.
     """
-    if any(word in ("-h", "--help") for word in argv):
+    if {"-h", "--help"} & set(argv):
         print(describe(default, prog))
         raise SystemExit(0)
     try:
-        return override(default, _pairs(default, argv))
+        return override(default, _pairs(argv, dict(leaves(default))))
     except ConfigError as error:
         print(f"{prog or 'config'}: {error}", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def _pairs(argv: Sequence[str], known: dict[str, Any]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    words = list(argv)
+    while words:
+        key, equals, text = (word := words.pop(0)).removeprefix("--").partition("=")
+        key = key.replace("-", "_")
+        if not equals and word.startswith("--") and words and not words[0].startswith("--"):
+            text = words.pop(0)
+        elif not equals:
+            if known.get(key, bool) is not bool:
+                raise ConfigError(f"`{word}` has no value: write {word}=value")
+            text = "true"
+        pairs[key] = text
+    return pairs
 
 
 def override(default: T, values: dict[str, str]) -> T:
@@ -52,154 +62,120 @@ def override(default: T, values: dict[str, str]) -> T:
 
     Raises ConfigError on an unknown key (with the nearest), on a bad value and where a section's own check refuses.
     """
-    return _override(default, "", values, [path for path, _ in leaves(default)])
-
-
-def _pairs(default: Any, argv: Sequence[str]) -> dict[str, str]:
-    known = dict(leaves(default))
-    pairs: dict[str, str] = {}
-    words = list(argv)
-    while words:
-        word = words.pop(0)
-        key, equals, text = word.removeprefix("--").partition("=")
-        key = key.replace("-", "_")
-        if not equals:
-            if not word.startswith("--"):
-                raise ConfigError(f"cannot read `{word}`: write section.field=value")
-            if key not in known:
-                raise ConfigError(unknown_key(key, list(known)))
-            if words and not words[0].startswith("--"):
-                text = words.pop(0)
-            elif known[key] is bool:
-                text = "true"
-            else:
-                raise ConfigError(f"`{word}` has no value: write {word}=value")
-        pairs[key] = text
-    return pairs
-
-
-def _override(node: Any, prefix: str, values: dict[str, str], known: list[str]) -> Any:
-    changes: dict[str, Any] = {}
-    deeper: dict[str, dict[str, str]] = {}
-    hints = hints_of(type(node))
+    cls, data, known = type(default), to_json(default), dict(leaves(default))
     for key, text in values.items():
-        name, _, rest = key.partition(".")
-        path = prefix + name
-        if name not in hints or (rest and not sections_of(hints[name])):
-            raise ConfigError(unknown_key(prefix + key, known))
-        if rest:
-            deeper.setdefault(name, {})[rest] = text
-        elif sections_of(hints[name]) and not (optional(hints[name]) and text.lower() in ("none", "null")):
-            fields = ", ".join(f"{path}.{f.name}" for f in dataclasses.fields(sections_of(hints[name])[0]))
-            raise ConfigError(f"`{path}` is a section, not a field; its fields are {fields}")
-        else:
-            changes[name] = read(hints[name], text, path)
-    for name, inner in deeper.items():
-        child = getattr(node, name)
-        if child is None:
-            child = _default_section(sections_of(hints[name])[0], prefix + name)
-        changes[name] = _override(child, f"{prefix}{name}.", inner, known)
-    return guarded(lambda: dataclasses.replace(node, **changes), prefix) if changes else node
+        *path, last = key.split(".")
+        hint = known.get(key, known.get(".".join([*path, "NAME"])))
+        if hint is None:
+            head = key.partition(".")[0]
+            elsewhere = f"unknown field `{key}`; start from a configuration with a section `{head}`"
+            raise ConfigError(elsewhere if head in _keys(cls).keys() - data.keys() else unknown_key(key, known))
+        node = data
+        for depth, name in enumerate(path, 1):
+            if node[name] is None:  # an unset section
+                node[name] = to_json(sections_of(known[".".join(path[:depth])])[0]())
+            node = node[name]
+        node[last] = take(hint, text, key, text=True)
+    return from_json(cls, data)
 
 
-def _default_section(cls: type, path: str) -> Any:
-    try:
-        return cls()
-    except TypeError as error:
-        raise ConfigError(f"`{path}` is None by default and {cls.__name__} has no default to start from") from error
+@functools.cache
+def _keys(cls: type) -> dict[str, tuple[str, Any]]:
+    """Key -> (field, type). A field that holds one of several dataclasses has a key for each of them."""
+    hints, keys = get_type_hints(cls), {}
+    for name in (field.name for field in dataclasses.fields(cls)):
+        sections = sections_of(hints[name])
+        several = {each.__name__.removesuffix("Config").lower(): (name, each) for each in sections}
+        own = several if len(sections) > 1 else {name: (name, hints[name])}
+        if clash := keys.keys() & own.keys():
+            raise TypeError(f"{cls.__name__}: {clash} would name two fields")
+        keys |= own
+    return keys
 
 
-def to_json(config: Any) -> dict[str, Any]:
-    """The tree as plain dicts and lists. Where a field is a union of dataclasses, `type` says which one it is."""
-    out: dict[str, Any] = {}
-    for name, hint in hints_of(type(config)).items():
+def _items(config: Any) -> Iterator[tuple[str, str, Any, Any]]:
+    """(key, field, type, value) of each field of a section."""
+    for key, (name, hint) in _keys(type(config)).items():
         value = getattr(config, name)
-        out[name] = _plain(value)
-        if dataclasses.is_dataclass(value) and len(sections_of(hint)) > 1:
-            out[name] = {"type": type_name(type(value)), **out[name]}
-    return out
+        if not dataclasses.is_dataclass(hint) or type(value) is hint:  # else another of several is there
+            yield key, name, hint, value
 
 
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return to_json(value)
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+def to_json(config: Any) -> Any:
+    """The tree as plain dicts and lists."""
+    if not dataclasses.is_dataclass(config):
+        return json.loads(json.dumps(config))
+    return {key: to_json(value) for key, _, _, value in _items(config)}
 
 
-def from_json(cls: type[T], data: dict[str, Any]) -> T:
+def from_json(cls: type[T], data: dict[str, Any], prefix: str = "") -> T:
     """Build `cls` from the dict of `to_json`: every field and no other, else ConfigError names the first wrong one."""
-    return build(cls, data)
+    keys, values = _keys(cls), {}
+    for key, value in data.items():
+        name, hint = keys.get(key, (None, None))
+        if name is None or name in values:
+            raise ConfigError(unknown_key(prefix + key, [prefix + known for known in keys if known != key]))
+        path, inner = prefix + key, sections_of(hint) if isinstance(value, dict) else []
+        values[name] = from_json(inner[0], value, f"{path}.") if inner else take(hint, value, path)
+    for key, (name, hint) in keys.items():
+        if name not in values:
+            raise ConfigError(f"missing field `{prefix}{key}` of {cls.__name__}; it takes {allowed(hint)}")
+    try:
+        return cls(**values)
+    except ValueError as error:
+        raise ConfigError(f"{prefix.rstrip('.')}: {error}" if prefix else str(error)) from error
 
 
 def diff(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
     """(path, value in a, value in b) of every field in which two configs, or their JSON dicts, differ."""
     old, new = (dict(_flat(x if isinstance(x, dict) else to_json(x))) for x in (a, b))
-    paths = list(dict.fromkeys([*old, *new]))
-    pairs = ((path, old.get(path, ABSENT), new.get(path, ABSENT)) for path in paths)
-    return [(path, x, y) for path, x, y in pairs if x != y or type(x) is not type(y)]
+    pairs = ((path, old.get(path, ABSENT), new.get(path, ABSENT)) for path in {**old, **new})
+    return [(path, x, y) for path, x, y in pairs if repr(x) != repr(y)]  # True == 1 == 1.0
 
 
 def _flat(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in data.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+        yield from _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, value)]
 
 
-def leaves(config: Any, prefix: str = "") -> list[tuple[str, Any]]:
-    """(dotted path, type) of every field that can be set on the command line, in the order written."""
-    out: list[tuple[str, Any]] = []
-    for name, hint in hints_of(type(config)).items():
-        sections = sections_of(hint)
-        value = _section(getattr(config, name), sections)
-        if sections and optional(hint):
-            out.append((prefix + name, hint))
-        if sections and value is not None:
-            out += leaves(value, f"{prefix}{name}.")
-        elif not sections:
-            out.append((prefix + name, hint))
-    return out
+def _sections(config: Any, prefix: str = "") -> Iterator[tuple[str, type, list[tuple[str, Any, Any, str]]]]:
+    """(path, dataclass, (path, type, value, name) of each of its fields) of every section, the outer first."""
+    rows, inner = [], []
+    for key, name, hint, value in _items(config):
+        path, sections = prefix + key, sections_of(hint)
+        if get_origin(hint) is dict:
+            rows += [(f"{path}.{entry}", str, text, name) for entry, text in {"NAME": "TEXT", **value}.items()]
+        elif not dataclasses.is_dataclass(hint):
+            rows.append((path, hint, value, name))
+        for section in sections:
+            with suppress(TypeError):  # an unset one that has no defaults
+                inner.append((section() if value is None else value, f"{path}."))
+    yield prefix.rstrip("."), type(config), rows
+    for section in inner:
+        yield from _sections(*section)
 
 
-def _section(value: Any, sections: Sequence[type]) -> Any:
-    """An unset section as it would be with its first field set, where it has defaults; anything else as it is."""
-    if value is not None or not sections:
-        return value
-    try:
-        return sections[0]()
-    except TypeError:
-        return None
+def leaves(config: Any) -> list[tuple[str, Any]]:
+    """(dotted path, type) of every field that can be set on the command line, those of unset sections too."""
+    return [(path, hint) for _, _, rows in _sections(config) for path, hint, _, _ in rows]
 
 
 def describe(config: Any, prog: str = "") -> str:
     """The text of --help: every field with its comment, its default and what it takes."""
     width = min(shutil.get_terminal_size((110, 24)).columns, 120)
-    lines = [f"usage: {prog} [section.field=value ...]".replace("  ", " ")]
-    lines += _describe(config, "", width)
+    wrap = textwrap.TextWrapper(width, initial_indent=" " * 6, subsequent_indent=" " * 6).wrap
+    lines = [f"usage: {prog or 'config'} [section.field=value ...]"]
+    for section, cls, rows in _sections(config):
+        title, doc = section or cls.__name__, (cls.__doc__ or "").strip().split("\n")[0]
+        lines += ["", title if doc.startswith(f"{cls.__name__}(") else f"{title}: {doc}"]  # dataclass made it up
+        for path, hint, value, name in rows:
+            lines += [f"  {path}={_shown(value)}    [{allowed(hint)}]", *wrap(comments(cls).get(name, ""))]
     return "\n".join(lines)
 
 
-def _describe(node: Any, prefix: str, width: int) -> list[str]:
-    cls = type(node)
-    texts, hints = comments(cls), hints_of(cls)
-    doc = (cls.__doc__ or "").strip().split("\n")[0]
-    doc = "" if doc.startswith(f"{cls.__name__}(") else doc  # the docstring that dataclass makes up
-    lines = ["", f"{prefix.rstrip('.') or cls.__name__}: {doc}".rstrip(": ")]
-    inner: list[str] = []
-    for name, hint in hints.items():
-        value, path = getattr(node, name), prefix + name
-        section = _section(value, sections_of(hint))
-        if dataclasses.is_dataclass(section):
-            inner += _describe(section, f"{path}.", width)
-            if section is value:
-                continue
-        lines.append(f"  {path}={_shown(value)}    [{allowed(hint)}]")
-        lines += textwrap.wrap(texts.get(name, ""), width, initial_indent=" " * 6, subsequent_indent=" " * 6)
-    return (lines if len(lines) > 2 else []) + inner
-
-
 def _shown(value: Any) -> str:
+    if dataclasses.is_dataclass(value):
+        return "..."  # its fields follow
     if isinstance(value, tuple):
-        return ",".join(_shown(item) for item in value)
+        return ",".join(map(_shown, value))
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
