@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from spicejax import config as configuration
 from spicejax import configs, hosts
 from spicejax.flight import check, plan
 from spicejax.games.catalogue import game_of
-from spicejax.run import report, train
+from spicejax.run import chain
 from spicejax.run.checkpoint import CheckpointError
 from spicejax.run.config import RunConfig
 from spicejax.run.lock import LockedError
@@ -35,8 +35,8 @@ USAGE = "python launch/tpu_run.py --config=NAME [--workdir=DIR] [--corpus=SPEC] 
 OPTIONS = (
     ("config", "NAME", f"one of: {', '.join(configs.names())}"),
     ("workdir", "DIR", "checkpoints, metrics and report (default runs/NAME); the same command resumes there"),
-    ("corpus", "SPEC", "short for corpus.source=SPEC: jsonl, parquet, folder of .txt/.md, ArrayRecord, tfds:NAME, "
-     "docstrings:PACKAGE,..."),
+    ("corpus", "SPEC", "short for corpus.source=SPEC. Documents: jsonl, parquet, folder of .txt/.md, ArrayRecord, "
+     "tfds:NAME, docstrings:PACKAGE,...; questions or examples: jsonl"),
     ("topology", "SLICE", "with --dry_run: compile every program for that TPU slice (v5e:4x4, v5p:2x2x2, ...) on this "
      "machine and print memory, FLOPs, bytes, collectives and the time they allow; needs libtpu, no TPU"),
     ("programs", "A,B", "compile only these of the flight check's programs (train_step, reasoner_decode, ...)"),
@@ -60,24 +60,24 @@ def main(argv: list[str] | None = None) -> int:
     try:
         known, rest = parser.parse_known_args(argv)
         options = {name: value for name, value in vars(known).items() if value is not None and value is not False}
-        cfg = configs.load(options["config"]) if "config" in options else None
-        _refuse_misread(options, [word for word in rest if word.startswith("--")], vars(known), cfg)
-        if cfg is None or "help" in options:
+        stages = configs.stages(options["config"]) if "config" in options else ()
+        _refuse_misread(options, [word for word in rest if word.startswith("--")], vars(known), stages)
+        if not stages or "help" in options:
             print(parser.format_help())
-        if cfg is None:
+        if not stages:
             return 0 if "help" in options else 2
         if "corpus" in options:
             rest.append(f"corpus.source={options['corpus']}")
         if "help" in options:
             rest.append("--help")
-        cfg = configuration.parse(cfg, rest, prog="launch/tpu_run.py")
+        stages = chain.override(stages, rest, prog="launch/tpu_run.py")
         logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
         logging.getLogger("spicejax").setLevel(logging.INFO)
         if {"topology", "json", "programs"} & options.keys():
-            return _flight(cfg, options)
+            return max(_flight(cfg, options) for cfg in stages)
         hosts.start(options.get("coordinator"), options.get("num_processes"), options.get("process_id"))
         logging.getLogger("spicejax").setLevel(logging.INFO if hosts.leads() else logging.WARNING)
-        return _run(cfg, Path(options.get("workdir", f"runs/{cfg.name}")), dry_run="dry_run" in options)
+        return _run(stages, Path(options.get("workdir", f"runs/{options['config']}")), dry_run="dry_run" in options)
     except (*ERRORS, argparse.ArgumentError) as error:
         print(f"error: {error}", file=sys.stderr)
         hosts.leave(2)
@@ -95,31 +95,31 @@ def _flight(cfg: RunConfig, options: dict[str, Any]) -> int:
     return 0 if found["fits"] else 1
 
 
-def _run(cfg: RunConfig, workdir: Path, *, dry_run: bool) -> int:
+def _run(stages: Sequence[RunConfig], workdir: Path, *, dry_run: bool) -> int:
     if dry_run:
-        text = plan.describe(cfg, workdir)
+        texts = [plan.describe(cfg, folder) for cfg, folder in zip(stages, chain.folders(stages, workdir), strict=True)]
         if hosts.leads():
-            print(text)
+            print("\n\n".join(texts))
         return 0
-    _require_sources(cfg)
+    _require_sources(stages)
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(workdir / "compilation_cache"))
-    summary = train.train(cfg, workdir)
-    if not hosts.leads():
-        return 0
-    for name, value in summary.items():
+    summary = chain.run(stages, workdir)
+    for name, value in summary.items() if hosts.leads() else ():
         print(f"{name:>24}  {value}")
-    for path in report.write(workdir, game_of(cfg.game)):
-        print(f"{'report':>24}  {path}")
     return 0
 
 
-def _require_sources(cfg: RunConfig) -> None:
-    """A configuration made for weights or documents the user brings says so before anything is loaded."""
-    if cfg.nano is None and not cfg.model.path:
-        raise ValueError(f"{cfg.name} brings no weights; add model.path=FOLDER (config.json, safetensors, tokenizer)")
-    if cfg.nano is None and not cfg.corpus.source:
-        raise ValueError(f"{cfg.name} brings no documents; add --corpus=SPEC (see --help for what it takes)")
+def _require_sources(stages: Sequence[RunConfig]) -> None:
+    """A configuration made for weights or items the user brings says so before anything is loaded."""
+    for number, cfg in enumerate(stages):
+        if cfg.nano is None and not cfg.model.path and not number:
+            raise ValueError(
+                f"{cfg.name} brings no weights; add model.path=FOLDER (config.json, safetensors, tokenizer)"
+            )
+        if cfg.nano is None and not cfg.corpus.source:
+            reads = game_of(cfg.game).reads
+            raise ValueError(f"{cfg.name} brings no {reads}; add --corpus=SPEC (see --help for what it takes)")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -133,11 +133,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _refuse_misread(options: dict[str, Any], rest: list[str], names: Collection[str], cfg: RunConfig | None) -> None:
+def _refuse_misread(
+    options: dict[str, Any], rest: list[str], names: Collection[str], stages: Sequence[RunConfig]
+) -> None:
     """An option without its value, and one that is nearly ours and no field."""
     for name in (name for name, value in options.items() if value == ""):
         raise ValueError(f"--{name} needs a value: --{name}=...")
-    fields = dict(configuration.leaves(cfg)) if cfg else ()
+    fields = {path for cfg in stages for path, _ in configuration.leaves(cfg)}
     for key in (word.removeprefix("--").partition("=")[0].replace("-", "_") for word in rest):
         near = difflib.get_close_matches(key, names, 1, 0.7)
         if near and "." not in key and key not in fields:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from spicejax.games.game import Game
+from spicejax.games.rlvr import game as rlvr
 from spicejax.games.spice import game as spice
+from spicejax.games.supervised import game as supervised
 
-GameConfig = spice.SpiceConfig
+GameConfig = spice.SpiceConfig | rlvr.RlvrConfig | supervised.SupervisedConfig
 
-GAMES: dict[type, Game] = {spice.SpiceConfig: spice.GAME}
+GAMES: dict[type, Game] = {
+    spice.SpiceConfig: spice.GAME,
+    rlvr.RlvrConfig: rlvr.GAME,
+    supervised.SupervisedConfig: supervised.GAME,
+}
 
 
 def game_of(cfg: Any) -> Game:

@@ -11,7 +11,7 @@ import numpy as np
 
 from spicejax.generate.policy import Player
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.types import Messages, Rollout, Task
+from spicejax.types import Example, Messages, Rollout, Task
 
 
 class Verdict(Protocol):
@@ -54,6 +54,14 @@ class World:
             settings=self.sampler,
             max_new=max_new,
         )
+
+    def given(self, role: str, example: Example) -> Rollout:
+        """An example as a rollout of `role`: as if the player had written every token of the reply."""
+        player = self.players[role]
+        prompt = player.render([{"role": speaker, "content": text} for speaker, text in example.prompt])
+        reply = np.asarray(player.write(example.reply), np.int32)
+        zeros = np.zeros(len(reply), np.float32)
+        return Rollout(np.asarray(prompt, np.int32), reply, zeros, zeros, zeros + 1, example.reply, "stop")
 
     def fits(self, role: str, prompt: Messages) -> bool:
         """Whether the rendered prompt fits the player's longest bucket."""

@@ -185,8 +185,8 @@ def load_batches(shape: engine.Layout, slots: Sequence[int], held: Sequence[int]
     return [sum((queue[i : i + lanes] for queue in queues), []) for i in range(0, longest, lanes)]
 
 
-def _unrendered(messages: Messages) -> list[int]:
-    raise ValueError("this player was given no chat template; ask it with token ids")
+def _unable(_: object) -> list[int]:
+    raise ValueError("this player was given no tokenizer and chat template; ask it with token ids")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,7 +199,8 @@ class Player:
     stop: StopMachine
     buckets: Buckets
     mesh: jax.sharding.Mesh
-    render: Callable[[Messages], list[int]] = _unrendered  # a chat to prompt ids, contents as plain text
+    render: Callable[[Messages], list[int]] = _unable  # a chat to prompt ids, contents as plain text
+    write: Callable[[str], list[int]] = _unable  # a reply to the ids that the player would write, its end included
 
     def with_params(self, params: Params) -> Player:
         """The same player with other weights."""

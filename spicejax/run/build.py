@@ -153,6 +153,7 @@ def seat(
         decoder=tokenizer,
         stop=stop_machine(model.vocab_size, tokenizer.eos_ids, ends, tokenizer.token_bytes() if ends else None),
         render=functools.partial(render.render, tokenizer, template=template),
+        write=functools.partial(render.reply, tokenizer),
         buckets=buckets,
         mesh=mesh,
     )

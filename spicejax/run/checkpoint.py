@@ -123,36 +123,42 @@ class Checkpoints:
             raise CheckpointError(f"step {step} was not saved in {self.directory}: {error}; {still}") from error
         hosts.by_first(lambda: self._prune(step))
 
-    def restore(self, abstract_state: Any, step: int | None = None) -> Restored | None:
-        """Read `step`, or the newest good one; None where nothing was ever saved whole.
+    def restore(self, abstract_state: Any) -> Restored | None:
+        """Read the newest good step; None where nothing was ever saved whole.
 
         abstract_state: pytree of jax.ShapeDtypeStruct with shardings (or of arrays). It decides the placement, and
             may be of another mesh than the one that saved; shapes and dtypes must be the same.
-        Raises: StateMismatchError naming the first array that differs; CheckpointError when `step` is damaged, or when
-            steps were saved and none is good (starting over is then for a person to decide).
+        Raises: StateMismatchError naming the first array that differs; CheckpointError when steps were saved and none
+            is good (starting over is then for a person to decide).
         """
+        step = self.latest_good()
         if step is None:
-            step = self.latest_good()
-            if step is None:
-                self._refuse_total_loss()
-                return None
-        else:
-            reason = manifest.fault(self.path(step))
-            if reason is not None:
-                raise CheckpointError(f"checkpoint {self.path(step)} cannot be used: {reason}")
-        folder = self.path(step)
-        known = manifest.read(folder)
-        if isinstance(known, str):
-            raise CheckpointError(f"checkpoint {folder} cannot be used: {known}")
-        _require_same(known["leaves"], manifest.leaves(abstract_state), folder)
-        abstract = jax.tree.map(_placed, abstract_state)
-        arguments = ocp.checkpoint_utils.construct_restore_args(abstract)
-        state = self._orbax.restore(folder / STATE, args=ocp.args.PyTreeRestore(item=abstract, restore_args=arguments))
-        extra, config = (json.loads((folder / name).read_text()) for name in ("extra.json", "config.json"))
+            self._refuse_total_loss()
+            return None
+        state = self._read(step, abstract_state)
+        extra, config = (json.loads((self.path(step) / name).read_text()) for name in ("extra.json", "config.json"))
         return Restored(step, state, extra, config)
 
-    def wait(self) -> None:
-        """Return when every save is on disk: at once, since `save` itself waits."""
+    def restore_params(self, abstract_params: Any) -> tuple[int, Any]:
+        """Read the trained parameters of the newest good step alone; returns the step too. Raises as `restore`."""
+        step = self.latest_good()
+        if step is None:
+            self._refuse_total_loss()
+            raise CheckpointError(f"{self.directory} holds no whole checkpoint yet")
+        return step, self._read(step, {"params": abstract_params})["params"]
+
+    def _read(self, step: int, abstract_state: Any) -> Any:
+        """The arrays of a good step, all of them or a part of the tree."""
+        known = manifest.read(self.path(step))
+        if isinstance(known, str):
+            raise CheckpointError(f"checkpoint {self.path(step)} cannot be used: {known}")
+        part = isinstance(abstract_state, dict)
+        saved = [leaf for leaf in known["leaves"] if not part or leaf[0].split("/")[0] in abstract_state]
+        _require_same(saved, manifest.leaves(abstract_state), self.path(step))
+        abstract = jax.tree.map(_placed, abstract_state)
+        arguments = ocp.checkpoint_utils.construct_restore_args(abstract)
+        wanted = ocp.args.PyTreeRestore(item=abstract, restore_args=arguments, partial_restore=part)
+        return self._orbax.restore(self.path(step) / STATE, args=wanted)
 
     def close(self) -> None:
         """Give the directory free."""

@@ -1,28 +1,32 @@
-"""Export of a trained policy: the newest good checkpoint of a run as a Hugging Face folder."""
+"""Export of a trained policy: the newest good checkpoint of a run as a Hugging Face folder.
+
+It reads what it needs of a checkpoint, the parameters and where their model came from, so that a run stays exportable
+when fields of its configuration, its game or its optimizer have since been renamed, added or removed.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import tempfile
 from pathlib import Path
-
-import jax
+from typing import Any
 
 from spicejax import config as configuration
-from spicejax import sharding
-from spicejax.learn import learner
+from spicejax import hosts, sharding
+from spicejax.generate import weights
 from spicejax.models import hf, lora, transformer
+from spicejax.models.lora import LoraConfig
 from spicejax.run.checkpoint import Checkpoints
-from spicejax.run.config import RunConfig
-from spicejax.run.settle import with_world
 from spicejax.text import tokens
 from spicejax.types import Params
+from spicejax.worlds.nano import maker as nano
 
 
 def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params, tokens.Tokenizer]:
     """The trained policy of a run: iterations done, shape, parameters (adapters merged), tokenizer.
 
-    Raises: FileNotFoundError where `workdir` holds no whole checkpoint; what `Checkpoints.restore` raises.
+    Raises: FileNotFoundError where `workdir` holds no whole checkpoint, or the model it started from is gone; what
+    `Checkpoints.restore_params` raises.
     """
     if not (workdir / "checkpoints").is_dir():
         raise FileNotFoundError(f"{workdir} holds no checkpoints; give the --workdir of a run")
@@ -30,26 +34,30 @@ def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params,
         saved = checkpoints.saved_config()
         if saved is None:
             raise FileNotFoundError(f"{workdir / 'checkpoints'} holds no whole checkpoint yet")
-        cfg = with_world(configuration.from_json(RunConfig, saved))
-        shape = dataclasses.replace(hf.read_config(cfg.model.path), param_dtype=cfg.model.param_dtype)
-        optimizer = learner.make_optimizer(cfg.learner)
-        abstract = _trained(dataclasses.replace(shape, lora=cfg.model.lora))
-        abstract = jax.eval_shape(lambda p: learner.init_state(p, optimizer), abstract)
-        place = sharding.replicated(sharding.make_mesh(sharding.MeshConfig()))
-        abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), abstract)
-        restored = checkpoints.restore(abstract)
-        assert restored is not None  # saved_config found a whole one, and restore raises where all are damaged
-        params = restored.state.params
-        if cfg.model.lora is not None:
-            _, base = hf.load(cfg.model.path, dtype=cfg.model.param_dtype)
-            params = lora.merge(cfg.model.lora, lora.join(base, params))
-        return restored.step, shape, params, tokens.load(cfg.model.path)
+        path, made = _source(saved), saved["model"]
+        shape = dataclasses.replace(hf.read_config(path), param_dtype=made["param_dtype"])
+        adapters = None if made.get("lora") is None else _known(LoraConfig(), made["lora"])
+        mesh = sharding.make_mesh(sharding.MeshConfig(data=1, fsdp=-1))
+        whole = weights.parameters(dataclasses.replace(shape, lora=adapters), mesh)
+        step, params = checkpoints.restore_params(whole if adapters is None else lora.split(whole)[1])
+    if adapters is not None:
+        _, base = hf.load(path, dtype=shape.param_dtype, shardings=weights.shardings(weights.parameters(shape, mesh)))
+        params = lora.merge(adapters, lora.join(base, params))
+    return step, shape, params, tokens.load(path)
 
 
-def _trained(shape: transformer.TransformerConfig) -> Params:
-    """Shapes of what a run trains and its checkpoints hold."""
-    params = transformer.abstract_params(shape)
-    return params if shape.lora is None else lora.split(params)[1]
+def _source(saved: dict[str, Any]) -> str:
+    """Where the run's first weights came from; the nano model is made again where it is gone."""
+    if saved["model"]["path"] or not saved.get("nano"):
+        return saved["model"]["path"]
+    return str(nano.prepare(configuration.from_json(nano.NanoConfig, saved["nano"]), saved["seed"]).model)
+
+
+def _known(default: Any, saved: dict[str, Any]) -> Any:
+    """`default` with those of its fields that were saved."""
+    return configuration.from_json(
+        type(default), {k: saved.get(k, v) for k, v in configuration.to_json(default).items()}
+    )
 
 
 def write(
@@ -64,3 +72,10 @@ def write(
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(folder)
         hf.save(out, shape, params, tokenizer_files_from=folder, dtype=dtype)
+
+
+def write_policy(workdir: Path, out: Path) -> None:
+    """Write a run's policy in its own precision to `out`, as a whole; in a run of several processes all call this."""
+    _, shape, params, tokenizer = load_run(workdir)
+    write(out, shape, params, tokenizer, dtype=shape.param_dtype)
+    hosts.wait()

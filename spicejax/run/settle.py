@@ -13,6 +13,7 @@ import optax
 from jax.sharding import Mesh
 
 from spicejax import sharding
+from spicejax.games.catalogue import game_of
 from spicejax.generate import weights
 from spicejax.generate.policy import Buckets
 from spicejax.generate.weights import Tree
@@ -41,10 +42,11 @@ def with_world(cfg: RunConfig) -> RunConfig:
     if cfg.nano is None:
         return cfg
     made = nano.prepare(cfg.nano, cfg.seed)
+    items = getattr(made, game_of(cfg.game).reads)
     return dataclasses.replace(
         cfg,
-        model=dataclasses.replace(cfg.model, path=str(made.model)),
-        corpus=dataclasses.replace(cfg.corpus, source=cfg.corpus.source or str(made.corpus)),
+        model=dataclasses.replace(cfg.model, path=cfg.model.path or str(made.model)),
+        corpus=dataclasses.replace(cfg.corpus, source=cfg.corpus.source or str(items)),
         eval=dataclasses.replace(cfg.eval, tasks=cfg.eval.tasks or str(made.held_out)),
     )
 

@@ -29,6 +29,11 @@ def render(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], template
     return [tokenizer.bos_id, *ids] if tokenizer.add_bos and tokenizer.bos_id is not None else ids
 
 
+def reply(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Ids of a whole reply, the end of turn included."""
+    return [*tokenizer.encode(text), tokenizer.eos_ids[0]]
+
+
 def stop_strings(template: Template) -> tuple[str, ...]:
     """Where a response ends beside the tokenizer's end tokens."""
     return CONVERSATION_STOPS if template == "conversation" else ()

@@ -65,8 +65,10 @@ class Paths(NamedTuple):
     """Where the parts of a finished nano world are."""
 
     model: Path  # Hugging Face folder
-    corpus: Path  # documents, jsonl
     held_out: Path  # questions, jsonl
+    documents: Path  # jsonl, as are the next two
+    questions: Path  # that the documents answer
+    examples: Path  # questions with true replies
 
 
 def prepare(nano: NanoConfig, seed: int) -> Paths:
@@ -78,9 +80,10 @@ def prepare(nano: NanoConfig, seed: int) -> Paths:
     recipe = {k: v for k, v in dataclasses.asdict(nano).items() if k != "cache"} | {"seed": seed}
     name = hashlib.sha256(json.dumps([recipe, world_digest()], sort_keys=True).encode()).hexdigest()[:16]
     folder = Path(nano.cache) / f"nano-{name}"
-    paths = Paths(folder / "model", folder / "corpus.jsonl", folder / "held_out.jsonl")
+    names = ("model", "held_out.jsonl", "corpus.jsonl", "questions.jsonl", "examples.jsonl")
+    paths = Paths(*(folder / name for name in names))
     hosts.by_first(lambda: _ensure(nano, seed, folder))
-    if not paths.corpus.exists():
+    if not paths.documents.exists():
         raise FileNotFoundError(
             f"process 0 made {folder}, process {jax.process_index()} does not see it; nano.cache must be a folder that "
             "all hosts share"
@@ -104,6 +107,7 @@ def world_digest() -> str:
     """Changes with whatever the world generates, so that a cached model never outlives its world."""
     sample = [dataclasses.astuple(e) for e in world.warm_start_examples(0, 50)]
     sample += [dataclasses.astuple(d) for d in world.documents(0, 50)]
+    sample += world.replies(0, 50)
     return hashlib.sha256(json.dumps([sample, world.SYMBOLS, CHAT_TEMPLATE]).encode()).hexdigest()
 
 
@@ -129,7 +133,11 @@ def make(nano: NanoConfig, seed: int, folder: Path) -> None:
             for t, _ in zip(tasks, grades, strict=True)
         ],
     )
-    (folder / "corpus.jsonl").write_text("\n".join(json.dumps(r) for r in rows) + "\n", encoding="utf-8")
+    asked = world.questions(seed, nano.documents)
+    questions.save_items(folder / "questions.jsonl", [questions.Item(task) for task in asked])
+    replies = [{"prompt": asked, "completion": reply} for asked, reply in world.replies(seed, nano.documents)]
+    for name, found in (("examples", replies), ("corpus", rows)):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, found)) + "\n", encoding="utf-8")
 
 
 def warm_start(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> Params:

@@ -210,6 +210,21 @@ def texts_for_tokenizer(seed: int, n: int = 4000) -> list[str]:
     return [e.prompt for e in examples] + [e.reply for e in examples] + [fact.statement for fact in FACTS.values()]
 
 
+def questions(seed: int, n: int) -> list[Task]:
+    """Return the distinct questions that `documents(seed, n)` answer, in their order."""
+    found = {}
+    for document in documents(seed, n):
+        for item in items_of(document):
+            found.setdefault(item.stem, dataclasses.replace(ask(item), document_id=document.id))
+    return list(found.values())
+
+
+def replies(seed: int, n: int) -> list[tuple[str, str]]:
+    """Return (question, the Reasoner's true reply) of n statements, none of the calculations those of `documents`."""
+    tasks = questions(seed + 2_000_003, n)[:n]
+    return [(task.question, answer_text(item)) for task in tasks if (item := truth_of(task.question))]
+
+
 # ----------------------------------------------------------------------------------------------------- held out
 
 

@@ -1,0 +1,1 @@
+"""Reinforcement learning on questions with known answers."""

@@ -1,0 +1,109 @@
+"""RLVR: the Reasoner answers the user's own questions, whose answers are known, and learns from which were right.
+
+Group advantages as in Dr. GRPO (arXiv:2503.20783) or GRPO (arXiv:2402.03300); the reward is the verifier's word, 1 or 0
+(arXiv:2411.15124). The baseline that self-play is compared with.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from spicejax.games import reasoner
+from spicejax.games.game import Ask, Exam, Game, Panel, Played
+from spicejax.games.world import World
+from spicejax.score.answers import extract_answer
+from spicejax.types import Episode, Estimator, Metrics, Task
+
+
+@dataclasses.dataclass(frozen=True)
+class RlvrConfig:
+    """The game."""
+
+    # questions per iteration
+    questions: int = 128
+    # answers to each of them, which share a baseline [G]
+    group_size: int = 8
+    # how rewards become advantages: mean = minus the mean of the group (Dr. GRPO), mean_std = divided by its standard
+    # deviation too (GRPO), none = the reward itself
+    estimator: Estimator = "mean"
+    # how a question is asked: `full`, `simple` with two worked examples for small models, `nano` the bare question
+    style: reasoner.Style = "full"
+    # longest answer, in tokens, end of turn included
+    max_new: int = 1024
+
+    @property
+    def items(self) -> int:
+        """Questions of an iteration."""
+        return self.questions
+
+    def __post_init__(self) -> None:
+        for name in ("questions", "group_size", "max_new"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"rlvr.{name}={getattr(self, name)}: must be at least 1")
+
+
+def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None = None) -> Played:
+    """Answer every question G times. Questions that do not fit the longest prompt bucket are left out and counted."""
+    prompts = [reasoner.messages(task.question, cfg.style) for task in questions]
+    fits = [world.fits("reasoner", prompt) for prompt in prompts]
+    asked = [k for k, fit in enumerate(fits) if fit]
+    answers = world.ask(
+        "reasoner",
+        [prompts[k] for k in asked],
+        samples=cfg.group_size,
+        first_row=[k * cfg.group_size for k in asked],
+        max_new=cfg.max_new,
+        stream=0,
+    )
+    pairs = [(extract_answer(r.text), questions[k]) for k, group in zip(asked, answers, strict=True) for r in group]
+    verdicts = world.check(pairs)
+    correct = np.array([v.correct for v in verdicts], bool).reshape(len(asked), cfg.group_size)
+    lessons, records = [], []
+    for k, group, right in zip(asked, answers, correct, strict=True):
+        lessons += [Episode("reasoner", k, r, float(c)) for r, c in zip(group, right, strict=True)]
+        task = questions[k]
+        records.append(
+            {"id": task.document_id, "question": task.question, "answer": task.answer, "pass_rate": float(right.mean())}
+            | {"sample_answer": group[0].text[-300:]}
+        )
+    metrics: Metrics = {"reasoner/too_long": float(len(questions) - len(asked))}
+    for how, count in collections.Counter(v.how for v in verdicts).items():
+        metrics[f"verdict/{how}"] = float(count)
+    if asked:
+        rates, rollouts = correct.mean(1), [r for group in answers for r in group]
+        metrics |= {
+            "reasoner/pass_rate": float(rates.mean()),
+            "reasoner/never_solved": float((rates == 0).mean()),
+            "reasoner/always_solved": float((rates == 1).mean()),
+            "reasoner/response_length": float(np.mean([len(r.token_ids) for r in rollouts])),
+            "reasoner/truncated": float(np.mean([r.finish_reason == "length" for r in rollouts])),
+        }
+    totals = {"questions_asked": len(asked), "answers_right": int(correct.sum())}
+    progress = {"pass_rate": metrics.get("reasoner/pass_rate"), "truncated": metrics.get("reasoner/truncated")}
+    example = "\n".join(f"  {name}: {value!r}" for name, value in records[0].items()) if records else ""
+    return Played(lessons, metrics, records, progress=progress, totals=totals, example=example)
+
+
+def demand(cfg: RlvrConfig) -> list[Ask]:
+    """Every question fits."""
+    n = cfg.questions
+    return [Ask("reasoner", n, cfg.group_size, cfg.max_new, trained=n, estimator=cfg.estimator)]
+
+
+def exam(cfg: RlvrConfig) -> Exam:
+    """The Reasoner answers as in training."""
+    return Exam("reasoner", cfg.style, cfg.max_new)
+
+
+PANELS = (
+    Panel(
+        "Training questions",
+        tuple((f"reasoner/{name}", name.replace("_", " ")) for name in ("pass_rate", "never_solved", "always_solved")),
+        limits=(0, 1),
+    ),
+)
+GAME = Game(reads="questions", play=play, demand=demand, exam=exam, panels=PANELS, counts=("verdict/",))

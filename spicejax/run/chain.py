@@ -1,0 +1,65 @@
+"""Chains: a configuration that is a tuple of runs, each starting from the policy of the one before."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spicejax import config as configuration
+from spicejax import hosts
+from spicejax.games.catalogue import game_of
+from spicejax.run import export, report, train
+from spicejax.run.config import RunConfig
+
+POLICY = "policy"  # folder of a finished stage's model, beside its checkpoints
+
+
+def override(stages: Sequence[RunConfig], words: Sequence[str], prog: str) -> list[RunConfig]:
+    """The stages with fields changed: `2.a.b=c` of the second, `a.b=c` of all that have such a field."""
+    changed = []
+    for number, cfg in enumerate(stages, 1):
+        mine = []
+        for word in words:
+            key, _, rest = word.removeprefix("--").partition(".")
+            if key.isdigit():
+                mine += [rest] if key == str(number) else []
+            elif len(stages) == 1 or _has(cfg, word) or not any(_has(other, word) for other in stages):
+                mine.append(word)
+        changed.append(configuration.parse(cfg, mine, prog=prog))
+    return changed
+
+
+def _has(cfg: RunConfig, word: str) -> bool:
+    key = word.removeprefix("--").partition("=")[0]
+    return any(key == path or path == f"{key.rpartition('.')[0]}.NAME" for path, _ in configuration.leaves(cfg))
+
+
+def folders(stages: Sequence[RunConfig], workdir: Path) -> list[Path]:
+    """Work folder of each stage: `workdir` itself for a single one, else workdir/1, workdir/2, ..."""
+    return [workdir] if len(stages) == 1 else [workdir / str(k + 1) for k in range(len(stages))]
+
+
+def run(stages: Sequence[RunConfig], workdir: Path) -> dict[str, Any]:
+    """Train every stage in its folder and write its report; return the summary of the last one that ran.
+
+    A stage before the last is finished when its model stands in its folder `policy`, written as a whole; the next one
+    starts from there. A finished one is skipped.
+    """
+    places, summary = folders(stages, workdir), {}
+    for k, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
+        last = k == len(stages) - 1
+        if not last and (folder / POLICY).is_dir():
+            continue
+        if k:
+            start = dataclasses.replace(cfg.model, path=str(places[k - 1] / POLICY))
+            cfg = dataclasses.replace(cfg, model=start)
+        summary = train.train(cfg, folder)
+        if hosts.leads():
+            summary["report"] = ", ".join(map(str, report.write(folder, game_of(cfg.game))))
+        if summary["iterations"] < cfg.iterations:
+            break  # stopped by a signal
+        if not last:
+            export.write_policy(folder, folder / POLICY)
+    return summary
