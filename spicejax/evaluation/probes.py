@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spicejax.games.game import Game
@@ -13,7 +13,15 @@ from spicejax.types import Metrics
 
 
 def probes(
-    world: World, items: Sequence[Any], game: Game, cfg: Any, current: Player, initial: Player, *, group: int
+    world: World,
+    items: Sequence[Any],
+    game: Game,
+    cfg: Any,
+    *,
+    current: Player,
+    initial: Player,
+    others: Mapping[str, Player],
+    group: int,
 ) -> Metrics:
     """What the game says of mixed pairings, on fixed items and fixed random streams.
 
@@ -23,14 +31,15 @@ def probes(
       moved towards the frontier of today's Reasoner.
 
     Args:
+      others: roles that another model plays; it keeps its seat in every pairing.
       group: samples of each prompt.
     Returns: probe/PAIRING/QUANTITY for each of the game's probed metrics.
     """
     if game.probe is None:
         raise ValueError("this game has no probes")
     cfg = game.probe(cfg, len(items), group)
-    roles = sorted({ask.seat or ask.role for ask in game.demand(cfg)})
-    everybody = dict.fromkeys(roles, current)
+    roles = sorted({ask.seat or ask.role for ask in game.demand(cfg)} - set(others))
+    everybody = dict.fromkeys(roles, current) | dict(others)
     pairings = {f"fixed_{role}": everybody | {role: initial} for role in roles} | {"current": everybody}
     metrics: Metrics = {}
     for name, players in pairings.items():

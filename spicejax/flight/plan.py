@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def describe(cfg: RunConfig, workdir: Path) -> str:
         here = settled(cfg)
     except ValueError as error:
         stop = str(error)
-        here = settled(cfg, devices[:1])
+        here = settled(dataclasses.replace(cfg, sampler_mesh=None))
     parts = memory(here)
     source = cfg.corpus.source or ("the nano world" if cfg.nano else "(corpus.source not set)")
     model = (
@@ -87,7 +88,7 @@ def describe(cfg: RunConfig, workdir: Path) -> str:
     if cfg.sampler_memory and not here.cfg.buckets.kv_tokens:
         lines.append("    on a TPU or GPU sampler_memory cuts rows and kv_cache")
     if stop:
-        lines.append(f"  a run on these devices would stop (memory is that of one device): {stop}")
+        lines.append(f"  a run on these devices would stop (memory is with the learner's layout alone): {stop}")
     return "\n".join(lines)
 
 

@@ -55,6 +55,8 @@ def run(stages: Sequence[RunConfig], workdir: Path) -> dict[str, Any]:
         if k:
             start = dataclasses.replace(cfg.model, path=str(places[k - 1] / POLICY))
             cfg = dataclasses.replace(cfg, model=start)
+        if len(stages) > 1 and hosts.leads():
+            print(f"stage {k + 1} of {len(stages)}: {cfg.name}")
         summary = train.train(cfg, folder)
         if hosts.leads():
             summary["report"] = ", ".join(map(str, report.write(folder, game_of(cfg.game))))

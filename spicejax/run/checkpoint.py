@@ -145,14 +145,13 @@ class Checkpoints:
         if step is None:
             self._refuse_total_loss()
             raise CheckpointError(f"{self.directory} holds no whole checkpoint yet")
-        return step, self._read(step, {"params": abstract_params})["params"]
+        return step, self._read(step, {"params": abstract_params}, part=True)["params"]
 
-    def _read(self, step: int, abstract_state: Any) -> Any:
+    def _read(self, step: int, abstract_state: Any, *, part: bool = False) -> Any:
         """The arrays of a good step, all of them or a part of the tree."""
         known = manifest.read(self.path(step))
         if isinstance(known, str):
             raise CheckpointError(f"checkpoint {self.path(step)} cannot be used: {known}")
-        part = isinstance(abstract_state, dict)
         saved = [leaf for leaf in known["leaves"] if not part or leaf[0].split("/")[0] in abstract_state]
         _require_same(saved, manifest.leaves(abstract_state), self.path(step))
         abstract = jax.tree.map(_placed, abstract_state)

@@ -166,8 +166,16 @@ def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, An
         exam = game.exam(cfg.game)
         metrics |= held_out(world, run.held_out, exam._replace(max_new=cfg.eval.max_new or exam.max_new))
     if cfg.eval.probe_documents:
-        items = run.source.fixed(cfg.eval.probe_documents)
-        metrics |= probes(world, items, game, cfg.game, run.player, run.first_player(), group=cfg.eval.probe_group)
+        metrics |= probes(
+            world,
+            run.source.fixed(cfg.eval.probe_documents),
+            game,
+            cfg.game,
+            current=run.player,
+            initial=run.first_player(),
+            others=run.others,
+            group=cfg.eval.probe_group,
+        )
     if not metrics:
         return
     if "eval/accuracy" in metrics:
