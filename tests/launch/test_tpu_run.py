@@ -15,7 +15,7 @@ NANO = "--config=spice_nano"
     ("words", "message"),
     [
         (["--confg=x"], "error: unknown option --confg; did you mean --config?"),
-        (["--config", "nope"], "error: unknown config 'nope'; choose from spice_nano"),
+        (["--config", "nope"], "error: unknown config 'nope'; choose from "),
         (["--config"], "error: argument --config: expected one argument"),
         ([NANO, "--workdir="], "error: --workdir needs a value: --workdir=..."),
         ([NANO, "--workdr", "x"], "error: unknown option --workdr; did you mean --workdir?"),
