@@ -273,7 +273,7 @@ def _sampling(
 
     def lower(program: engine.Program) -> jax.stages.Lowered:
         with sharding.activations(mesh, transformer.activation_sizes(model, batch[program.name])):
-            return program.function.lower(*program.arguments)
+            return program.lower()
 
     _, prefix, state, *_ = next(program.arguments for program in found if program.name == "decode")
     copy, responses = {"sampler_parameters": weights}, (state.recent, state.older)
