@@ -123,36 +123,33 @@ class Checkpoints:
             raise CheckpointError(f"step {step} was not saved in {self.directory}: {error}; {still}") from error
         hosts.by_first(lambda: self._prune(step))
 
-    def restore(self, abstract_state: Any, step: int | None = None) -> Restored | None:
-        """Read `step`, or the newest good one; None where nothing was ever saved whole.
+    def restore(self, abstract_state: Any) -> Restored | None:
+        """Read the newest good step; None where nothing was ever saved whole.
 
-        abstract_state: pytree of jax.ShapeDtypeStruct with shardings (or of arrays). It decides the placement, and
-            may be of another mesh than the one that saved; shapes and dtypes must be the same.
-        Raises: StateMismatchError naming the first array that differs; CheckpointError when `step` is damaged, or when
-            steps were saved and none is good (starting over is then for a person to decide).
+        abstract_state: pytree of jax.ShapeDtypeStruct with shardings, or of arrays. It decides the placement, and may
+            be of another mesh than the one that saved; shapes and dtypes must be the same.
+        Raises: StateMismatchError naming the first array that differs; CheckpointError when steps were saved and none
+            is good (starting over is then for a person to decide).
         """
+        step = self.latest_good()
         if step is None:
-            step = self.latest_good()
-            if step is None:
-                self._refuse_total_loss()
+            damaged = [s for s in self.steps() if self._finished(s)]
+            if not damaged:
                 return None
-        else:
-            reason = manifest.fault(self.path(step))
-            if reason is not None:
-                raise CheckpointError(f"checkpoint {self.path(step)} cannot be used: {reason}")
+            raise CheckpointError(
+                f"{self.directory} holds steps {damaged} and all are damaged: "
+                f"{manifest.fault(self.path(damaged[-1]))}; bring it back from a copy, or move it away to start over"
+            )
         folder = self.path(step)
         known = manifest.read(folder)
         if isinstance(known, str):
             raise CheckpointError(f"checkpoint {folder} cannot be used: {known}")
         _require_same(known["leaves"], manifest.leaves(abstract_state), folder)
-        abstract = jax.tree.map(_placed, abstract_state)
+        abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), abstract_state)
         arguments = ocp.checkpoint_utils.construct_restore_args(abstract)
         state = self._orbax.restore(folder / STATE, args=ocp.args.PyTreeRestore(item=abstract, restore_args=arguments))
         extra, config = (json.loads((folder / name).read_text()) for name in ("extra.json", "config.json"))
         return Restored(step, state, extra, config)
-
-    def wait(self) -> None:
-        """Return when every save is on disk: at once, since `save` itself waits."""
 
     def close(self) -> None:
         """Give the directory free."""
@@ -171,6 +168,10 @@ class Checkpoints:
         self._lock = Lock(self.directory)
         return self._lock.token
 
+    def _finished(self, step: int) -> bool:
+        """Whether a step ever became a checkpoint; it may be damaged since."""
+        return isinstance(manifest.read(self.path(step)), dict)
+
     def _newest_good(self) -> int | None:
         for step in reversed(self.steps()):
             reason = manifest.fault(self.path(step))
@@ -182,21 +183,15 @@ class Checkpoints:
     def _begin(self, step: int) -> None:
         if self._lock is not None:
             self._lock.require()
-        self._set_aside(step)
+        for found in self.steps():
+            folder = self.path(found)
+            if not self._finished(found):
+                shutil.rmtree(folder)
+            elif found >= step:
+                number = sum(1 for _ in self.directory.glob(f"superseded.{folder.name}.*"))
+                target = folder.rename(self.directory / f"superseded.{folder.name}.{number}")
+                log.warning("step %d is not older than the new step %d: set aside as %s", found, step, target.name)
         self.path(step).mkdir()
-
-    def _set_aside(self, step: int) -> None:
-        for later in self.steps():
-            folder = self.path(later)
-            if isinstance(manifest.read(folder), str):
-                shutil.rmtree(folder)  # never became a checkpoint
-                continue
-            if later < step:
-                continue
-            number = sum(1 for _ in self.directory.glob(f"superseded.{folder.name}.*"))
-            target = self.directory / f"superseded.{folder.name}.{number}"
-            folder.rename(target)
-            log.warning("step %d is not older than the new step %d: set aside as %s", later, step, target.name)
 
     def _vouch(self, folder: Path, step: int, state: Any, extra_text: str) -> None:
         """Write what is not an array, the manifest last."""
@@ -209,19 +204,11 @@ class Checkpoints:
 
     def _prune(self, newest: int) -> None:
         older = [s for s in self.steps() if s < newest]
-        whole = [s for s in older if isinstance(manifest.read(self.path(s)), dict)]
+        whole = [s for s in older if self._finished(s)]
         for step in set(older) - set(whole[len(whole) - (self._keep - 1) :]):
             # The manifest goes first: a removal cut short leaves no checkpoint with files missing.
             (self.path(step) / manifest.NAME).unlink(missing_ok=True)
             shutil.rmtree(self.path(step), ignore_errors=True)
-
-    def _refuse_total_loss(self) -> None:
-        damaged = [s for s in self.steps() if isinstance(manifest.read(self.path(s)), dict)]
-        if damaged:
-            raise CheckpointError(
-                f"{self.directory} holds steps {damaged} and all are damaged: "
-                f"{manifest.fault(self.path(damaged[-1]))}; bring it back from a copy, or move it away to start over"
-            )
 
 
 def _require_shared(directory: Path, token: str, patience_seconds: float = 60.0) -> None:
@@ -271,8 +258,3 @@ def _require_same(saved: list[list[Any]], wanted: list[list[Any]], folder: Path)
     surplus = [name for name, _, _ in saved if name not in {w[0] for w in wanted}]
     if surplus:
         raise StateMismatchError(f"{folder} has the array `{surplus[0]}`, which this run does not know")
-
-
-def _placed(leaf: Any) -> jax.ShapeDtypeStruct:
-    placement = getattr(leaf, "sharding", None) or jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=placement)

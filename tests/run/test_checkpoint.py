@@ -68,7 +68,7 @@ def test_keeps_the_newest(checkpoints):
     for step in (1, 2, 3, 10):
         checkpoints.save(step, make_state(step), {})
     assert checkpoints.steps() == [2, 3, 10] and checkpoints.latest_good() == 10
-    assert same(checkpoints.restore(abstract(make_state(0)), step=2).state, make_state(2))
+    assert same(checkpoints.restore(abstract(make_state(0))).state, make_state(10))
 
 
 def damage(folder: Path, draw: random.Random) -> str:
@@ -110,8 +110,6 @@ def test_damage_never_restores_and_falls_back(tmp_path, seed, caplog):
             if number == 0:
                 found = checkpoints.restore(wanted)
                 assert found.step == 1 and found.extra == {"n": 1} and same(found.state, make_state(1)), done
-            with pytest.raises(CheckpointError, match="cannot be used"):
-                checkpoints.restore(wanted, step=2)
             shutil.rmtree(newest)
             shutil.copytree(copy, newest)
         assert checkpoints.latest_good() == 2  # the copy is whole: it was the damage that was seen
