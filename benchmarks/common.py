@@ -34,7 +34,6 @@ def model_of(size: str) -> transformer.TransformerConfig:
         rope_theta=1e6,
         tie_embeddings=True,
         max_position=4096,
-        qk_norm=True,
     )
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Num
+from jaxtyping import Array, Bool, Float, Int
 
 from spicejax.models import blockwise
 from spicejax.models.blockwise import MASKED
+from spicejax.models.cache import KVCache
 
 # Kernels of the training door. "xla" runs everywhere and is the reference; "splash" is Pallas on TPU; "cudnn" is fused
 # attention on NVIDIA GPUs (bfloat16 only); "auto" takes the backend's own where it can, else "xla". When compiling for
 # a TPU that is not attached, name the kernel: "auto" asks which backend runs this process.
 AttentionKernel = Literal["auto", "xla", "splash", "cudnn"]
-ATTENTION_KERNELS: tuple[str, ...] = get_args(AttentionKernel)
 
 # The causal pass goes through its queries in at most this many blocks, each against the keys up to its end. All but the
 # last have at least SHORTEST_BLOCK tokens.
@@ -85,8 +85,6 @@ def causal_attention(
     if kernel == "cudnn":
         alone = segment_ids is None and slots is None
         return _cudnn_attention(query, key, value, None if alone else causal_mask(query.shape[1], segment_ids, slots))
-    if kernel != "xla":
-        raise ValueError(f"attention kernel {kernel!r} is not known; use one of {ATTENTION_KERNELS}")
     return _blockwise_attention(query, key, value, segment_ids, slots)
 
 
@@ -145,19 +143,6 @@ def _blockwise_attention(
     return jnp.concatenate(out, axis=2).swapaxes(1, 2).reshape(query.shape)
 
 
-class LayerKV(NamedTuple):
-    """Keys (after rotation) and values of one layer, U rows of S slots.
-
-    Keys stand transposed: then both products of attention read S or h in the innermost axis, which on CPU is worth a
-    factor of 3 to 4. int8 entries carry one scale for each token and head, others none.
-    """
-
-    k: Num[Array, "U K h S"]
-    v: Num[Array, "U K S h"]
-    k_scale: Float[Array, "U K S"] | None = None
-    v_scale: Float[Array, "U K S"] | None = None
-
-
 class Partial(NamedTuple):
     """Attention over a part of the keys: enough to merge it with the other parts (log-sum-exp). All float32."""
 
@@ -166,7 +151,7 @@ class Partial(NamedTuple):
     out: Float[Array, "B T H h"]  # sum of exp(score - top) * value
 
 
-def partial_attention(query: Float[Array, "B T H h"], kv: LayerKV, mask: Bool[Array, "rows times S"]) -> Partial:
+def partial_attention(query: Float[Array, "B T H h"], kv: KVCache, mask: Bool[Array, "rows times S"]) -> Partial:
     """Attend to U rows of keys, each read by B / U rows of queries in turn: row b reads row b // (B / U).
 
     The queries that share a row and a kv head are the rows of one matmul, so that shared keys are read once.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, get_args
 
-from spicejax.models.transformer import FAMILY_FLAGS, DType, RopeScaling, TransformerConfig
+from spicejax.models.config import DType, Family, RopeScaling, TransformerConfig
 
 # Qwen3 dense, the -Base checkpoints (the chat ones say max_position 40960; nothing else differs).
 QWEN3_0_6B = TransformerConfig(
@@ -20,36 +20,10 @@ QWEN3_0_6B = TransformerConfig(
     rope_theta=1e6,
     tie_embeddings=True,
     max_position=32_768,
-    qk_norm=True,
 )
 QWEN3_1_7B = dataclasses.replace(QWEN3_0_6B, d_model=2048, d_ff=6144)
 QWEN3_4B = dataclasses.replace(QWEN3_0_6B, d_model=2560, num_layers=36, num_heads=32, d_ff=9728)
 QWEN3_8B = dataclasses.replace(QWEN3_4B, d_model=4096, d_ff=12_288, tie_embeddings=False)
-QWEN3_14B = dataclasses.replace(QWEN3_8B, d_model=5120, num_layers=40, num_heads=40, d_ff=17_408)
-QWEN3_32B = dataclasses.replace(QWEN3_8B, d_model=5120, num_layers=64, num_heads=64, d_ff=25_600)
-
-# Qwen2.5 base. The 14B and 32B base checkpoints say rms_norm_eps 1e-5, the smaller ones 1e-6.
-QWEN25_1_5B = TransformerConfig(
-    family="qwen2",
-    vocab_size=151_936,
-    d_model=1536,
-    num_layers=28,
-    num_heads=12,
-    num_kv_heads=2,
-    head_dim=128,
-    d_ff=8960,
-    rope_theta=1e6,
-    tie_embeddings=True,
-    max_position=131_072,
-    qkv_bias=True,
-)
-QWEN25_7B = dataclasses.replace(
-    QWEN25_1_5B, vocab_size=152_064, d_model=3584, num_heads=28, num_kv_heads=4, d_ff=18_944, tie_embeddings=False
-)
-QWEN25_14B = dataclasses.replace(
-    QWEN25_7B, d_model=5120, num_layers=48, num_heads=40, num_kv_heads=8, d_ff=13_824, rms_norm_eps=1e-5
-)
-QWEN25_32B = dataclasses.replace(QWEN25_14B, num_layers=64, d_ff=27_648)
 
 LLAMA31_8B = TransformerConfig(
     family="llama",
@@ -93,10 +67,6 @@ SMOLLM2_135M = TransformerConfig(
     max_position=8192,
     rms_norm_eps=1e-5,
 )
-SMOLLM2_360M = dataclasses.replace(SMOLLM2_135M, d_model=960, num_layers=32, num_heads=15, num_kv_heads=5, d_ff=2560)
-SMOLLM2_1_7B = dataclasses.replace(
-    SMOLLM2_135M, d_model=2048, num_layers=24, num_heads=32, num_kv_heads=32, d_ff=8192, rope_theta=1.3e5
-)
 
 # Made to learn on two CPU cores; no published weights.
 NANO = TransformerConfig(
@@ -111,32 +81,21 @@ NANO = TransformerConfig(
     rope_theta=1_000.0,
     tie_embeddings=True,
     max_position=2048,
-    qk_norm=True,
 )
-
-PRESETS: dict[str, TransformerConfig] = {
-    "qwen3-0.6b": QWEN3_0_6B,
-    "qwen3-1.7b": QWEN3_1_7B,
-    "qwen3-4b": QWEN3_4B,
-    "qwen3-8b": QWEN3_8B,
-    "qwen3-14b": QWEN3_14B,
-    "qwen3-32b": QWEN3_32B,
-    "qwen2.5-1.5b": QWEN25_1_5B,
-    "qwen2.5-7b": QWEN25_7B,
-    "qwen2.5-14b": QWEN25_14B,
-    "qwen2.5-32b": QWEN25_32B,
-    "llama3.1-8b": LLAMA31_8B,
-    "llama3.2-3b": LLAMA32_3B,
-    "octothinker-3b": OCTOTHINKER_3B,
-    "octothinker-8b": OCTOTHINKER_8B,
-    "smollm2-135m": SMOLLM2_135M,
-    "smollm2-360m": SMOLLM2_360M,
-    "smollm2-1.7b": SMOLLM2_1_7B,
-    "nano": NANO,
-}
 
 ARCHITECTURES = {"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM"}
 
+# Our sizes and HF's words for them, the same in every family.
+_SIZES = {
+    "vocab_size": "vocab_size",
+    "d_model": "hidden_size",
+    "d_ff": "intermediate_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "max_position": "max_position_embeddings",
+}
+# HF's words for the fields of RopeScaling, in their order.
+_LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 # Attributes that become a field of TransformerConfig, or that `_rope` reads.
 _READ = frozenset(
     """architectures dtype head_dim hidden_size intermediate_size max_position_embeddings model_type
@@ -184,33 +143,28 @@ def from_hf_config(config: dict[str, Any]) -> TransformerConfig:
     Raises ValueError on an attribute that is unknown or asks for maths the decoder does not have, naming it and its
     value. `dtype` and `param_dtype` become the stated dtype, float32 where it is none of ours (float16).
     """
-    family = config.get("model_type")
-    if family not in FAMILY_FLAGS:
-        raise ValueError(f"config.json: model_type {family!r} is not supported; the decoder knows {list(FAMILY_FLAGS)}")
+    family: Any = config.get("model_type")
+    if family not in get_args(Family):
+        raise ValueError(
+            f"config.json: model_type {family!r} is not supported; the decoder knows {list(get_args(Family))}"
+        )
     _check_attributes(config, family)
     theta, scaling = _rope(config, family)
-    heads, width = _required(config, "num_attention_heads"), _required(config, "hidden_size")
+    sizes: dict[str, Any] = {ours: _required(config, theirs) for ours, theirs in _SIZES.items()}
+    heads = sizes["num_heads"]
     # The defaults below (head_dim, tie_word_embeddings, rms_norm_eps) are those of the HF classes.
-    default_head = 128 if family == "qwen3" else width // heads
+    default_head = 128 if family == "qwen3" else sizes["d_model"] // heads
     stated = config.get("dtype") or config.get("torch_dtype")
     dtype: Any = stated if stated in get_args(DType) else "float32"
-    qk_norm, qkv_bias = FAMILY_FLAGS[family]
     return TransformerConfig(
         family=family,
-        vocab_size=_required(config, "vocab_size"),
-        d_model=width,
-        num_layers=_required(config, "num_hidden_layers"),
-        num_heads=heads,
+        **sizes,
         num_kv_heads=_kv_heads(config, family, heads),
         head_dim=config.get("head_dim") or default_head,
-        d_ff=_required(config, "intermediate_size"),
         rope_theta=theta,
         tie_embeddings=bool(config.get("tie_word_embeddings", False)),
-        max_position=_required(config, "max_position_embeddings"),
         rope_scaling=scaling,
         rms_norm_eps=float(config.get("rms_norm_eps", 1e-6)),
-        qk_norm=qk_norm,
-        qkv_bias=qkv_bias,
         dtype=dtype,
         param_dtype=dtype,
     )
@@ -220,25 +174,14 @@ def to_hf_config(cfg: TransformerConfig) -> dict[str, Any]:
     """The config.json of `cfg`, in the transformers 4 dialect: transformers 5 and other engines read it too."""
     scaling = None
     if cfg.rope_scaling is not None:
-        scaling = {
-            "rope_type": "llama3",
-            "factor": cfg.rope_scaling.factor,
-            "low_freq_factor": cfg.rope_scaling.low_freq_factor,
-            "high_freq_factor": cfg.rope_scaling.high_freq_factor,
-            "original_max_position_embeddings": cfg.rope_scaling.original_max_position,
-        }
+        scaling = {"rope_type": "llama3"} | dict(zip(_LLAMA3, dataclasses.astuple(cfg.rope_scaling), strict=True))
     config: dict[str, Any] = {
         "architectures": [ARCHITECTURES[cfg.family]],
         "model_type": cfg.family,
-        "vocab_size": cfg.vocab_size,
-        "hidden_size": cfg.d_model,
-        "intermediate_size": cfg.d_ff,
-        "num_hidden_layers": cfg.num_layers,
-        "num_attention_heads": cfg.num_heads,
+        **{theirs: getattr(cfg, ours) for ours, theirs in _SIZES.items()},
         "num_key_value_heads": cfg.num_kv_heads,
         "head_dim": cfg.head_dim,
         "hidden_act": "silu",
-        "max_position_embeddings": cfg.max_position,
         "rms_norm_eps": cfg.rms_norm_eps,
         "rope_theta": cfg.rope_theta,
         "rope_scaling": scaling,
@@ -317,15 +260,10 @@ def _scaling(block: dict[str, Any]) -> RopeScaling | None:
         rest.pop("partial_rotary_factor", None)
     if kinds == {"default"} and not rest:
         return None
-    names = {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}
-    if kinds != {"llama3"} or set(rest) != names:
+    if kinds != {"llama3"} or set(rest) != set(_LLAMA3):
         raise ValueError(
             f"config.json: rope scaling {block!r} is not supported; known are the types 'default', with nothing "
-            f"else, and 'llama3' with {sorted(names)}"
+            f"else, and 'llama3' with {sorted(_LLAMA3)}"
         )
-    return RopeScaling(
-        factor=float(rest["factor"]),
-        low_freq_factor=float(rest["low_freq_factor"]),
-        high_freq_factor=float(rest["high_freq_factor"]),
-        original_max_position=int(rest["original_max_position_embeddings"]),
-    )
+    factor, low, high, length = (rest[name] for name in _LLAMA3)
+    return RopeScaling(float(factor), float(low), float(high), int(length))

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from spicejax.models.layers import RopeScaling, rope_frequencies
-from spicejax.models.transformer import FAMILY_FLAGS, TransformerConfig
+from spicejax.models.config import Family, RopeScaling, TransformerConfig
+from spicejax.models.layers import rope_frequencies
 
-# The last part of a GGUF tensor name -> of the HF name, both without ".weight" or ".bias".
-_BLOCK_NAMES = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
-_TOP_NAMES = {
-    "token_embd.weight": "model.embed_tokens.weight",
-    "output_norm.weight": "model.norm.weight",
-    "output.weight": "lm_head.weight",
-}
 _ROPE_FACTORS = "rope_freqs.weight"  # llama.cpp's form of the llama3 rule: one divisor per frequency
 
 # Keys below "<arch>." that `read_config` reads; any other is refused, since it may change the maths.
@@ -42,16 +24,17 @@ _READ = frozenset(
 class GGUFTensors:
     """The tensors of one GGUF file under HF names, read one at a time, float32."""
 
-    def __init__(self, path: Path) -> None:
-        from gguf import GGUFReader  # here: the library is slow to import and only this door needs it
+    def __init__(self, path: Path, tensor_names: Callable[[TransformerConfig], Iterable[str]]) -> None:
+        """`tensor_names` says how HF calls the tensors of a model; what it does not name keeps its GGUF name."""
+        from gguf import MODEL_ARCH, GGUFReader, get_tensor_name_map  # here: the library is slow to import
 
-        self.path = path
-        self._reader = GGUFReader(path)
-        self.config = _config(self._reader, path)
-        self._tensors: dict[str, Any] = {}
-        for tensor in self._reader.tensors:
-            if tensor.name != _ROPE_FACTORS:
-                self._tensors[_hf_name(tensor.name)] = tensor
+        reader = GGUFReader(path)
+        self.config = _config(reader, path)
+        self._tensors = {t.name: t for t in reader.tensors if t.name != _ROPE_FACTORS}
+        known = get_tensor_name_map(MODEL_ARCH[self.config.family.upper()], self.config.num_layers)
+        for name in tensor_names(self.config):
+            if (theirs := known.get_name(name, (".weight", ".bias"))) in self._tensors:
+                self._tensors[name] = self._tensors.pop(theirs)
 
     def names(self) -> set[str]:
         return set(self._tensors)
@@ -85,19 +68,10 @@ def _half_split(weight: np.ndarray, head_dim: int) -> np.ndarray:
     return weight.reshape(heads, head_dim // 2, 2, -1).swapaxes(1, 2).reshape(weight.shape)
 
 
-def _hf_name(name: str) -> str:
-    if name in _TOP_NAMES:
-        return _TOP_NAMES[name]
-    parts = name.split(".")
-    if len(parts) == 4 and parts[0] == "blk" and parts[2] in _BLOCK_NAMES:
-        return f"model.layers.{parts[1]}.{_BLOCK_NAMES[parts[2]]}.{parts[3]}"
-    return name  # unknown: the loader reports it as unexpected under its GGUF name
-
-
 def _config(reader: Any, path: Path) -> TransformerConfig:
     architecture = reader.fields["general.architecture"].contents()
-    if architecture not in FAMILY_FLAGS:
-        raise ValueError(f"{path}: GGUF architecture {architecture!r} is not supported; known are {list(FAMILY_FLAGS)}")
+    if architecture not in get_args(Family):
+        raise ValueError(f"{path}: GGUF architecture {architecture!r} is not supported; known are {get_args(Family)}")
     prefix = f"{architecture}."
     data = {k.removeprefix(prefix): f.contents() for k, f in reader.fields.items() if k.startswith(prefix)}
     if data.pop("rope.scaling.type", "none") != "none" or set(data) - _READ:
@@ -115,7 +89,6 @@ def _config(reader: Any, path: Path) -> TransformerConfig:
             )
     if "rope.freq_base" not in data:
         raise ValueError(f"{path}: GGUF metadata has no {prefix}rope.freq_base; the rotary base cannot be guessed")
-    qk_norm, qkv_bias = FAMILY_FLAGS[architecture]
     theta = _shortest(data["rope.freq_base"])
     return TransformerConfig(
         family=architecture,
@@ -131,8 +104,6 @@ def _config(reader: Any, path: Path) -> TransformerConfig:
         max_position=data["context_length"],
         rope_scaling=_rope_scaling(reader, path, head_dim, theta),
         rms_norm_eps=_shortest(data["attention.layer_norm_rms_epsilon"]),
-        qk_norm=qk_norm,
-        qkv_bias=qkv_bias,
     )
 
 

@@ -1,4 +1,4 @@
-"""Hugging Face folders in and out: one table of tensor names per family, read both ways, one tensor at a time."""
+"""Hugging Face folders in and out: one table of tensor names, read both ways, one tensor at a time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from jax.experimental import multihost_utils
 from safetensors.numpy import save_file
 
 from spicejax.models import gguf
+from spicejax.models.config import DType, TransformerConfig
 from spicejax.models.families import from_hf_config, to_hf_config
 from spicejax.models.files import TOKENIZER_FILES, resolve
-from spicejax.models.transformer import DType, Params, TransformerConfig, abstract_params
+from spicejax.models.lora import flatten, unflatten
+from spicejax.models.transformer import Params, abstract_params
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -35,7 +37,8 @@ class Entry(NamedTuple):
     inputs: int = 0  # 0: same order of elements; n: HF's [outputs, inputs], our first n axes being the inputs
 
 
-_SHARED: dict[str, Entry] = {
+# Of all families; a model has some of them.
+NAMES: dict[str, Entry] = {
     "embed": Entry("model.embed_tokens.weight"),
     "layers/attn_norm/scale": Entry("model.layers.{}.input_layernorm.weight"),
     "layers/attn/q": Entry("model.layers.{}.self_attn.q_proj.weight", 1),
@@ -48,13 +51,8 @@ _SHARED: dict[str, Entry] = {
     "layers/mlp/down": Entry("model.layers.{}.mlp.down_proj.weight", 1),
     "norm/scale": Entry("model.norm.weight"),
     "unembed": Entry("lm_head.weight"),
-}
-NAMES: dict[str, dict[str, Entry]] = {
-    "llama": _SHARED,
-    "qwen2": _SHARED
-    | {f"layers/attn/{x}_bias": Entry(f"model.layers.{{}}.self_attn.{x}_proj.bias") for x in ("q", "k", "v")},
-    "qwen3": _SHARED
-    | {f"layers/attn/{x}_norm/scale": Entry(f"model.layers.{{}}.self_attn.{x}_norm.weight") for x in ("q", "k")},
+    **{f"layers/attn/{x}_bias": Entry(f"model.layers.{{}}.self_attn.{x}_proj.bias") for x in ("q", "k", "v")},
+    **{f"layers/attn/{x}_norm/scale": Entry(f"model.layers.{{}}.self_attn.{x}_norm.weight") for x in ("q", "k")},
 }
 _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 # Buffers that old checkpoints carry and the config already says.
@@ -112,7 +110,7 @@ def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None)
     place = locate(path)
     tensors: Tensors
     if place.suffix == ".gguf":
-        tensors = gguf.GGUFTensors(place)
+        tensors = gguf.GGUFTensors(place, tensor_names)
         cfg = tensors.config
     else:
         cfg = _folder_config(place)
@@ -120,10 +118,9 @@ def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None)
     dtype = dtype or cfg.param_dtype
     cfg = dataclasses.replace(cfg, dtype=dtype, param_dtype=dtype)
     _check_names(place, cfg, tensors)
-    table = NAMES[cfg.family]
     abstract = flatten(abstract_params(cfg))
     places: dict[str, Any] = dict.fromkeys(abstract) if shardings is None else flatten(shardings)
-    return cfg, unflatten({key: _read(tensors, table[key], abstract[key], places[key], key) for key in abstract})
+    return cfg, unflatten({key: _read(tensors, NAMES[key], abstract[key], places[key], key) for key in abstract})
 
 
 def locate(path: str | Path) -> Path:
@@ -153,24 +150,6 @@ def tensor_names(cfg: TransformerConfig) -> dict[str, tuple[int, ...]]:
         name: hf_shape(flat[key].shape if layer is None else flat[key].shape[1:], entry)
         for name, (key, layer, entry) in _entries(cfg)
     }
-
-
-def flatten(tree: Params) -> dict[str, Any]:
-    """Nested dict to {"layers/attn/q": leaf}."""
-    flat, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {"/".join(entry.key for entry in path): leaf for path, leaf in flat}
-
-
-def unflatten(flat: dict[str, Any]) -> Params:
-    """The inverse of `flatten`."""
-    tree: Params = {}
-    for key, leaf in flat.items():
-        *parents, last = key.split("/")
-        node = tree
-        for name in parents:
-            node = node.setdefault(name, {})
-        node[last] = leaf
-    return tree
 
 
 def _folder_config(folder: Path) -> TransformerConfig:
@@ -303,7 +282,7 @@ def _plan_shards(cfg: TransformerConfig, max_bytes: int, dtype: DType) -> dict[s
 def _entries(cfg: TransformerConfig) -> Iterator[tuple[str, tuple[str, int | None, Entry]]]:
     """Tensor name -> our key, layer and entry, in the order of the files: top first, then layer by layer."""
     present = flatten(abstract_params(cfg))
-    table = {key: entry for key, entry in NAMES[cfg.family].items() if key in present}
+    table = {key: entry for key, entry in NAMES.items() if key in present}
     layered = {key: entry for key, entry in table.items() if key.startswith("layers/")}
     yield from ((entry.name, (key, None, entry)) for key, entry in table.items() if key not in layered)
     for layer in range(cfg.num_layers):

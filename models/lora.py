@@ -12,6 +12,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
@@ -71,51 +72,41 @@ class LowRank(nn.Module):
         return self.cfg.scale * jnp.tensordot(low, b.astype(self.dtype), axes=1)
 
 
+def flatten(tree: Params) -> dict[str, Any]:
+    """Nested dict to {"layers/attn/q": leaf}."""
+    flat: Any = flatten_dict(tree, sep="/")
+    return flat
+
+
+def unflatten(flat: dict[str, Any]) -> Params:
+    """The inverse of `flatten`."""
+    return unflatten_dict(flat, sep="/")
+
+
 def split(params: Params) -> tuple[Params, Params]:
     """Part a tree into (base, adapters); `join` puts them together again. Branches that end up empty are left out."""
-    base: Params = {}
-    adapters: Params = {}
-    for name, value in params.items():
-        if name.endswith(SUFFIX):
-            adapters[name] = value
-        elif isinstance(value, dict):
-            for whole, part in zip((base, adapters), split(value), strict=True):
-                if part:
-                    whole[name] = part
-        else:
-            base[name] = value
-    return base, adapters
+    flat = flatten(params)
+    adapters = {name: leaf for name, leaf in flat.items() if f"{SUFFIX}/" in name}
+    return unflatten({name: leaf for name, leaf in flat.items() if name not in adapters}), unflatten(adapters)
 
 
 def join(base: Params, other: Params) -> Params:
     """One tree of the leaves of both; ValueError where both have the same leaf."""
-    joined = dict(base)
-    for name, value in other.items():
-        if name not in joined:
-            joined[name] = value
-        elif isinstance(value, dict) and isinstance(joined[name], dict):
-            joined[name] = join(joined[name], value)
-        else:
-            raise ValueError(f"both trees have `{name}`")
-    return joined
+    joined, more = flatten(base), flatten(other)
+    if twice := joined.keys() & more:
+        raise ValueError(f"both trees have `{min(twice)}`")
+    return unflatten(joined | more)
 
 
 def merge(cfg: LoraConfig, params: Params) -> Params:
     """The plain parameters W + scale * A B, summed in float32 and stored in W's dtype: what is exported."""
-    base, adapters = split(params)
-    return _merged(cfg, base, adapters)
-
-
-def _merged(cfg: LoraConfig, base: Params, adapters: Params) -> Params:
-    out = dict(base)
-    for name, value in adapters.items():
-        if name.endswith(SUFFIX):
-            matrix = name.removesuffix(SUFFIX)
-            update = jax.vmap(lambda a, b: jnp.tensordot(a, b, axes=1))(value["a"], value["b"])  # over layers
-            out[matrix] = (base[matrix].astype(jnp.float32) + cfg.scale * update).astype(base[matrix].dtype)
-        else:
-            out[name] = _merged(cfg, base[name], value)
-    return out
+    merged, adapters = map(flatten, split(params))
+    for name in filter(lambda name: name.endswith(f"{SUFFIX}/a"), adapters):
+        target = name.removesuffix(f"{SUFFIX}/a")
+        a, b, matrix = adapters[name], adapters[f"{target}{SUFFIX}/b"], merged[target]
+        update = jax.vmap(lambda a, b: jnp.tensordot(a, b, axes=1))(a, b)  # over layers
+        merged[target] = (matrix.astype(jnp.float32) + cfg.scale * update).astype(matrix.dtype)
+    return unflatten(merged)
 
 
 def axes(cfg: LoraConfig, layers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

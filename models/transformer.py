@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -14,13 +13,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from spicejax.models import lora
-from spicejax.models.attention import ATTENTION_KERNELS, AttentionKernel, LayerKV, Slots
+from spicejax.models.attention import Slots
 from spicejax.models.cache import Context, KVCache
-from spicejax.models.layers import INIT_STD, Attention, RMSNorm, RopeScaling, SwiGLU, constrain, rope_tables
-from spicejax.models.lora import LoraConfig
+from spicejax.models.config import DType, RopeScaling, TransformerConfig
+from spicejax.models.layers import INIT_STD, Attention, RMSNorm, SwiGLU, constrain, rope_tables
 from spicejax.models.scoring import label_logprobs
 
 __all__ = [
+    "DType",
     "RopeScaling",
     "Slots",
     "TransformerConfig",
@@ -40,78 +40,6 @@ __all__ = [
 
 Params = dict[str, Any]  # nested dict of arrays; the leaves under "layers" have a leading axis L
 
-Family = Literal["qwen3", "qwen2", "llama"]
-Remat = Literal["none", "layer", "dots"]
-DType = Literal["float32", "bfloat16"]
-
-# family -> (qk_norm, qkv_bias). HF has no flag for these: a model that breaks the rule could never be exported.
-FAMILY_FLAGS: dict[str, tuple[bool, bool]] = {"qwen3": (True, False), "qwen2": (False, True), "llama": (False, False)}
-
-
-@dataclasses.dataclass(frozen=True)
-class TransformerConfig:
-    """Everything that fixes the maths of one decoder. Presets and HF conversion live in `families.py`."""
-
-    family: Family
-    vocab_size: int  # V, rows of the embedding (HF pads it beyond the tokenizer)
-    d_model: int  # D, width of the residual stream
-    num_layers: int  # L
-    num_heads: int  # H, query heads
-    num_kv_heads: int  # K, key/value heads; H must be a multiple
-    head_dim: int  # width of one head; H * head_dim need not be D
-    d_ff: int  # width of the SwiGLU hidden layer
-    rope_theta: float  # base of the rotary frequencies; no default, since a wrong one is silent
-    tie_embeddings: bool  # the output layer is the embedding
-    max_position: int  # context the model was made for, in tokens; not enforced by the maths
-    rope_scaling: RopeScaling | None = None  # llama3 rule, None = plain
-    rms_norm_eps: float = 1e-6
-    qk_norm: bool = False  # RMSNorm on the heads of q and k: qwen3
-    qkv_bias: bool = False  # bias on q, k, v: qwen2
-    dtype: DType = "float32"  # compute; norms, softmax, rotation, logits and log-probabilities stay float32
-    param_dtype: DType = "float32"  # storage
-    remat: Remat = "none"  # "layer" keeps only layer inputs, "dots" also keeps matmul outputs
-    attention: AttentionKernel = "auto"  # kernel of the training pass
-    lora: LoraConfig | None = None  # low-rank adapters in every layer, part of the parameters
-    unroll_layers: bool = False  # write the layers of the training pass out; False loops over them
-
-    def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "num_layers", "num_heads", "num_kv_heads", "d_ff", "max_position"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"TransformerConfig.{name}={getattr(self, name)}: give a positive number")
-        if self.family not in FAMILY_FLAGS:
-            raise ValueError(f"TransformerConfig.family={self.family!r}: use one of {tuple(FAMILY_FLAGS)}")
-        if self.num_heads % self.num_kv_heads:
-            raise ValueError(
-                f"TransformerConfig: num_heads={self.num_heads} is not a multiple of num_kv_heads="
-                f"{self.num_kv_heads}; query heads share kv heads in equal groups"
-            )
-        if self.head_dim < 2 or self.head_dim % 2:
-            raise ValueError(f"TransformerConfig.head_dim={self.head_dim}: rotary pairs need an even number")
-        if self.family == "llama" and self.d_model % self.num_heads:
-            raise ValueError(
-                f"TransformerConfig: d_model={self.d_model} is not a multiple of num_heads={self.num_heads}; "
-                "transformers refuses such a Llama although head_dim is stated, so it could not be exported"
-            )
-        if self.rope_theta <= 0 or self.rms_norm_eps <= 0:
-            raise ValueError(
-                f"TransformerConfig: rope_theta={self.rope_theta} and rms_norm_eps={self.rms_norm_eps} must be positive"
-            )
-        expected = FAMILY_FLAGS[self.family]
-        if (self.qk_norm, self.qkv_bias) != expected:
-            raise ValueError(
-                f"TransformerConfig: family {self.family!r} has qk_norm={expected[0]}, qkv_bias={expected[1]}, got "
-                f"qk_norm={self.qk_norm}, qkv_bias={self.qkv_bias}; change the flags or the family"
-            )
-        choices = {
-            "dtype": get_args(DType),
-            "param_dtype": get_args(DType),
-            "remat": get_args(Remat),
-            "attention": ATTENTION_KERNELS,
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"TransformerConfig.{name}={getattr(self, name)!r}: use one of {allowed}")
-
 
 class Block(nn.Module):
     """One pre-norm layer as the body of a scan: x is carried, `cached` and the returned keys run over layers."""
@@ -123,34 +51,17 @@ class Block(nn.Module):
     def __call__(
         self,
         x: Float[Array, "B T D"],
-        cached: tuple[LayerKV, ...],
+        cached: tuple[KVCache, ...],
         cos: Array,
         sin: Array,
         segment_ids: Array | None,
         masks: tuple[Array, ...] | None,
-    ) -> tuple[Float[Array, "B T D"], LayerKV | None]:
+    ) -> tuple[Float[Array, "B T D"], KVCache | None]:
         cfg = self.cfg
-        norm = functools.partial(RMSNorm, cfg.rms_norm_eps, cfg.dtype, cfg.param_dtype)
-        out_std = INIT_STD / math.sqrt(2 * cfg.num_layers)  # keeps the residual stream's variance flat in depth
-        attention = Attention(
-            num_heads=cfg.num_heads,
-            num_kv_heads=cfg.num_kv_heads,
-            head_dim=cfg.head_dim,
-            qkv_bias=cfg.qkv_bias,
-            qk_norm=cfg.qk_norm,
-            eps=cfg.rms_norm_eps,
-            out_std=out_std,
-            kernel=cfg.attention,
-            dtype=cfg.dtype,
-            param_dtype=cfg.param_dtype,
-            lora=cfg.lora,
-            slots=self.slots,
-            name="attn",
-        )
-        update, new = attention(norm(name="attn_norm")(x), cos, sin, segment_ids, cached, masks)
+        normed = RMSNorm(cfg, name="attn_norm")(x)
+        update, new = Attention(cfg, self.slots, name="attn")(normed, cos, sin, segment_ids, cached, masks)
         x = x + update
-        mlp = SwiGLU(cfg.d_ff, out_std, cfg.dtype, cfg.param_dtype, cfg.lora, name="mlp")
-        x = x + mlp(norm(name="mlp_norm")(x))
+        x = x + SwiGLU(cfg, name="mlp")(RMSNorm(cfg, name="mlp_norm")(x))
         return constrain(x, "batch", "length", "act_embed"), new
 
 
@@ -184,7 +95,7 @@ class Decoder(nn.Module):
         if not cfg.tie_embeddings:
             self.unembed = self.param("unembed", nn.initializers.normal(INIT_STD), table, cfg.param_dtype)
         self.layers = _scanned_block(cfg, self.unroll)(cfg, self.slots)
-        self.norm = RMSNorm(cfg.rms_norm_eps, cfg.dtype, cfg.param_dtype)
+        self.norm = RMSNorm(cfg)
 
     def __call__(
         self,
@@ -196,11 +107,11 @@ class Decoder(nn.Module):
         cfg = self.cfg
         x = jnp.take(self.embed, tokens, axis=0).astype(cfg.dtype)
         x = constrain(x, "batch", "length", "act_embed")
-        cos, sin = rope_tables(positions, cfg.head_dim, cfg.rope_theta, cfg.rope_scaling)
+        cos, sin = rope_tables(cfg, positions)
         masks = None if context is None else tuple(c.mask[:, None] for c in context)
-        cached = tuple(LayerKV(*c.cache) for c in context or ())  # the scan hands each layer its part
+        cached = tuple(c.cache for c in context or ())  # the scan hands each layer its part
         x, new = self.layers(x, cached, cos, sin, segment_ids, masks)
-        return self.norm(x), None if new is None else KVCache(*new)
+        return self.norm(x), new
 
 
 def init(cfg: TransformerConfig, key: PRNGKeyArray) -> Params:
@@ -319,7 +230,7 @@ def unstack(tree: Any, layers: int) -> tuple[Any, ...]:
 
 def rotations(cfg: TransformerConfig, length: int) -> tuple[Float[Array, "S half"], Float[Array, "S half"]]:
     """Cosine and sine of the angles of positions 0 to length - 1, for `extend_layers`."""
-    tables = rope_tables(jnp.arange(length)[None], cfg.head_dim, cfg.rope_theta, cfg.rope_scaling)
+    tables = rope_tables(cfg, jnp.arange(length)[None])
     return tables[0][0, :, 0], tables[1][0, :, 0]
 
 
@@ -347,12 +258,11 @@ def extend_layers(
     block, written = Block(cfg), []
     for layer, seen in zip(layers, context, strict=True):
         masks = tuple(c.mask[:, None] for c in seen)
-        cached = tuple(LayerKV(*jax.tree.map(lambda a: a[0], c.cache)) for c in seen)
+        cached = jax.tree.map(lambda a: a[0], tuple(c.cache for c in seen))
         own = jax.tree.map(lambda a: a[0], layer)
         x, new = block.apply({"params": own}, x, cached, cos, sin, None, masks)  # pyright: ignore[reportAssignmentType]
-        written.append(KVCache(*jax.tree.map(lambda a: a[None], new)))
-    norm = RMSNorm(cfg.rms_norm_eps, cfg.dtype, cfg.param_dtype)
-    return norm.apply({"params": params["norm"]}, x), written  # pyright: ignore[reportReturnType]
+        written.append(jax.tree.map(lambda a: a[None], new))
+    return RMSNorm(cfg).apply({"params": params["norm"]}, x), written  # pyright: ignore[reportReturnType]
 
 
 def logits(cfg: TransformerConfig, params: Params, hidden: Float[Array, "... D"]) -> Float[Array, "... V"]:
@@ -368,17 +278,15 @@ def token_logprobs(
     targets: Int[Array, "B T"],
     *,
     temperature: float | Float[Array, ""] = 1.0,
-    chunk: int | None = None,
+    chunk: int = 0,
 ) -> Float[Array, "B T"]:
     """log softmax(logits / temperature)[target] in float32: hidden[:, t] scores targets[:, t] (shift them yourself).
 
     `chunk` works through that many vocabulary entries at a time, forward and backward: memory B * T * chunk instead of
-    B * T * V. No gradient reaches the temperature.
+    B * T * V; 0 = all at once. No gradient reaches the temperature.
     """
     if isinstance(temperature, float | int) and temperature <= 0:
         raise ValueError(f"token_logprobs: temperature={temperature} must be positive; greedy sampling has no density")
-    if chunk is not None and chunk < 1:
-        raise ValueError(f"token_logprobs: chunk={chunk} must be positive, or None for the whole vocabulary at once")
     table = params["embed" if cfg.tie_embeddings else "unembed"]
     sharpness = jax.lax.stop_gradient(1.0 / jnp.asarray(temperature, jnp.float32))
     return label_logprobs(hidden.astype(cfg.dtype), table, targets, sharpness, chunk or cfg.vocab_size)

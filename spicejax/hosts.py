@@ -44,7 +44,7 @@ def start(coordinator: str | None = None, num_processes: int | None = None, proc
             jax.distributed.initialize()
             _joined()
         return
-    if missing or coordinator is None or num_processes is None or process_id is None:
+    if coordinator is None or num_processes is None or process_id is None:
         raise ValueError(f"{', '.join(f'--{name}' for name in missing)} missing: several processes need all three")
     if not 0 <= process_id < num_processes:
         raise ValueError(f"--process_id={process_id} must be in 0..{num_processes - 1} (--num_processes)")

@@ -80,7 +80,8 @@ def make_mesh(cfg: MeshConfig, devices: list[Any] | None = None, name: str = "me
     fixed = math.prod(size for size in sizes if size != -1)
     sizes = [max(1, len(devices) // fixed) if size == -1 else size for size in sizes]
     if math.prod(sizes) != len(devices):
-        choices = [f"fsdp={f} tensor={len(devices) // f}" for f in _divisors(len(devices))]
+        n = len(devices)
+        choices = [f"fsdp={f} tensor={n // f}" for f in range(1, n + 1) if n % f == 0]
         raise ValueError(
             f"{name} data={cfg.data} fsdp={cfg.fsdp} tensor={cfg.tensor} does not divide {len(devices)} devices; "
             f"with data=1 these do: {', '.join(choices)}"
@@ -250,9 +251,3 @@ def _is_here(x: jax.Array) -> bool:
 @functools.lru_cache(maxsize=8)
 def _gather(mesh: Mesh) -> Any:
     return jax.jit(lambda *leaves: leaves, out_shardings=replicated(mesh))
-
-
-def _divisors(n: int) -> list[int]:
-    return [d for d in range(1, math.isqrt(n) + 1) if n % d == 0] + [
-        n // d for d in range(math.isqrt(n), 0, -1) if n % d == 0 and d * d != n
-    ]

@@ -64,7 +64,7 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
         from spicejax.types import Batch
 
         cfg = transformer.TransformerConfig(family="qwen3", vocab_size=64, d_model=32, num_layers=2, num_heads=4,
-            num_kv_heads=2, head_dim=8, d_ff=48, rope_theta=1e4, tie_embeddings=True, max_position=64, qk_norm=True)
+            num_kv_heads=2, head_dim=8, d_ff=48, rope_theta=1e4, tie_embeddings=True, max_position=64)
         whole = transformer.init(cfg, jax.random.key(0))
 
         class Plain:

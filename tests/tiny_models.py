@@ -23,12 +23,9 @@ QWEN3 = TransformerConfig(
     rope_theta=5e6,
     tie_embeddings=True,
     max_position=128,
-    qk_norm=True,
 )
-QWEN2 = dataclasses.replace(QWEN3, family="qwen2", qk_norm=False, qkv_bias=True, d_model=48, head_dim=8, rope_theta=3e4)
-LLAMA = dataclasses.replace(
-    QWEN3, family="llama", qk_norm=False, d_model=42, num_kv_heads=3, head_dim=16, rms_norm_eps=1e-5
-)
+QWEN2 = dataclasses.replace(QWEN3, family="qwen2", d_model=48, head_dim=8, rope_theta=3e4)
+LLAMA = dataclasses.replace(QWEN3, family="llama", d_model=42, num_kv_heads=3, head_dim=16, rms_norm_eps=1e-5)
 # Original length 16 puts the stretched band inside the test's 21 positions.
 LLAMA3 = dataclasses.replace(LLAMA, rope_scaling=RopeScaling(8.0, 1.0, 4.0, 16), rope_theta=5e5, tie_embeddings=False)
 CONFIGS = {

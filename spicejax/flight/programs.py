@@ -111,7 +111,7 @@ def _sampling(here: Settled, ask: Ask) -> list[Program]:
 
     def lower(program: engine.Program) -> jax.stages.Lowered:
         with sharding.activations(mesh, transformer.activation_sizes(model, batch[program.name])):
-            return program.function.lower(*program.arguments)
+            return program.lower()
 
     _, prefix, state, *_ = next(program.arguments for program in found if program.name == "decode")
     copy, responses = {"sampler_parameters": held}, (state.recent, state.older)

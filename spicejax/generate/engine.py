@@ -102,20 +102,19 @@ def init_prefix(cfg: transformer.TransformerConfig, layout: Layout) -> caching.K
 def init_state(cfg: transformer.TransformerConfig, layout: Layout) -> State:
     """Empty row slots."""
     rows, width = layout.rows, layout.suffix
-    by_row = functools.partial(jax.lax.with_sharding_constraint, shardings=sharding.rows(layout.mesh, rows))
+    zeros = jnp.zeros(rows, jnp.int32)
     out = Output(
-        tokens=by_row(jnp.zeros((rows, width), jnp.int32)),
-        logprobs=by_row(jnp.zeros((rows, width), jnp.float32)),
-        sample_logprobs=by_row(jnp.zeros((rows, width), jnp.float32)),
-        lengths=by_row(jnp.zeros(rows, jnp.int32)),
-        stopped=by_row(jnp.zeros(rows, bool)),
-        done=by_row(jnp.ones(rows, bool)),
-        finite=_whole(layout, jnp.array(True)),
+        tokens=jnp.zeros((rows, width), jnp.int32),
+        logprobs=jnp.zeros((rows, width), jnp.float32),
+        sample_logprobs=jnp.zeros((rows, width), jnp.float32),
+        lengths=zeros,
+        stopped=jnp.zeros(rows, bool),
+        done=jnp.ones(rows, bool),
+        finite=jnp.array(True),
     )
-    zeros = by_row(jnp.zeros(rows, jnp.int32))
     recent = _cache(cfg, layout, rows, layout.recent, cfg.dtype if layout.window else layout.cache)
-    older = _place(layout, cfg, _cache(cfg, layout, rows, layout.ring)) if layout.ring else None
-    return State(_whole(layout, jnp.int32(0)), zeros, zeros, _place(layout, cfg, recent), older, out)
+    older = _cache(cfg, layout, rows, layout.ring) if layout.ring else None
+    return _place(layout, cfg, State(jnp.int32(0), zeros, zeros, recent, older, out))
 
 
 def prefill(
@@ -338,10 +337,16 @@ def _stacked(layers: tuple[caching.KVCache, ...]) -> caching.KVCache:
     return jax.tree.map(lambda *parts: jnp.concatenate(parts), *layers)
 
 
-def _place(layout: Layout, cfg: transformer.TransformerConfig, cache: caching.KVCache) -> caching.KVCache:
-    """Keep a cache where its rows are."""
-    where = sharding.kv_cache(layout.mesh, cache.k.shape[1], cfg.num_kv_heads)
-    return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, where), cache)
+def place(cfg: transformer.TransformerConfig, layout: Layout, shape: tuple[int, ...]) -> jax.sharding.NamedSharding:
+    """Where an array of the engine lies, by its shape: caches by row and head, others by their first axis."""
+    if len(shape) > 2:
+        return sharding.kv_cache(layout.mesh, shape[1], cfg.num_kv_heads)
+    return sharding.rows(layout.mesh, shape[0]) if shape else sharding.replicated(layout.mesh)
+
+
+def _place(layout: Layout, cfg: transformer.TransformerConfig, tree: Any) -> Any:
+    """Keep arrays where they lie."""
+    return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, place(cfg, layout, x.shape)), tree)
 
 
 def _whole(layout: Layout, x: Array) -> Array:
@@ -356,11 +361,11 @@ decode_jit = jax.jit(decode, static_argnames=("cfg", "layout", "filtered"), dona
 
 
 class Program(NamedTuple):
-    """One program of the hot loop, ready to be lowered: `program.function.lower(*program.arguments)`."""
+    """One program of the hot loop, ready to be lowered."""
 
     name: str
-    function: Any  # jitted; its static arguments are bound
-    arguments: tuple[Any, ...]  # abstract, with their shardings
+    lower: Callable[[], jax.stages.Lowered]
+    arguments: tuple[Any, ...]  # those that are not static: abstract, with their shardings
 
 
 def programs(
@@ -372,54 +377,37 @@ def programs(
       params: abstract parameters (ShapeDtypeStruct) with their shardings.
       stop_states: states of the stop machine; 1 without stop strings.
     """
-    mesh = layout.mesh
-    whole = sharding.replicated(mesh)
 
-    def struct(shape: tuple[int, ...], dtype: Any, where: Any = whole) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(shape, dtype, sharding=where)
+    def struct(dtype: Any, *shape: int, where: Any = None) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=where or place(cfg, layout, shape))
 
-    def by_row(size: int, *more: int, dtype: Any = jnp.int32) -> jax.ShapeDtypeStruct:
-        return struct((size, *more), dtype, sharding.rows(mesh, size))
+    def placed(make: Callable[[], Any]) -> Any:
+        return jax.tree.map(lambda s: struct(s.dtype, *s.shape), jax.eval_shape(make))
 
-    def placed(make: Callable[..., Any]) -> Any:
-        """Shapes of a state, placed as the engine places it."""
-        shapes = jax.eval_shape(functools.partial(make, cfg, layout))
-        return jax.tree.map(lambda s: struct(s.shape, s.dtype, _where(layout, cfg, s.shape)), shapes)
-
-    lanes, scalar = layout.lanes, functools.partial(struct, ())
-    lane_cache = jax.tree.map(
-        lambda s: struct(s.shape, s.dtype, sharding.kv_cache(mesh, lanes, cfg.num_kv_heads)),
-        jax.eval_shape(functools.partial(_cache, cfg, layout, lanes, layout.prefix)),
-    )
-    slots = struct((layout.shards, lanes // layout.shards), jnp.int32, sharding.rows(mesh, layout.shards))
+    lanes, shards = layout.lanes, layout.shards
+    by_row, by_prompt = struct(jnp.int32, layout.rows), struct(jnp.int32, layout.prompts)
     rows = Rows(
-        fresh=by_row(layout.rows, dtype=bool),
-        first_token=by_row(layout.rows),
-        row_ids=by_row(layout.rows),
-        limits=by_row(layout.rows),
-        prefix_lengths=by_row(layout.prompts),
-        waiting=by_row(layout.prompts),
-        refill_at=scalar(jnp.int32),
+        fresh=struct(bool, layout.rows),
+        first_token=by_row,
+        row_ids=by_row,
+        limits=by_row,
+        prefix_lengths=by_prompt,
+        waiting=by_prompt,
+        refill_at=struct(jnp.int32),
     )
-    knobs = Knobs(scalar(jnp.float32), scalar(jnp.int32), scalar(jnp.float32), scalar(jnp.float32))
-    key = struct((), jax.eval_shape(lambda: jax.random.key(0)).dtype)
-    stops = struct((cfg.vocab_size, stop_states), jnp.int16)
-    prefix, state = placed(init_prefix), placed(init_state)
-    bound = {
-        "prefill": (prefill, (params, by_row(lanes, layout.prefix), by_row(lanes))),
-        "insert": (insert, (prefix, lane_cache, slots)),
-        "decode": (functools.partial(decode, filtered=filtered), (params, prefix, state, rows, stops, key, knobs)),
-    }
-    donated = {"insert": 0, "decode": 2}
+    knobs = Knobs(struct(jnp.float32), struct(jnp.int32), struct(jnp.float32), struct(jnp.float32))
+    key = placed(lambda: jax.random.key(0))
+    stops = struct(jnp.int16, cfg.vocab_size, stop_states, where=sharding.replicated(layout.mesh))
+    prefix, state, new = (
+        placed(functools.partial(make, cfg, layout, *more))
+        for make, more in ((init_prefix, ()), (init_state, ()), (_cache, (lanes, layout.prefix)))
+    )
+    bound = (
+        ("prefill", prefill_jit, (params, struct(jnp.int32, lanes, layout.prefix), struct(jnp.int32, lanes)), {}),
+        ("insert", insert_jit, (prefix, new, struct(jnp.int32, shards, lanes // shards)), {}),
+        ("decode", decode_jit, (params, prefix, state, rows, stops, key, knobs), {"filtered": filtered}),
+    )
     return [
-        Program(name, jax.jit(functools.partial(f, cfg, layout), donate_argnums=donated.get(name, ())), arguments)
-        for name, (f, arguments) in bound.items()
+        Program(name, functools.partial(door.lower, cfg, layout, *arguments, **more), arguments)
+        for name, door, arguments, more in bound
     ]
-
-
-def _where(layout: Layout, cfg: transformer.TransformerConfig, shape: tuple[int, ...]) -> Any:
-    if len(shape) == 0:
-        return sharding.replicated(layout.mesh)
-    if len(shape) > 2:  # a cache
-        return sharding.kv_cache(layout.mesh, shape[1], cfg.num_kv_heads)
-    return sharding.rows(layout.mesh, shape[0])

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -63,8 +63,6 @@ class Buckets:
             raise ValueError(f"prefill_chunk={self.prefill_chunk}: must be at least 1 token")
         if self.kv_tokens < 0:
             raise ValueError(f"kv_tokens={self.kv_tokens}: must be 0 (no bound) or positive")
-        if self.cache not in get_args(CacheChoice):
-            raise ValueError(f"cache={self.cache!r}: use one of {get_args(CacheChoice)}")
 
     def fit(self, length: int) -> int:
         """Smallest bucket that holds `length` tokens."""
@@ -300,15 +298,10 @@ class Player:
             lane, used[shard] = used[shard], used[shard] + 1
             tokens[shard, lane, : len(prompt) - 1] = prompt[:-1]
             lengths[shard, lane], targets[: len(slots), shard, lane] = len(prompt) - 1, slots
-        by_lane = sharding.rows(self.mesh, shape.lanes)
+        asked = tokens.reshape(shape.lanes, -1), lengths.reshape(-1)
+        asked = sharding.put_global(asked, sharding.rows(self.mesh, shape.lanes))
         with self._placed(shape.lanes):
-            new = engine.prefill_jit(
-                self.cfg,
-                shape,
-                self.params,
-                sharding.put_global(tokens.reshape(shape.lanes, -1), by_lane),
-                sharding.put_global(lengths.reshape(-1), by_lane),
-            )
+            new = engine.prefill_jit(self.cfg, shape, self.params, *asked)
         for target in targets:
             where = sharding.put_global(target, sharding.rows(self.mesh, shape.shards))
             prefix = engine.insert_jit(self.cfg, shape, prefix, new, where)
@@ -323,7 +316,6 @@ class Player:
             for f in (lambda r: r.tokens[-1], lambda r: r.first_row, lambda r: r.limit)
         )
         lengths = np.array([len(r.tokens) for r in requests] + [1], np.int32)
-        by_row, by_prompt = sharding.rows(self.mesh, shape.rows), sharding.rows(self.mesh, shape.prompts)
         prompt = plan.prompt.reshape(-1)
         rows = engine.Rows(
             fresh=fresh.reshape(-1),
@@ -334,9 +326,7 @@ class Player:
             waiting=plan.waiting(),
             refill_at=np.int32(refill_at),
         )
-        return sharding.put_global(
-            rows, engine.Rows(*(by_row,) * 4, *(by_prompt,) * 2, refill_at=sharding.replicated(self.mesh))
-        )
+        return sharding.put_global(rows, jax.tree.map(lambda x: engine.place(self.cfg, shape, x.shape), rows))
 
     def _rollout(self, prompt: np.ndarray, out: engine.Output, i: int) -> Rollout:
         n = int(out.lengths[i])

@@ -161,7 +161,7 @@ def scored_logprobs(
     )
     predicting = jnp.take_along_axis(hidden, micro.predict_from[..., None], axis=1)
     targets = micro.tokens[:, length - scored :]
-    return transformer.token_logprobs(model, params, predicting, targets, temperature=temperature, chunk=chunk or None)
+    return transformer.token_logprobs(model, params, predicting, targets, temperature=temperature, chunk=chunk)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -126,38 +126,46 @@ class Checkpoints:
     def restore(self, abstract_state: Any) -> Restored | None:
         """Read the newest good step; None where nothing was ever saved whole.
 
-        abstract_state: pytree of jax.ShapeDtypeStruct with shardings (or of arrays). It decides the placement, and
-            may be of another mesh than the one that saved; shapes and dtypes must be the same.
+        abstract_state: pytree of jax.ShapeDtypeStruct with shardings, or of arrays. It decides the placement, and may
+            be of another mesh than the one that saved; shapes and dtypes must be the same.
         Raises: StateMismatchError naming the first array that differs; CheckpointError when steps were saved and none
             is good (starting over is then for a person to decide).
         """
         step = self.latest_good()
         if step is None:
-            self._refuse_total_loss()
-            return None
+            return self._nothing()
         state = self._read(step, abstract_state)
         extra, config = (json.loads((self.path(step) / name).read_text()) for name in ("extra.json", "config.json"))
         return Restored(step, state, extra, config)
 
-    def restore_params(self, abstract_params: Any) -> tuple[int, Any]:
-        """Read the trained parameters of the newest good step alone; returns the step too. Raises as `restore`."""
+    def restore_params(self, abstract_params: Any) -> tuple[int, Any] | None:
+        """Read the step and the trained parameters of the newest good one alone; None and errors as in `restore`."""
         step = self.latest_good()
         if step is None:
-            self._refuse_total_loss()
-            raise CheckpointError(f"{self.directory} holds no whole checkpoint yet")
+            return self._nothing()
         return step, self._read(step, {"params": abstract_params}, part=True)["params"]
+
+    def _nothing(self) -> None:
+        """Raise CheckpointError where steps were saved whole and none is good."""
+        damaged = [s for s in self.steps() if self._finished(s)]
+        if damaged:
+            raise CheckpointError(
+                f"{self.directory} holds steps {damaged} and all are damaged: "
+                f"{manifest.fault(self.path(damaged[-1]))}; bring it back from a copy, or move it away to start over"
+            )
 
     def _read(self, step: int, abstract_state: Any, *, part: bool = False) -> Any:
         """The arrays of a good step, all of them or a part of the tree."""
-        known = manifest.read(self.path(step))
+        folder = self.path(step)
+        known = manifest.read(folder)
         if isinstance(known, str):
-            raise CheckpointError(f"checkpoint {self.path(step)} cannot be used: {known}")
+            raise CheckpointError(f"checkpoint {folder} cannot be used: {known}")
         saved = [leaf for leaf in known["leaves"] if not part or leaf[0].split("/")[0] in abstract_state]
-        _require_same(saved, manifest.leaves(abstract_state), self.path(step))
-        abstract = jax.tree.map(_placed, abstract_state)
+        _require_same(saved, manifest.leaves(abstract_state), folder)
+        abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), abstract_state)
         arguments = ocp.checkpoint_utils.construct_restore_args(abstract)
         wanted = ocp.args.PyTreeRestore(item=abstract, restore_args=arguments, partial_restore=part)
-        return self._orbax.restore(self.path(step) / STATE, args=wanted)
+        return self._orbax.restore(folder / STATE, args=wanted)
 
     def close(self) -> None:
         """Give the directory free."""
@@ -176,6 +184,10 @@ class Checkpoints:
         self._lock = Lock(self.directory)
         return self._lock.token
 
+    def _finished(self, step: int) -> bool:
+        """Whether a step ever became a checkpoint; it may be damaged since."""
+        return isinstance(manifest.read(self.path(step)), dict)
+
     def _newest_good(self) -> int | None:
         for step in reversed(self.steps()):
             reason = manifest.fault(self.path(step))
@@ -187,21 +199,15 @@ class Checkpoints:
     def _begin(self, step: int) -> None:
         if self._lock is not None:
             self._lock.require()
-        self._set_aside(step)
+        for found in self.steps():
+            folder = self.path(found)
+            if not self._finished(found):
+                shutil.rmtree(folder)
+            elif found >= step:
+                number = sum(1 for _ in self.directory.glob(f"superseded.{folder.name}.*"))
+                target = folder.rename(self.directory / f"superseded.{folder.name}.{number}")
+                log.warning("step %d is not older than the new step %d: set aside as %s", found, step, target.name)
         self.path(step).mkdir()
-
-    def _set_aside(self, step: int) -> None:
-        for later in self.steps():
-            folder = self.path(later)
-            if isinstance(manifest.read(folder), str):
-                shutil.rmtree(folder)  # never became a checkpoint
-                continue
-            if later < step:
-                continue
-            number = sum(1 for _ in self.directory.glob(f"superseded.{folder.name}.*"))
-            target = self.directory / f"superseded.{folder.name}.{number}"
-            folder.rename(target)
-            log.warning("step %d is not older than the new step %d: set aside as %s", later, step, target.name)
 
     def _vouch(self, folder: Path, step: int, state: Any, extra_text: str) -> None:
         """Write what is not an array, the manifest last."""
@@ -214,19 +220,11 @@ class Checkpoints:
 
     def _prune(self, newest: int) -> None:
         older = [s for s in self.steps() if s < newest]
-        whole = [s for s in older if isinstance(manifest.read(self.path(s)), dict)]
+        whole = [s for s in older if self._finished(s)]
         for step in set(older) - set(whole[len(whole) - (self._keep - 1) :]):
             # The manifest goes first: a removal cut short leaves no checkpoint with files missing.
             (self.path(step) / manifest.NAME).unlink(missing_ok=True)
             shutil.rmtree(self.path(step), ignore_errors=True)
-
-    def _refuse_total_loss(self) -> None:
-        damaged = [s for s in self.steps() if isinstance(manifest.read(self.path(s)), dict)]
-        if damaged:
-            raise CheckpointError(
-                f"{self.directory} holds steps {damaged} and all are damaged: "
-                f"{manifest.fault(self.path(damaged[-1]))}; bring it back from a copy, or move it away to start over"
-            )
 
 
 def _require_shared(directory: Path, token: str, patience_seconds: float = 60.0) -> None:
@@ -276,8 +274,3 @@ def _require_same(saved: list[list[Any]], wanted: list[list[Any]], folder: Path)
     surplus = [name for name, _, _ in saved if name not in {w[0] for w in wanted}]
     if surplus:
         raise StateMismatchError(f"{folder} has the array `{surplus[0]}`, which this run does not know")
-
-
-def _placed(leaf: Any) -> jax.ShapeDtypeStruct:
-    placement = getattr(leaf, "sharding", None) or jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=placement)

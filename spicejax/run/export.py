@@ -39,7 +39,9 @@ def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params,
         adapters = None if made.get("lora") is None else _known(LoraConfig(), made["lora"])
         mesh = sharding.make_mesh(sharding.MeshConfig(data=1, fsdp=-1))
         whole = weights.parameters(dataclasses.replace(shape, lora=adapters), mesh)
-        step, params = checkpoints.restore_params(whole if adapters is None else lora.split(whole)[1])
+        found = checkpoints.restore_params(whole if adapters is None else lora.split(whole)[1])
+        assert found is not None  # saved_config found a whole one, and damaged ones raise
+        step, params = found
     if adapters is not None:
         _, base = hf.load(path, dtype=shape.param_dtype, shardings=weights.shardings(weights.parameters(shape, mesh)))
         params = lora.merge(adapters, lora.join(base, params))

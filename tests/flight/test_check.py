@@ -30,7 +30,7 @@ SMALL = textwrap.dedent(
     from spicejax.sharding import MeshConfig
 
     model = TransformerConfig(family="qwen3", vocab_size=1024, d_model=1024, num_layers=2, num_heads=8, num_kv_heads=8,
-        head_dim=128, d_ff=2048, rope_theta=1e4, tie_embeddings=True, max_position=512, qk_norm=True)
+        head_dim=128, d_ff=2048, rope_theta=1e4, tie_embeddings=True, max_position=512)
     def config(**layout):
         return RunConfig(name="small", model=ModelConfig(path="", architecture=model, dtype="bfloat16"),
             corpus=CorpusConfig(source="", max_tokens=64), buckets=Buckets((128,), 32),

@@ -1,5 +1,7 @@
 """The KV cache: precisions, writing, and attention over parts against attention over the whole."""
 
+from typing import get_args
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +18,7 @@ def entries(seed: int, rows: int = 2, slots: int = 5) -> cache.KVCache:
     )
 
 
-@pytest.mark.parametrize("dtype", cache.CACHE_DTYPES)
+@pytest.mark.parametrize("dtype", get_args(cache.CacheDtype))
 def test_write_puts_entries_in_place_and_leaves_the_rest(dtype):
     empty = cache.init_cache(3, 2, 2, 9, 8, dtype)
     got = cache.write(empty, entries(0), 3)
@@ -49,7 +51,7 @@ def test_merged_parts_equal_one_softmax(share):
     mask = np.array([[1, 1, 0, 1, 1], [0, 1, 1, 0, 0]], bool)
 
     def part(kv, mask):
-        return attention.partial_attention(jnp.asarray(query), attention.LayerKV(*kv), jnp.asarray(mask)[:, None])
+        return attention.partial_attention(jnp.asarray(query), kv, jnp.asarray(mask)[:, None])
 
     parts = [part(first, mask), part(second, np.ones((2, 5), bool)), part(second, np.zeros((2, 5), bool))]
     got = np.asarray(attention.merge(parts))
@@ -70,9 +72,7 @@ def test_int8_attention_is_close_to_float32():
     mask = jnp.ones((2, 1, 40), bool)
 
     def run(kv):
-        return attention.merge(
-            [attention.partial_attention(query, attention.LayerKV(*(x if x is None else x[0] for x in kv)), mask)]
-        )
+        return attention.merge([attention.partial_attention(query, jax.tree.map(lambda x: x[0], kv), mask)])
 
     gap = float(jnp.abs(run(whole) - run(small)).max())
     assert 0 < gap < 0.05

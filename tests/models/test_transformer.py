@@ -136,7 +136,7 @@ def test_chunked_logprobs_equal_whole(chunk):
     def loss(p, size):
         return jnp.sum(jnp.sin(token_loss(QWEN3, p, tokens, temperature=0.7, chunk=size)))
 
-    whole, chunked = (jax.jit(jax.value_and_grad(loss), static_argnums=1)(params, size) for size in (None, chunk))
+    whole, chunked = (jax.jit(jax.value_and_grad(loss), static_argnums=1)(params, size) for size in (0, chunk))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), whole, chunked)
 
 
@@ -188,24 +188,11 @@ def test_bfloat16_stays_close_and_scores_in_float32():
     [
         ({"num_kv_heads": 4}, "num_heads=6 is not a multiple of num_kv_heads=4"),
         ({"head_dim": 7}, "head_dim=7"),
-        ({"family": "gpt2"}, "family='gpt2'"),
         ({"num_layers": 0}, "num_layers=0"),
-        ({"dtype": "float16"}, "dtype='float16': use one of"),
-        ({"remat": "all"}, "remat='all'"),
-        ({"attention": "flash"}, "attention='flash'"),
-        ({"qk_norm": False}, "family 'qwen3' has qk_norm=True"),
         ({"rope_theta": 0.0}, "rope_theta=0.0"),
-        ({"family": "llama", "d_model": 40, "qk_norm": False}, "d_model=40 is not a multiple of num_heads=6"),
+        ({"family": "llama", "d_model": 40}, "d_model=40 is not a multiple of num_heads=6"),
     ],
 )
 def test_bad_configs_say_the_fix(change, message):
-    # Past the constructor: in tests it checks types, and would refuse a wrong literal before our own check does.
-    broken = object.__new__(TransformerConfig)
-    broken.__dict__.update(QWEN3.__dict__ | change)
     with pytest.raises(ValueError, match=message):
-        TransformerConfig.__post_init__(broken)
-
-
-def test_config_is_hashable():
-    assert len({QWEN3, dataclasses.replace(QWEN3), QWEN2}) == 2
-    assert isinstance(hash(TransformerConfig), int)
+        dataclasses.replace(QWEN3, **change)

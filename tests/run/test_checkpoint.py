@@ -68,6 +68,7 @@ def test_keeps_the_newest(checkpoints):
     for step in (1, 2, 3, 10):
         checkpoints.save(step, make_state(step), {})
     assert checkpoints.steps() == [2, 3, 10] and checkpoints.latest_good() == 10
+    assert same(checkpoints.restore(abstract(make_state(0))).state, make_state(10))
 
 
 def damage(folder: Path, draw: random.Random) -> str:

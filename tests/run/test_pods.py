@@ -37,7 +37,7 @@ SMALL = textwrap.dedent(
     from spicejax.types import Batch
 
     model = transformer.TransformerConfig(family="qwen3", vocab_size=64, d_model=32, num_layers=2, num_heads=4,
-        num_kv_heads=2, head_dim=8, d_ff=48, rope_theta=1e4, tie_embeddings=True, max_position=64, qk_norm=True)
+        num_kv_heads=2, head_dim=8, d_ff=48, rope_theta=1e4, tie_embeddings=True, max_position=64)
     whole = jax.device_get(transformer.init(model, jax.random.key(0)))
     places = sharding.param_shardings(mesh, transformer.param_axes(model), transformer.abstract_params(model))
     params = jax.tree.map(sharding.put_global, whole, places)

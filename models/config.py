@@ -1,0 +1,90 @@
+"""The shape of one decoder: everything that fixes its maths. Presets and HF conversion live in `families.py`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from spicejax.models.attention import AttentionKernel
+from spicejax.models.lora import LoraConfig
+
+Family = Literal["qwen3", "qwen2", "llama"]
+Remat = Literal["none", "layer", "dots"]
+DType = Literal["float32", "bfloat16"]
+
+
+@dataclasses.dataclass(frozen=True)
+class RopeScaling:
+    """The "llama3" rule for stretching rotary frequencies (arXiv:2407.21783; HF `rope_type: llama3`)."""
+
+    factor: float  # low frequencies are divided by this
+    low_freq_factor: float  # wavelengths above original_max_position / this are fully stretched
+    high_freq_factor: float  # wavelengths below original_max_position / this stay as they are
+    original_max_position: int  # context length before stretching, in tokens
+
+    def __post_init__(self) -> None:
+        if self.factor < 1:
+            raise ValueError(f"RopeScaling.factor={self.factor}: give a factor of at least 1")
+        if not 0 < self.low_freq_factor < self.high_freq_factor:
+            raise ValueError(
+                f"RopeScaling: low_freq_factor={self.low_freq_factor} must be positive and below "
+                f"high_freq_factor={self.high_freq_factor}"
+            )
+        if self.original_max_position < 1:
+            raise ValueError(f"RopeScaling.original_max_position={self.original_max_position}: give a positive length")
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerConfig:
+    """Everything that fixes the maths of one decoder."""
+
+    family: Family
+    vocab_size: int  # V, rows of the embedding (HF pads it beyond the tokenizer)
+    d_model: int  # D, width of the residual stream
+    num_layers: int  # L
+    num_heads: int  # H, query heads
+    num_kv_heads: int  # K, key/value heads; H must be a multiple
+    head_dim: int  # width of one head; H * head_dim need not be D
+    d_ff: int  # width of the SwiGLU hidden layer
+    rope_theta: float  # base of the rotary frequencies; no default, since a wrong one is silent
+    tie_embeddings: bool  # the output layer is the embedding
+    max_position: int  # context the model was made for, in tokens; not enforced by the maths
+    rope_scaling: RopeScaling | None = None  # llama3 rule, None = plain
+    rms_norm_eps: float = 1e-6
+    dtype: DType = "float32"  # compute; norms, softmax, rotation, logits and log-probabilities stay float32
+    param_dtype: DType = "float32"  # storage
+    remat: Remat = "none"  # "layer" keeps only layer inputs, "dots" also keeps matmul outputs
+    attention: AttentionKernel = "auto"  # kernel of the training pass
+    lora: LoraConfig | None = None  # low-rank adapters in every layer, part of the parameters
+    unroll_layers: bool = False  # write the layers of the training pass out; False loops over them
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "d_model", "num_layers", "num_heads", "num_kv_heads", "d_ff", "max_position"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"TransformerConfig.{name}={getattr(self, name)}: give a positive number")
+        if self.num_heads % self.num_kv_heads:
+            raise ValueError(
+                f"TransformerConfig: num_heads={self.num_heads} is not a multiple of num_kv_heads="
+                f"{self.num_kv_heads}; query heads share kv heads in equal groups"
+            )
+        if self.head_dim < 2 or self.head_dim % 2:
+            raise ValueError(f"TransformerConfig.head_dim={self.head_dim}: rotary pairs need an even number")
+        if self.family == "llama" and self.d_model % self.num_heads:
+            raise ValueError(
+                f"TransformerConfig: d_model={self.d_model} is not a multiple of num_heads={self.num_heads}; "
+                "transformers refuses such a Llama although head_dim is stated, so it could not be exported"
+            )
+        if self.rope_theta <= 0 or self.rms_norm_eps <= 0:
+            raise ValueError(
+                f"TransformerConfig: rope_theta={self.rope_theta} and rms_norm_eps={self.rms_norm_eps} must be positive"
+            )
+
+    @property
+    def qk_norm(self) -> bool:
+        """RMSNorm on the heads of q and k. HF has no flag for it: the family says."""
+        return self.family == "qwen3"
+
+    @property
+    def qkv_bias(self) -> bool:
+        """Bias on q, k and v. HF has no flag for it: the family says."""
+        return self.family == "qwen2"
