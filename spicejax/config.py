@@ -126,6 +126,19 @@ def from_json(cls: type[T], data: dict[str, Any], prefix: str = "") -> T:
         raise ConfigError(f"{prefix.rstrip('.')}: {error}" if prefix else str(error)) from error
 
 
+def readable(cls: type, data: dict[str, Any]) -> dict[str, Any]:
+    """What `from_json` can read of JSON that another version wrote: its known fields, the others by default."""
+    found = {}
+    for key, (name, hint) in _keys(cls).items():
+        default = cls.__dataclass_fields__[name].default  # pyright: ignore[reportAttributeAccessIssue]
+        inner = sections_of(hint)
+        if key not in data and default is not dataclasses.MISSING:
+            found[key] = to_json(default)
+        elif key in data:
+            found[key] = readable(inner[0], data[key]) if inner and isinstance(data[key], dict) else data[key]
+    return found
+
+
 def diff(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
     """(path, value in a, value in b) of every field in which two configs, or their JSON dicts, differ."""
     old, new = (dict(_flat(x if isinstance(x, dict) else to_json(x))) for x in (a, b))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from spicejax import config as configuration
 from spicejax import hosts, sharding
@@ -20,6 +20,8 @@ from spicejax.run.checkpoint import Checkpoints
 from spicejax.text import tokens
 from spicejax.types import Params
 from spicejax.worlds.nano import maker as nano
+
+T = TypeVar("T")
 
 
 def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params, tokens.Tokenizer]:
@@ -36,7 +38,7 @@ def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params,
             raise FileNotFoundError(f"{workdir / 'checkpoints'} holds no whole checkpoint yet")
         path, made = _source(saved), saved["model"]
         shape = dataclasses.replace(hf.read_config(path), param_dtype=made["param_dtype"])
-        adapters = None if made.get("lora") is None else _known(LoraConfig(), made["lora"])
+        adapters = None if made.get("lora") is None else _read(LoraConfig, made["lora"])
         mesh = sharding.make_mesh(sharding.MeshConfig(data=1, fsdp=-1))
         whole = weights.parameters(dataclasses.replace(shape, lora=adapters), mesh)
         found = checkpoints.restore_params(whole if adapters is None else lora.split(whole)[1])
@@ -52,14 +54,11 @@ def _source(saved: dict[str, Any]) -> str:
     """Where the run's first weights came from; the nano model is made again where it is gone."""
     if saved["model"]["path"] or not saved.get("nano"):
         return saved["model"]["path"]
-    return str(nano.prepare(configuration.from_json(nano.NanoConfig, saved["nano"]), saved["seed"]).model)
+    return str(nano.prepare(_read(nano.NanoConfig, saved["nano"]), saved["seed"]).model)
 
 
-def _known(default: Any, saved: dict[str, Any]) -> Any:
-    """`default` with those of its fields that were saved."""
-    return configuration.from_json(
-        type(default), {k: saved.get(k, v) for k, v in configuration.to_json(default).items()}
-    )
+def _read(cls: type[T], saved: dict[str, Any]) -> T:
+    return configuration.from_json(cls, configuration.readable(cls, saved))
 
 
 def write(
