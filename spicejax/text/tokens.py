@@ -35,6 +35,10 @@ class Tokenizer:
         """Encode plain text: no BOS, and no spelling of a control token gives its id."""
         return self.vocabulary.encode(text)
 
+    def encode_raw(self, text: str) -> list[int]:
+        """Encode a prompt without a chat template: BOS in front where the family puts one there."""
+        return ([self.bos_id] if self.add_bos and self.bos_id is not None else []) + self.encode(text)
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of `ids`: special tokens give nothing, other added tokens (`<think>`) their text."""
         table = self.vocabulary.token_bytes  # ids outside it (padded embedding rows) give nothing
