@@ -20,7 +20,6 @@ from spicejax.types import Rollout
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="folder, .gguf file or package:NAME")
     parser.add_argument("--prompt", required=True, help="text of the user's turn, or with --raw the text to continue")
@@ -42,12 +41,8 @@ def generate(args: argparse.Namespace) -> Rollout:
         raise ValueError(f"--max_new={args.max_new}: must be at least 1")
     settings = SamplerConfig(args.temperature, args.top_k, args.top_p, args.min_p)
     tokenizer = tokens.load(args.model)
-    if args.raw:
-        prompt = tokenizer.encode(args.prompt)
-        if tokenizer.add_bos and tokenizer.bos_id is not None:
-            prompt = [tokenizer.bos_id, *prompt]
-    else:
-        prompt = tokenizer.render_chat([{"role": "user", "content": args.prompt}])
+    message = {"role": "user", "content": args.prompt}
+    prompt = tokenizer.encode_raw(args.prompt) if args.raw else tokenizer.render_chat([message])
     mesh = sharding.make_mesh(sharding.MeshConfig(data=1, tensor=1), jax.devices()[:1])
     shape = hf.read_config(args.model)
     places = sharding.param_shardings(mesh, transformer.param_axes(shape), transformer.abstract_params(shape))
@@ -70,14 +65,9 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if args.json:
-        fields = {
-            "prompt_ids": rollout.prompt_ids.tolist(),
-            "token_ids": rollout.token_ids.tolist(),
-            "logprobs": [round(float(x), 6) for x in rollout.logprobs],
-            "text": rollout.text,
-            "finish_reason": rollout.finish_reason,
-        }
-        print(json.dumps(fields))
+        fields = {name: getattr(rollout, name).tolist() for name in ("prompt_ids", "token_ids")}
+        fields["logprobs"] = [round(float(x), 6) for x in rollout.logprobs]
+        print(json.dumps(fields | {"text": rollout.text, "finish_reason": rollout.finish_reason}))
     else:
         print(rollout.text)
     return 0

@@ -19,8 +19,6 @@ from jax.experimental import multihost_utils
 
 T = TypeVar("T")
 
-_CHUNK = 1024  # bytes of the first message, its length included; longer ones send the rest in a second
-
 
 class HostError(RuntimeError):
     """Another process of the run failed, or the processes do not agree; the text says which and on what."""
@@ -79,21 +77,12 @@ def exchange(value: Any) -> list[Any]:
     """The JSON-able `value` of every process, in their order. All must call it at the same point of the program."""
     if jax.process_count() == 1:
         return [value]
-    text = json.dumps(value).encode()
-    first = np.zeros(_CHUNK, np.uint8)
-    first[:8] = np.frombuffer(np.int64(len(text)).tobytes(), np.uint8)
-    head, tail = text[: _CHUNK - 8], text[_CHUNK - 8 :]
-    first[8 : 8 + len(head)] = np.frombuffer(head, np.uint8)
-    heads = np.asarray(multihost_utils.process_allgather(first))
-    lengths = heads[:, :8].copy().view(np.int64)[:, 0]
-    longest = int(lengths.max()) - (_CHUNK - 8)
-    tails = np.zeros((len(heads), 0), np.uint8)
-    if longest > 0:
-        second = np.zeros(1 << (longest - 1).bit_length(), np.uint8)  # few sizes, since each compiles
-        second[: len(tail)] = np.frombuffer(tail, np.uint8)
-        tails = np.asarray(multihost_utils.process_allgather(second))
-    whole = np.concatenate([heads[:, 8:], tails], axis=1)
-    return [json.loads(row[:length].tobytes()) for row, length in zip(whole, lengths, strict=True)]
+    text = np.frombuffer(json.dumps(value).encode(), np.uint8)
+    lengths = np.asarray(multihost_utils.process_allgather(np.int32(len(text))))
+    padded = np.zeros(max(1024, 1 << int(lengths.max()).bit_length()), np.uint8)  # few sizes, since each compiles
+    padded[: len(text)] = text
+    rows = np.asarray(multihost_utils.process_allgather(padded))
+    return [json.loads(row[:length].tobytes()) for row, length in zip(rows, lengths, strict=True)]
 
 
 def wait() -> None:

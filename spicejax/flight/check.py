@@ -4,7 +4,6 @@ fast it can be at best.
 
 from __future__ import annotations
 
-import collections
 import importlib.util
 import logging
 import math
@@ -24,26 +23,9 @@ from spicejax.run.settle import settled
 
 log = logging.getLogger("spicejax")
 
-# Where each number comes from. `compiled`: said by XLA:TPU, or counted in the program it made. `estimated`: arithmetic
-# on published peaks, or on how often an iteration runs a program when every response is as long as allowed.
-PROVENANCE = {
-    "hbm_gib": "compiled",
-    "arguments_gib": "compiled",
-    "temporaries_gib": "compiled",
-    "kv_cache_gib": "compiled",  # abstract arrays under the compiled shardings
-    "beside_gib": "compiled",
-    "flops": "compiled",
-    "bytes": "compiled",
-    "collective_bytes": "compiled",
-    "collectives": "compiled",
-    "seconds": "estimated",
-    "limit": "estimated",
-    "calls": "estimated",
-    "rows": "compiled",
-    "trips": "estimated",
-    "seconds_per_iteration": "estimated",
-    "days": "estimated",
-}
+# Arithmetic on published peaks, or on how often an iteration runs a program when every response is as long as allowed.
+# All other numbers are compiled: said by XLA:TPU, or counted in the program it made.
+ESTIMATED = ("seconds", "limit", "limits", "calls", "trips", "seconds_per_iteration", "days")
 
 # Share of a chip's memory that programs get; XLA says 15.75 of v5e's 16 GiB.
 USABLE = 0.984
@@ -93,7 +75,7 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
         "hbm_per_chip_gib": peak["hbm_gib"],
         "hbm_capacity_gib": where.chip.hbm / chips.GIB,
         "fits": fits,
-        "advice": [line for row in rows if not row["fits"] for line in _advice(row)],
+        "advice": [_advice(row) for row in rows if not row["fits"]],
         "per_iteration": {
             name: sum(row[name] * row["calls"] for row in rows) for name in ("flops", "bytes", "collective_bytes")
         },
@@ -102,7 +84,7 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
         "iterations": cfg.iterations,
         "programs": rows,
         "left_out": left_out,  # programs that --programs did not name: totals and verdict are without them
-        "provenance": PROVENANCE,
+        "estimated": ESTIMATED,
     }
 
 
@@ -145,9 +127,9 @@ def _examine(program: programs.Program, where: chips.Slice, per_chip: int, done:
     sizes = {name: per_chip * sharding.device_bytes(tree) for name, tree in parts.items()}
     beside = sum(sizes[name] for name in program.beside)
     total = per_chip * memory["total"] + beside
-    wire: collections.Counter[str] = collections.Counter()
+    wire: dict[str, float] = {}
     for collective, sent in cost.wire.items():
-        wire[collective.kind] += per_chip * sent  # pyright: ignore[reportArgumentType]
+        wire[collective.kind] = wire.get(collective.kind, 0) + per_chip * sent
     chip = where.chip
     limits = {
         "compute": per_chip * cost.flops / chip.flops,
@@ -161,9 +143,7 @@ def _examine(program: programs.Program, where: chips.Slice, per_chip: int, done:
     return {
         "name": program.name,
         "hbm_gib": total / chips.GIB,
-        "arguments_gib": per_chip * memory["arguments"] / chips.GIB,
-        "temporaries_gib": per_chip * memory["temporaries"] / chips.GIB,
-        "outputs_gib": per_chip * memory["outputs"] / chips.GIB,
+        **{f"{kind}_gib": per_chip * memory[kind] / chips.GIB for kind in ("arguments", "temporaries", "outputs")},
         "kv_cache_gib": sizes.get("kv_cache", 0.0) / chips.GIB,
         "beside_gib": beside / chips.GIB,
         "parts_gib": {name: size / chips.GIB for name, size in sizes.items()},
@@ -172,7 +152,7 @@ def _examine(program: programs.Program, where: chips.Slice, per_chip: int, done:
         "model_flops": program.model_flops / where.chips,
         "bytes": per_chip * cost.bytes,
         "collective_bytes": sum(wire.values()),
-        "collectives": dict(wire),
+        "collectives": wire,
         "largest_gather": max((math.prod(c.shape) for c in cost.wire if c.kind == "all-gather"), default=0),
         "unknown_kernels": dict(cost.unknown),
         "seconds": limits[limit],
@@ -191,66 +171,48 @@ def _compile(program: programs.Program, lowered: jax.stages.Lowered) -> Compiled
         # The text of the compiled program itself is refused for some chips (INTERNAL); the compiler's dump is not.
         options = {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
         try:
-            memory = _memory(lowered.compile(compiler_options=options).memory_analysis())
+            stats: Any = lowered.compile(compiler_options=options).memory_analysis()
+            arguments, temporaries = stats.argument_size_in_bytes, stats.temp_size_in_bytes
+            outputs, fits = stats.output_size_in_bytes - stats.alias_size_in_bytes, True
+            total = arguments + outputs + temporaries + stats.generated_code_size_in_bytes
         except jax.errors.JaxRuntimeError as error:
-            memory = _overflow(error, program)
+            arguments, outputs, fits = sum(map(sharding.device_bytes, program.arguments.values())), 0.0, False
+            total = _overflow(error, arguments)
+            temporaries = total - arguments
         texts = sorted(Path(folder).glob("*after_optimizations.txt")) or sorted(
             Path(folder).glob("*after_optimizations_before_buffer_assignment.txt")
         )
         largest = max(texts, key=lambda path: path.stat().st_size, default=None)  # a jit may bring small helpers along
-        return memory, largest.read_text() if largest else ""
+        text = largest.read_text() if largest else ""
+    memory = {"arguments": arguments, "temporaries": temporaries, "outputs": outputs, "total": total, "fits": fits}
+    return memory, text
 
 
-def _memory(stats: Any) -> dict[str, Any]:
-    outputs = stats.output_size_in_bytes - stats.alias_size_in_bytes
-    return {
-        "arguments": stats.argument_size_in_bytes,
-        "temporaries": stats.temp_size_in_bytes,
-        "outputs": outputs,
-        "total": stats.argument_size_in_bytes + outputs + stats.temp_size_in_bytes + stats.generated_code_size_in_bytes,
-        "fits": True,
-    }
-
-
-def _overflow(error: Exception, program: programs.Program) -> dict[str, Any]:
-    """What the compiler says when a program is too large for the chip; other errors are raised again."""
+def _overflow(error: Exception, arguments: float) -> float:
+    """Bytes that a program too large for the chip needs, as the compiler says; other errors are raised again."""
     temporaries = re.search(r"HLO temporaries \(([\d.]+)([KMG])\) exceeds available HBM", str(error))
-    everything = re.search(r"Used ([\d.]+)([KMG]) of [\d.]+[KMG] hbm", str(error))
-    found = temporaries or everything
+    found = temporaries or re.search(r"Used ([\d.]+)([KMG]) of [\d.]+[KMG] hbm", str(error))
     if found is None:
         raise error
     size = float(found.group(1)) * {"K": 2**10, "M": 2**20, "G": 2**30}[found.group(2)]
-    arguments = sum(sharding.device_bytes(tree) for tree in program.arguments.values())
-    total = size + (arguments if temporaries else 0)
-    return {
-        "arguments": arguments,
-        "temporaries": total - arguments,
-        "outputs": 0.0,
-        "total": total,
-        "fits": False,
-    }
+    return size + (arguments if temporaries else 0)
 
 
-def _advice(row: dict[str, Any]) -> list[str]:
-    """What to change where a program does not fit, the largest part first."""
+def _advice(row: dict[str, Any]) -> str:
+    """What to change where a program does not fit: by its largest part."""
     name, parts = row["name"], row["parts_gib"]
-    learning = name == "train_step" or name.startswith("score")
-    sizes = {
-        "temporaries": row["temporaries_gib"],
-        "kv_cache": parts.get("kv_cache", 0.0),
-        "weights": parts.get("parameters", 0.0) + parts.get("optimizer", 0.0),
-        "sampler_weights": parts.get("sampler_parameters", 0.0),
-    }
-    changes = {
-        "temporaries": "lower learner.rows, the row's length or learner.vocab_chunk, or raise mesh.tensor"
-        if learning
-        else "lower buckets.rows, sampler_memory or buckets.prompt, or raise sampler_mesh.tensor",
-        "kv_cache": "lower buckets.rows, sampler_memory or the longest response, or raise sampler_mesh.tensor",
-        "weights": "raise mesh.fsdp, or take a larger slice",
-        "sampler_weights": "raise sampler_mesh.tensor",
-    }
-    worst = max(sizes, key=lambda part: sizes[part])
-    return [f"{name} needs {row['hbm_gib']:.1f} GiB, {sizes[worst]:.1f} of it {worst}: {changes[worst]}"]
+    temporaries = "lower buckets.rows, sampler_memory or buckets.prompt, or raise sampler_mesh.tensor"
+    if name == "train_step" or name.startswith("score"):
+        temporaries = "lower learner.rows, the row's length or learner.vocab_chunk, or raise mesh.tensor"
+    cache = "lower buckets.rows, sampler_memory or the longest response, or raise sampler_mesh.tensor"
+    weights = parts.get("parameters", 0.0) + parts.get("optimizer", 0.0)
+    size, part, change = max(
+        (row["temporaries_gib"], "temporaries", temporaries),
+        (row["kv_cache_gib"], "kv_cache", cache),
+        (weights, "weights", "raise mesh.fsdp, or take a larger slice"),
+        (parts.get("sampler_parameters", 0.0), "sampler_weights", "raise sampler_mesh.tensor"),
+    )
+    return f"{name} needs {row['hbm_gib']:.1f} GiB, {size:.1f} of it {part}: {change}"
 
 
 def table(report: dict[str, Any]) -> str:

@@ -10,13 +10,14 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 # FLOPs of one call of a hand-written kernel, from its name and its operands' dimensions; None = not known.
 KernelFlops = Callable[[str, Sequence[tuple[int, ...]]], float | None]
 
-_BITS = {"pred": 8, "s4": 4, "u4": 4, "bf16": 16, "c64": 64, "c128": 128, "token": 0, "opaque": 0}
 _ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\](\{[^{}]*\})?")
 _HEADER = re.compile(r"^(?:ENTRY )?%(\S+) \(.*\{$")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%(\S+) = (.*)$")
@@ -77,18 +78,40 @@ class _Instruction:
     root: bool
 
     def called(self, key: str) -> str:
-        found = re.search(rf"\b{key}=%([^,\s)]+)", self.attributes)
-        return found.group(1) if found else ""
+        return self.said(rf"\b{key}=%([^,\s)]+)") or ""
+
+    def said(self, pattern: str) -> str | None:
+        """What the first group of `pattern` finds in the attributes."""
+        found = re.search(pattern, self.attributes)
+        return found and found.group(1)
+
+    @property
+    def bytes(self) -> float:
+        return sum(s.bytes for s in self.shapes)
+
+    @property
+    def hbm(self) -> float:
+        return sum(s.bytes for s in self.shapes if not s.on_chip)
 
 
 Computation = dict[str, _Instruction]
 
 
+def _root(computation: Computation) -> _Instruction:
+    return next(i for i in computation.values() if i.root)
+
+
+def _number(instructions: Iterable[_Instruction]) -> int | None:
+    """The one whole number among constants; None for none or several."""
+    found = [int(i.arguments) for i in instructions if i.opcode == "constant" and i.arguments.isdigit()]
+    return found[0] if len(found) == 1 else None
+
+
 def _shapes(text: str) -> tuple[Shape, ...]:
     shapes = []
     for dtype, dims, layout in _ARRAY.findall(text):
-        digits = re.search(r"\d+", dtype)
-        bits = _BITS.get(dtype, int(digits.group()) if digits else 8)
+        digits = re.search(r"\d+", dtype)  # pred has none and takes a byte
+        bits = int(digits.group()) if digits else 8 * (dtype not in ("token", "opaque"))
         sizes = tuple(int(d) for d in dims.split(",") if d)
         shapes.append(Shape(sizes, math.prod(sizes) * bits / 8, "S(" in layout))
     return tuple(shapes)
@@ -147,16 +170,14 @@ def cost(text: str, *, dynamic_trips: Sequence[float] = (1,), kernels: KernelFlo
     return _Counter(computations, dynamic_trips, kernels or (lambda *_: None)).computation(entry)
 
 
+@dataclasses.dataclass(eq=False)
 class _Counter:
     """One module under count."""
 
-    def __init__(
-        self, computations: dict[str, Computation], dynamic_trips: Sequence[float], kernels: KernelFlops
-    ) -> None:
-        self.all = computations
-        self.dynamic_trips = dynamic_trips
-        self.kernels = kernels
-        self.done: dict[tuple[str, int], Cost] = {}
+    all: dict[str, Computation]
+    dynamic_trips: Sequence[float]
+    kernels: KernelFlops
+    done: dict[tuple[str, int], Cost] = dataclasses.field(default_factory=dict)
 
     def computation(self, name: str, depth: int = 0) -> Cost:
         """One run of a computation that lies inside `depth` loops whose bound is not a constant."""
@@ -174,20 +195,18 @@ class _Counter:
             trips = dynamic if constant is None else constant
             total.add(self.computation(it.called("body"), depth + (constant is None)), trips)
         elif it.opcode == "conditional":
-            branches = re.search(r"branch_computations=\{([^}]*)\}", it.attributes)
-            names = branches.group(1).split(",") if branches else [it.called("true_computation")]
-            costs = [self.computation(name.strip().lstrip("%"), depth) for name in names if name.strip()]
+            names = it.said(r"branch_computations=\{([^}]*)\}") or "%" + it.called("true_computation")
+            costs = [self.computation(name, depth) for name in re.findall(r"%([^,\s]+)", names)]
             total.add(max(costs, key=lambda c: (c.flops, c.bytes)))
         elif it.opcode in ("call", "async-start"):
             total.add(self.computation(it.called("to_apply") or it.called("calls"), depth))
         elif it.opcode == "fusion":
             inner = self.computation(it.called("calls"), depth)
             total.add(Cost(inner.flops, self.fusion_bytes(where, it), inner.wire, inner.unknown))
-        elif it.opcode.removesuffix("-start") in COLLECTIVES:
-            self.collective(where, it, total)
-            total.bytes += self.plain_bytes(where, it)
         elif it.opcode not in _FREE:
-            if it.opcode in ("convolution", "dot"):
+            if it.opcode.removesuffix("-start") in COLLECTIVES:
+                self.collective(where, it, total)
+            elif it.opcode in ("convolution", "dot"):
                 total.flops += self.matmul_flops(where, it)
             elif it.opcode == "custom-call":
                 self.kernel(where, it, total)
@@ -199,49 +218,42 @@ class _Counter:
         condition = self.all[loop.called("condition")]
         scopes = [condition, *(self.all[i.called("calls")] for i in condition.values() if i.opcode == "fusion")]
         parts = [i for scope in scopes for i in scope.values()]
-        bounds = [i.arguments for i in parts if i.opcode == "constant" and i.arguments.isdigit()]
-        compares = [i for i in parts if i.opcode == "compare"]
-        if len(bounds) == len(compares) == 1 and "direction=LT" in compares[0].attributes:
-            return math.ceil(int(bounds[0]) / self.stride(loop, condition))
+        compares, bound = [i for i in parts if i.opcode == "compare"], _number(parts)
+        if bound is not None and len(compares) == 1 and "direction=LT" in compares[0].attributes:
+            return math.ceil(bound / self.stride(loop, condition))
         return None
 
     def stride(self, loop: _Instruction, condition: Computation) -> int:
         """By how much a trip advances the counter: loops of overlapped collectives are unrolled by 2."""
         counter = next(i for i in condition.values() if i.opcode == "get-tuple-element" and i.shapes[0].dims == ())
-        index = re.search(r"index=(\d+)", counter.attributes)
+        index = counter.said(r"index=(\d+)")
         body = self.all[loop.called("body")]
-        root = next(i for i in body.values() if i.root)
+        root = _root(body)
         if index is None or root.opcode != "tuple":
             return 1
-        step = body[root.operands[int(index.group(1))]]
+        step = body[root.operands[int(index)]]
         while step.opcode in ("copy", "bitcast"):
             step = body[step.operands[0]]
         scope = self.all[step.called("calls")] if step.opcode == "fusion" else {}
-        near = [*(body[o] for o in step.operands if o in body), *scope.values()]
-        steps = [int(i.arguments) for i in near if i.opcode == "constant" and i.arguments.isdigit()]
-        return max(steps[0], 1) if len(steps) == 1 else 1
+        return _number([*(body[o] for o in step.operands), *scope.values()]) or 1
 
     def plain_bytes(self, where: str, it: _Instruction) -> float:
         """HBM traffic of an instruction that is no fusion; slices move the slice alone, updates the update alone."""
         scope = self.all[where]
         if it.opcode in _SLICES:
-            return sum(2 * s.bytes for s in it.shapes if not s.on_chip)
+            return 2 * it.hbm
         if it.opcode == "dynamic-update-slice":
-            return 2 * sum(s.bytes for s in scope[it.operands[1]].shapes if not s.on_chip)
+            return 2 * scope[it.operands[1]].hbm
         if it.opcode in ("copy-start", "slice-start"):  # (destination, source, ...): both have the slice's size
             size = min(s.bytes for s in it.shapes[:2])
             return sum(size for s in it.shapes[:2] if not s.on_chip)
-        arrays = [s for o in it.operands if o in scope for s in scope[o].shapes] + list(it.shapes)
-        return sum(s.bytes for s in arrays if not s.on_chip)
+        return it.hbm + sum(scope[o].hbm for o in it.operands)
 
     def fusion_bytes(self, where: str, it: _Instruction) -> float:
-        scope, inner = self.all[where], it.called("calls")
-        total = 0.0
-        for k, name in enumerate(it.operands):
-            shapes = scope[name].shapes if name in scope else ()
-            if any(not s.on_chip for s in shapes):
-                total += min(self.read(inner, k), sum(s.bytes for s in shapes))
-        root = next(i for i in self.all[inner].values() if i.root)
+        inner = it.called("calls")
+        operands = [self.all[where][name] for name in it.operands]
+        total = sum(min(self.read(inner, k), operand.bytes) for k, operand in enumerate(operands) if operand.hbm)
+        root = _root(self.all[inner])
         outputs = root.operands if root.opcode == "tuple" else (root.name,)
         for name, shape in zip(outputs, it.shapes, strict=False):
             if not shape.on_chip:
@@ -253,8 +265,7 @@ class _Counter:
         """Bytes that the fused computation `name` reads of its parameter `index`."""
         scope = self.all[name]
         parameter = next(i for i in scope.values() if i.opcode == "parameter" and i.arguments == str(index))
-        root = next(i.name for i in scope.values() if i.root)
-        whole = sum(s.bytes for s in parameter.shapes)
+        root, whole = _root(scope).name, parameter.bytes
         entry = whole / max(1, sum(math.prod(s.dims) for s in parameter.shapes))
         total, pending, seen = 0.0, [parameter.name], set()
         while pending:
@@ -281,7 +292,7 @@ class _Counter:
         """Whether a fusion inside a fusion only renames the elements of `operand`: other type, shape or tiles."""
         scope = self.all[fusion.called("calls")]
         renames = {"bitcast", "convert"} | ({"copy"} if "output_to_operand_aliasing" in fusion.attributes else set())
-        it = next(i for i in scope.values() if i.root)
+        it = _root(scope)
         while it.opcode in renames or (it.opcode == "fusion" and self.passes(it, it.operands[0])):
             it = scope[it.operands[0]]
         return it.opcode == "parameter" and fusion.operands[int(it.arguments)] == operand
@@ -290,57 +301,51 @@ class _Counter:
         """Bytes that the fused computation `name` writes for its result `value`."""
         scope = self.all[name]
         it = scope[value]
-        while it.opcode == "bitcast" and it.operands[0] in scope:
+        while it.opcode == "bitcast":
             it = scope[it.operands[0]]
         if it.opcode == "dynamic-update-slice":
-            return sum(s.bytes for s in scope[it.operands[1]].shapes)
+            return scope[it.operands[1]].bytes
         if it.opcode == "fusion":
             inner = it.called("calls")
-            root = next(i for i in self.all[inner].values() if i.root)
+            root = _root(self.all[inner])
             if root.opcode != "tuple":
                 return self.written(inner, root.name)
-        return sum(s.bytes for s in it.shapes)
+        return it.bytes
 
     def matmul_flops(self, where: str, it: _Instruction) -> float:
-        scope = self.all[where]
-        left, right = (scope[o].shapes[0].dims for o in it.operands[:2])
-        out = math.prod(it.shapes[0].dims)
-        if it.opcode == "dot":
-            found = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", it.attributes)
-            return 2.0 * out * math.prod(left[int(d)] for d in found.group(1).split(",") if d) if found else 2.0 * out
-        return _convolution_flops(left, right, it.shapes[0].dims, it.attributes)
+        left, right = (self.all[where][o].shapes[0].dims for o in it.operands[:2])
+        out = it.shapes[0].dims
+        if it.opcode == "convolution":
+            return _convolution_flops(left, right, out, it.attributes)
+        contracted = it.said(r"lhs_contracting_dims=\{([\d,]*)\}") or ""
+        return 2.0 * math.prod(out) * math.prod(left[int(d)] for d in contracted.split(",") if d)
 
     def collective(self, where: str, it: _Instruction, total: Cost) -> None:
-        chain = re.search(r'chain_id="(\d+)"', it.attributes)
-        if chain and not any("AsyncCollectiveStart" in i.attributes for i in self.all[where].values()):
+        scope = self.all[where]
+        if it.said(r'chain_id="(\d+)"') and not any("AsyncCollectiveStart" in i.attributes for i in scope.values()):
             return  # the same exchange, seen again in the fusions that run while it is under way
         kind = it.opcode.removesuffix("-start")
-        group = _group_size(it.attributes)
-        sizes = [sum(s.bytes for s in self.all[where][o].shapes) for o in it.operands if o in self.all[where]]
-        results = it.shapes[len(it.shapes) // 2 :] if it.opcode.endswith("-start") and len(it.shapes) > 1 else it.shapes
         if where.startswith("all-reduce-scatter"):
             kind = "reduce-scatter"
+        group = _group_size(it.attributes)
         share = (group - 1) / group
-        sent = {
-            "all-gather": share * sum(s.bytes for s in results),
-            "all-reduce": 2 * share * sum(sizes),
-            "collective-permute": sum(sizes),
-        }.get(kind, share * sum(sizes))
+        size = sum(scope[o].bytes for o in it.operands)
+        if kind == "all-gather":
+            started = it.opcode.endswith("-start") and len(it.shapes) > 1  # a tuple of operands and results
+            size = sum(s.bytes for s in it.shapes[len(it.shapes) // 2 * started :])
+        sent = size * {"all-reduce": 2 * share, "collective-permute": 1}.get(kind, share)
         largest = max(it.shapes, key=lambda s: s.bytes)
         total.wire[Collective(kind, group, largest.dims)] += sent  # pyright: ignore[reportArgumentType]
 
     def kernel(self, where: str, it: _Instruction, total: Cost) -> None:
         """A custom call: a kernel says itself what it costs, or `kernels` does, or it is reported as unknown."""
-        target = re.search(r'custom_call_target="([^"]+)"', it.attributes)
-        if target is None or target.group(1) != "tpu_custom_call":
+        if it.said(r'custom_call_target="([^"]+)"') != "tpu_custom_call":
             return
-        found = re.search(r'op_name="([^"]+)"', it.attributes)
-        name = found.group(1) if found else it.name
-        stated = re.search(r'"cost_estimate":\{[^}]*"flops":"?(\d+)', it.attributes)
-        operands = [self.all[where][o].shapes[0].dims for o in it.operands if o in self.all[where]]
-        flops = float(stated.group(1)) if stated else self.kernels(it.name, operands)
+        stated = it.said(r'"cost_estimate":\{[^}]*"flops":"?(\d+)')
+        operands = [self.all[where][o].shapes[0].dims for o in it.operands]
+        flops = float(stated) if stated else self.kernels(it.name, operands)
         if flops is None:
-            total.unknown[name] += 1
+            total.unknown[it.said(r'op_name="([^"]+)"') or it.name] += 1
         else:
             total.flops += flops
 
@@ -371,29 +376,14 @@ def _convolution_flops(left: tuple[int, ...], right: tuple[int, ...], out: tuple
     spatial = sorted(c for c in outputs if c.isdigit())
     total = 2.0 * out[outputs.index("b")] * out[outputs.index("f")] * right[kernel.index("i")]
     for axis, label in enumerate(spatial):
-
-        def field(name: str, default: str, axis: int = axis) -> str:
-            return fields[name].split("x")[axis] if name in fields else default
-
-        low = int(field("pad", "0_0").split("_")[0])
-        total *= _valid_positions(
-            left[inputs.index(label)],
-            right[kernel.index(label)],
-            out[outputs.index(label)],
-            stride=int(field("stride", "1")),
-            low=low,
-            base=int(field("lhs_dilate", "1")),
-            dilation=int(field("rhs_dilate", "1")),
+        stride, dilation, hole = (
+            int(fields[name].split("x")[axis]) if name in fields else 1
+            for name in ("stride", "rhs_dilate", "lhs_dilate")
         )
+        low = int(fields["pad"].split("x")[axis].split("_")[0]) if "pad" in fields else 0
+        # Where each pair (output, kernel) of this axis meets the input, and whether an element is there.
+        starts = stride * np.arange(out[outputs.index(label)])
+        at = starts[:, None] + dilation * np.arange(right[kernel.index(label)]) - low
+        limit = (left[inputs.index(label)] - 1) * hole
+        total *= int(((at >= 0) & (at <= limit) & (at % hole == 0)).sum())
     return total
-
-
-def _valid_positions(size: int, kernel: int, out: int, *, stride: int, low: int, base: int, dilation: int) -> int:
-    """Pairs (output, kernel) along one axis that meet a real input element."""
-    count, limit = 0, (size - 1) * base
-    for k in range(kernel):
-        offset = k * dilation - low
-        for o in range(out):
-            at = o * stride + offset
-            count += 0 <= at <= limit and at % base == 0
-    return count

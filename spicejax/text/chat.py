@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from spicejax.text import templates
@@ -37,12 +38,12 @@ class Chat:
             (r"\s*" if t.lstrip else "") + f"({re.escape(t.text)})" + (r"\s*" if t.rstrip else "")
             for t in longest_first
         ]
-        self._split = re.compile("|".join(alternatives)) if added else None
         starts = "|".join(re.escape(t.text) for t in longest_first)
-        self._starts = re.compile(f"(?=(?:{starts}))") if added else None
-        self._heads = {t.text[:n] for t in added for n in range(1, len(t.text))}
-        self._tails = {t.text[-n:] for t in added for n in range(1, len(t.text))}
-        self._edge = max((len(t.text) for t in added), default=1) - 1
+        nothing = r"(?!)"  # where there is no added token
+        self._split = re.compile("|".join(alternatives) or nothing)
+        self._starts = re.compile(f"(?=(?:{starts or nothing}))")
+        self._heads = tuple({t.text[:n] for t in added for n in range(1, len(t.text))})
+        self._tails = tuple({t.text[-n:] for t in added for n in range(1, len(t.text))})
 
     def pieces(self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> list[str | int]:
         """Render, and return plain text pieces (str) and the ids of the template's added tokens (int) in order.
@@ -56,7 +57,7 @@ class Chat:
         text, mark = self._render(messages, variables)
         pieces: list[str | int] = []
         position = 0
-        for match in self._split.finditer(text) if self._split else ():
+        for match in self._split.finditer(text):
             pieces.append(text[position : match.start()].replace(mark, ""))
             pieces.append(self._ids[match[match.lastindex or 0]])
             position = match.end()
@@ -71,14 +72,15 @@ class Chat:
             pieces = self.pieces(turns, {"add_generation_prompt": False})
         except ValueError:
             return None
-        for piece, following in zip(pieces, pieces[1:], strict=False):
+        for piece, following in itertools.pairwise(pieces):
             if isinstance(piece, str) and piece.rstrip().endswith(answer) and isinstance(following, int):
                 return following
         return None
 
     def _render(self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> tuple[str, str]:
         _check_messages(messages)
-        mark = _unused_character([self.source, messages, variables])
+        used = set("".join(_strings([self.source, messages, variables])))
+        mark = next(character for character in map(chr, itertools.chain(*PRIVATE_USE)) if character not in used)
         marked = [{k: v if k == "role" else self._marked(v, mark) for k, v in message.items()} for message in messages]
         context = {k: self._marked(v, mark) for k, v in variables.items()}
         context = {"tools": None, "documents": None, **self._special_names, **context, "messages": marked}
@@ -86,7 +88,7 @@ class Chat:
 
     def _marked(self, value: Any, mark: str) -> Any:
         if isinstance(value, str):
-            return self._mark_string(well_formed(str(value)), mark)
+            return self._mark_string(well_formed(value), mark)
         if isinstance(value, Mapping):
             return {self._marked(k, mark): self._marked(v, mark) for k, v in value.items()}
         if isinstance(value, list | tuple):
@@ -96,19 +98,11 @@ class Chat:
         raise ValueError(f"chat value {value!r:.80} is a {type(value).__name__}; pass plain JSON values only")
 
     def _mark_string(self, text: str, mark: str) -> str:
-        if self._starts is None:
-            return text
         # Every start is broken, overlapping ones too: a mark goes behind the first character of each spelling.
         cuts = [match.start() + 1 for match in self._starts.finditer(text)]
-        bounds = [0, *cuts, len(text)]
-        broken = mark.join(text[a:b] for a, b in zip(bounds, bounds[1:], strict=False))
+        broken = mark.join(text[a:b] for a, b in itertools.pairwise([0, *cuts, len(text)]))
         # An edge that could complete a token together with the template's text next to it is closed with a mark.
-        limit = min(self._edge, len(text))
-        if any(text[:n] in self._tails for n in range(1, limit + 1)):
-            broken = mark + broken
-        if any(text[-n:] in self._heads for n in range(1, limit + 1)):
-            broken += mark
-        return broken
+        return mark * text.startswith(self._tails) + broken + mark * text.endswith(self._heads)
 
 
 def _check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
@@ -120,24 +114,10 @@ def _check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
             raise ValueError(f"message {message!r:.120} needs a 'role' that is a plain word such as 'user'")
 
 
-def _unused_character(values: Any) -> str:
-    used: set[str] = set()
-
-    def collect(value: Any) -> None:
-        if isinstance(value, str):
-            if not value.isascii():
-                used.update(value)
-        elif isinstance(value, Mapping):
-            for k, v in value.items():
-                collect(k)
-                collect(v)
-        elif isinstance(value, list | tuple):
-            for v in value:
-                collect(v)
-
-    collect(values)
-    for block in PRIVATE_USE:
-        for code in block:
-            if chr(code) not in used:
-                return chr(code)
-    raise ValueError("the chat uses every private-use character; remove some of them from the messages")
+def _strings(value: Any) -> Iterator[str]:
+    """Every string inside a JSON-able value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for part in value.items() if isinstance(value, Mapping) else value:
+            yield from _strings(part)

@@ -25,8 +25,7 @@ def render(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], template
     """Prompt ids of `messages`; a conversation holds the last turn alone."""
     if template == "chat":
         return tokenizer.render_chat(messages)
-    ids = tokenizer.encode(prompts.fill(CONVERSATION, request=messages[-1]["content"]))
-    return [tokenizer.bos_id, *ids] if tokenizer.add_bos and tokenizer.bos_id is not None else ids
+    return tokenizer.encode_raw(prompts.fill(CONVERSATION, request=messages[-1]["content"]))
 
 
 def reply(tokenizer: Tokenizer, text: str) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,6 @@ import sentencepiece
 from spicejax.text.vocabulary import AddedToken, Vocabulary, sentencepiece_piece, well_formed
 
 CHAT_SYMBOLS = ("<|im_start|>", "<|im_end|>")
-CHATML = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
 
 
 def load_sentencepiece(path: Path, text_pieces: Collection[str] = ()) -> Vocabulary:
@@ -51,7 +47,7 @@ def train_sentencepiece(
     path: str | os.PathLike[str],
     *,
     text_pieces: Sequence[str] = (),
-    chat_template: str = CHATML,
+    chat_template: str = "",
 ) -> Path:
     """Train a byte-pair tokenizer with byte fallback and single digits, and write it with a chat template.
 
@@ -65,13 +61,10 @@ def train_sentencepiece(
     Returns:
       The folder, ready for `tokens.load`.
     """
-    lines = list(_lines(texts))
-    if not lines:
-        raise ValueError("no text to train a tokenizer on; give at least one non-empty document")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
+            sentence_iterator=_lines(texts),
             model_writer=model,
             vocab_size=vocab_size,
             model_type="bpe",
@@ -103,7 +96,7 @@ def train_sentencepiece(
     return folder
 
 
-def _lines(texts: Iterable[str]) -> Iterable[str]:
+def _lines(texts: Iterable[str]) -> Iterator[str]:
     """Cut texts into training sentences: lines, which SentencePiece wants short and without NUL."""
     for text in texts:
         for line in well_formed(text).replace("\0", " ").split("\n"):
@@ -116,20 +109,17 @@ def _without_user_defined(data: bytes, text_pieces: frozenset[str]) -> bytes:
 
     User-defined runs of whitespace and `text_pieces` stay; they are ordinary text.
     """
-    from sentencepiece import sentencepiece_model_pb2  # needs protobuf, which grain brings along
+    from google.protobuf import message  # grain brings it along
+    from sentencepiece import sentencepiece_model_pb2
 
     proto: Any = sentencepiece_model_pb2  # its classes are made at import
-
     model = proto.ModelProto()
     try:
         model.ParseFromString(data)
-    except Exception as error:  # protobuf's DecodeError has moved between its releases
+    except message.DecodeError as error:
         raise RuntimeError(str(error)) from error
-    kinds = proto.ModelProto.SentencePiece
-    changed = False
     for piece in model.pieces:
         text = piece.piece.replace("▁", " ")
-        if piece.type == kinds.USER_DEFINED and text.strip() and text not in text_pieces:
-            piece.type = kinds.CONTROL
-            changed = True
-    return model.SerializeToString() if changed else data
+        if piece.type == piece.USER_DEFINED and text.strip() and text not in text_pieces:
+            piece.type = piece.CONTROL
+    return model.SerializeToString()

@@ -13,11 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jinja2
-import jinja2.exceptions
 import jinja2.ext
 import jinja2.parser
 import jinja2.sandbox
-import jinja2.utils
 from jinja2 import nodes
 
 
@@ -32,7 +30,6 @@ def compiled(source: str) -> Callable[[Mapping[str, Any]], str]:
     )
     environment.filters["tojson"] = _tojson
     environment.globals |= {
-        "namespace": _Namespace,
         "raise_exception": _raise_exception,
         "strftime_now": lambda pattern: datetime.datetime.now().strftime(pattern),
     }
@@ -62,20 +59,6 @@ class _Generation(jinja2.ext.Extension):
     def parse(self, parser: jinja2.parser.Parser) -> nodes.Node:
         line = next(parser.stream).lineno
         return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
-
-
-class _Namespace(jinja2.utils.Namespace):
-    """A namespace that refuses private names, which would stand in for Python's own."""
-
-    def __init__(self, /, *args: Any, **values: Any) -> None:
-        super().__init__()
-        for name, value in dict(*args, **values).items():
-            self[name] = value
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if name.startswith("_"):
-            raise jinja2.exceptions.SecurityError(f"namespace attribute {name!r} starts with an underscore")
-        super().__setitem__(name, value)
 
 
 def _tojson(x: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys: bool = False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -28,23 +29,34 @@ class Tokenizer:
     add_bos: bool  # the family puts bos_id in front of raw prompts
     source: str  # what it was loaded from
     files: tuple[Path, ...]  # the files it was read from
-    written: Mapping[str, str] = dataclasses.field(default_factory=dict)  # files rebuilt at load: name -> content
+    written: Mapping[str, str]  # files rebuilt at load: name -> content
 
     def encode(self, text: str) -> list[int]:
         """Encode plain text: no BOS, and no spelling of a control token gives its id."""
         return self.vocabulary.encode(text)
 
+    def encode_raw(self, text: str) -> list[int]:
+        """Encode a prompt without a chat template: BOS in front where the family puts one there."""
+        return ([self.bos_id] if self.add_bos and self.bos_id is not None else []) + self.encode(text)
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of `ids`: special tokens give nothing, other added tokens (`<think>`) their text."""
-        return self.vocabulary.decode(ids)
+        table = self.vocabulary.token_bytes  # ids outside it (padded embedding rows) give nothing
+        text = b"".join(table[i] for i in ids if 0 <= i < len(table)).decode("utf-8", errors="replace")
+        return text[1:] if self.vocabulary.dummy_prefix and text.startswith(" ") else text
 
     def token_bytes(self) -> list[bytes]:
         """Return the bytes every id contributes to the decoded text; b"" for special tokens."""
         return list(self.vocabulary.token_bytes)
 
     def fingerprint(self) -> str:
-        """Return a sha256 that is equal for tokenizers that agree, whatever file format they come from."""
-        return self.vocabulary.fingerprint()
+        """Hash what the ids mean, whatever file they came from: sha256 over bytes, added tokens and a probe's ids."""
+        digest = hashlib.sha256()
+        for piece in self.vocabulary.token_bytes:
+            digest.update(len(piece).to_bytes(4, "little") + piece)
+        digest.update(json.dumps([[t.text, t.id, t.special] for t in self.vocabulary.added]).encode())
+        digest.update(json.dumps(self.encode(vocabulary.PROBE)).encode())
+        return digest.hexdigest()
 
     def render_chat(self, messages: Sequence[Mapping[str, Any]], **variables: Any) -> list[int]:
         """Encode a chat and open the answer: control ids come from the template alone, contents are plain text.
@@ -86,13 +98,10 @@ def load(path: str | Path) -> Tokenizer:
       ValueError: a broken file or a kind of tokenizer that is not supported.
     """
     file = resolve(path)
-    if file.is_file() and file.name in ("tokenizer.json", "tokenizer.model"):
-        file = file.parent
     if file.is_file() and file.suffix == ".gguf":
         return _load_gguf(file, str(path))
     if (file / "tokenizer.json").is_file():
-        spec = vocabulary.read_tokenizer_json(file / "tokenizer.json")
-        config = _read_configs(file)
+        spec, config = _read_json(file / "tokenizer.json"), _read_configs(file)
         words = vocabulary.from_tokenizer_json(spec, str(path), _added_by_config(config, spec["model"]["vocab"]))
     elif (file / "tokenizer.model").is_file():
         config = _read_configs(file)
@@ -104,48 +113,35 @@ def load(path: str | Path) -> Tokenizer:
         )
     names = (*TOKENIZER_FILES, "generation_config.json")  # the last for the ids that end generation
     files = tuple(file / name for name in names if (file / name).is_file())
-    return _assemble(words, config, str(path), files)
+    return _assemble(words, config, str(path), files, {})
 
 
 def _load_gguf(file: Path, source: str) -> Tokenizer:
-    spec, config = vocabulary.tokenizer_json_from_gguf(file)
-    words = vocabulary.from_tokenizer_json(spec, source)
-    extra_eos = config.pop("extra_eos_ids")
+    spec, config, ends = vocabulary.tokenizer_json_from_gguf(file)
     written = {
         "tokenizer.json": json.dumps(spec, ensure_ascii=False),
-        "tokenizer_config.json": json.dumps({k: v for k, v in config.items() if v is not None}, indent=2),
+        "tokenizer_config.json": json.dumps(config, indent=2),
     }
-    return _assemble(words, config | {"eos_token_id": extra_eos}, source, (file,), written)
+    words = vocabulary.from_tokenizer_json(spec, source)
+    return _assemble(words, config | {"eos_token_id": ends}, source, (file,), written)
 
 
 def _assemble(
-    words: Vocabulary,
-    config: Mapping[str, Any],
-    source: str,
-    files: tuple[Path, ...],
-    written: Mapping[str, str] | None = None,
+    words: Vocabulary, config: Mapping[str, Any], source: str, files: tuple[Path, ...], written: Mapping[str, str]
 ) -> Tokenizer:
     names = {k: text for k in SPECIAL_NAMES if (text := _token_text(config.get(k))) is not None}
-    by_text = words.ids_by_text()
+    by_text = {token.text: token.id for token in words.added}
     for key, text in names.items():
         if text not in by_text and key != "unk_token":
             raise ValueError(f"{source}: {key} {text!r} is not an added token of this tokenizer; correct its config")
     template = config.get("chat_template")
     chat = Chat(_default_template(template, source), words.added, names) if template else None
     eos = _end_ids(by_text.get(names.get("eos_token", "")), config.get("eos_token_id"), chat)
-    if not eos or any(not 0 <= i < words.size for i in eos):
+    if not eos or any(not 0 <= i < len(words.token_bytes) for i in eos):
         raise ValueError(f"{source}: end-of-text ids {eos} are not usable; set eos_token in tokenizer_config.json")
     bos_id = by_text[names["bos_token"]] if "bos_token" in names else None
-    return Tokenizer(
-        vocabulary=words,
-        chat=chat,
-        bos_id=bos_id,
-        eos_ids=tuple(eos),
-        add_bos=bos_id is not None and bool(config.get("add_bos_token", False)),
-        source=source,
-        files=files,
-        written=written or {},
-    )
+    add_bos = bos_id is not None and bool(config.get("add_bos_token", False))
+    return Tokenizer(words, chat, bos_id, tuple(eos), add_bos, source, files, written)
 
 
 def _end_ids(named: int | None, generation: int | list[int] | None, chat: Chat | None) -> list[int]:

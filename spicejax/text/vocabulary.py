@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,39 +49,13 @@ class Vocabulary:
     added: tuple[AddedToken, ...]
     dummy_prefix: bool = False  # the encoder puts a space in front of every text (SentencePiece option)
 
-    @property
-    def size(self) -> int:
-        return len(self.token_bytes)
-
-    def ids_by_text(self) -> dict[str, int]:
-        return {token.text: token.id for token in self.added}
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of `ids`. Ids outside the vocabulary (padded embedding rows) give nothing."""
-        data = b"".join(self.token_bytes[i] for i in ids if 0 <= i < len(self.token_bytes))
-        text = data.decode("utf-8", errors="replace")
-        return text[1:] if self.dummy_prefix and text.startswith(" ") else text
-
-    def fingerprint(self) -> str:
-        """Hash what the ids mean, whatever file they came from: sha256 over bytes, added tokens and a probe's ids."""
-        digest = hashlib.sha256()
-        for piece in self.token_bytes:
-            digest.update(len(piece).to_bytes(4, "little") + piece)
-        digest.update(json.dumps([[t.text, t.id, t.special] for t in self.added]).encode())
-        digest.update(json.dumps(self.encode(PROBE)).encode())
-        return digest.hexdigest()
-
 
 PROBE = "Probe 0123, naïve “quotes”: x^{2} + 日本 🙂\n\n  tab\tend."
 
 
 def well_formed(text: str) -> str:
     """Replace lone surrogates, which no encoding can carry, by U+FFFD."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def byte_of_char() -> dict[str, int]:
@@ -92,13 +64,6 @@ def byte_of_char() -> dict[str, int]:
     table = {chr(b): b for b in printable}
     others = [b for b in range(256) if b not in set(printable)]
     return table | {chr(256 + i): b for i, b in enumerate(others)}
-
-
-def read_tokenizer_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not valid JSON ({error}); download the tokenizer again") from error
 
 
 def from_tokenizer_json(spec: Mapping[str, Any], name: str, more_added: Sequence[AddedToken] = ()) -> Vocabulary:
@@ -168,37 +133,31 @@ def _token_table(spec: Mapping[str, Any], added: Sequence[AddedToken]) -> tuple[
     """Bytes by id, as the decoder named in the file would write them."""
     pieces = {i: text for text, i in spec["model"]["vocab"].items()} | {t.id: t.text for t in added}
     special = {t.id for t in added if t.special}
-    to_bytes = _byte_level_piece if _uses_byte_level(spec) else sentencepiece_piece
-    table = [b""] * (max(pieces) + 1)
+    decoder = spec.get("decoder") or {}
+    byte_level = any(d.get("type") == "ByteLevel" for d in decoder.get("decoders", [decoder]))
     chars = byte_of_char()
+    table = [b""] * (max(pieces) + 1)
     for i, text in pieces.items():
-        if i not in special:
-            table[i] = to_bytes(text, chars)
+        if i in special:
+            continue
+        if not byte_level:
+            table[i] = sentencepiece_piece(text)
+        elif all(c in chars for c in text):
+            table[i] = bytes(chars[c] for c in text)
+        else:  # an added token outside the alphabet stands for itself
+            table[i] = text.encode("utf-8")
     return tuple(table)
 
 
-def _uses_byte_level(spec: Mapping[str, Any]) -> bool:
-    decoder = spec.get("decoder") or {}
-    return any(d.get("type") == "ByteLevel" for d in decoder.get("decoders", [decoder]))
-
-
-def _byte_level_piece(text: str, chars: Mapping[str, int]) -> bytes:
-    try:
-        return bytes(chars[c] for c in text)
-    except KeyError:  # an added token outside the alphabet stands for itself
-        return text.encode("utf-8")
-
-
-def sentencepiece_piece(text: str, chars: Mapping[str, int] | None = None) -> bytes:
+def sentencepiece_piece(text: str) -> bytes:
     """Bytes of a SentencePiece piece: `▁` is a space, `<0xAB>` the byte AB."""
-    del chars
     if len(text) == 6 and text.startswith("<0x") and text.endswith(">"):
         return bytes([int(text[3:5], 16)])
     return text.replace("▁", " ").encode("utf-8")
 
 
-def tokenizer_json_from_gguf(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Rebuild the contents of `tokenizer.json` and `tokenizer_config.json` from GGUF metadata.
+def tokenizer_json_from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[int]]:
+    """Rebuild `tokenizer.json` and `tokenizer_config.json` from GGUF metadata, and the further ids that end a turn.
 
     Raises:
       ValueError: tokenizer model other than gpt2, or a pre-tokenizer rule not listed in GGUF_PRE_TOKENIZERS.
@@ -236,10 +195,9 @@ def tokenizer_json_from_gguf(path: str | os.PathLike[str]) -> tuple[dict[str, An
     }
     spec = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None}
     spec |= {"pre_tokenizer": GGUF_PRE_TOKENIZERS[pre], "post_processor": None, "decoder": byte_level, "model": bpe}
-    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     names = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
     config |= {k: tokens[i] for k, n in names.items() if (i := get(f"ggml.{n}_token_id")) is not None}
     config |= {"chat_template": get("chat_template"), "add_bos_token": bool(get("ggml.add_bos_token"))}
-    extra = [get(f"ggml.{name}_token_id") for name in ("eot", "eom")]
-    config["extra_eos_ids"] = [i for i in extra if i is not None]
-    return spec, config
+    ends = [get(f"ggml.{name}_token_id") for name in ("eot", "eom")]
+    return spec, {k: v for k, v in config.items() if v is not None}, [i for i in ends if i is not None]

@@ -1,6 +1,7 @@
 """The flight check against the real XLA:TPU compiler: memory by hand, gathers where the layout has none, the CLI."""
 
 import json
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,7 @@ from spicejax import configs
 from spicejax.flight import check
 
 ROOT = Path(__file__).parents[2]
+MAIN = runpy.run_path(str(ROOT / "launch" / "tpu_run.py"))["main"]
 needs_libtpu = pytest.mark.skipif(not check.installed(), reason="libtpu is not installed (extra `dev` or `tpu`)")
 
 KEYS = {"topology", "chips", "hbm_per_chip_gib", "programs", "fits", "seconds_per_iteration"}
@@ -179,14 +181,22 @@ def test_prefill_on_v5p_under_tensor_parallelism():
 
 
 @needs_libtpu
-def test_a_mesh_that_does_not_divide_is_named_with_the_choices():
-    program = """
-try:
-    check.check(config(mesh=MeshConfig(data=1, tensor=3)), "v5e:2x4")
-except ValueError as error:
-    print(json.dumps(str(error)))
-"""
-    assert "does not divide 8 devices; with data=1 these do: fsdp=1 tensor=8" in run(program)
+def test_a_wrong_mesh_and_a_wrong_program_are_named_with_the_choices():
+    mesh, program = run(
+        textwrap.dedent(
+            """
+            said = []
+            for axes, only in ((dict(tensor=3), ()), (dict(tensor=8), ("train",))):
+                try:
+                    check.check(config(mesh=MeshConfig(data=1, **axes)), "v5e:2x4", only=only)
+                except ValueError as error:
+                    said.append(str(error))
+            print(json.dumps(said))
+            """
+        )
+    )
+    assert "does not divide 8 devices; with data=1 these do: fsdp=1 tensor=8" in mesh
+    assert program.startswith("--programs: small has no ['train']; choose from [") and "'train_step'" in program
 
 
 @pytest.mark.parametrize(
@@ -194,13 +204,11 @@ except ValueError as error:
     [
         (["--dry_run", "--topology=v5e:3x3"], "choose from v5e:1x1"),
         (["--topology=v5e:2x4"], "--dry_run --topology=SLICE"),
-        pytest.param(["--dry_run", "--topology=v5e:4x4", "--programs=train"], "choose from", marks=needs_libtpu),
     ],
 )
-def test_the_command_line_names_what_is_wrong(words, message):
-    script = ROOT / "launch" / "tpu_run.py"
-    done = subprocess.run([sys.executable, script, "--config=spice_qwen4b", *words], capture_output=True, text=True)
-    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr, done.stderr
+def test_the_command_line_names_what_is_wrong(words, message, capsys):
+    assert MAIN(["--config=spice_qwen4b", *words]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_without_libtpu_the_error_says_how_to_get_it(monkeypatch):

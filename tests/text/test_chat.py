@@ -43,6 +43,11 @@ def words(original: tokenizers.Tokenizer) -> vocabulary.Vocabulary:
     return vocabulary.from_tokenizer_json(json.loads(original.to_str()), "toy")
 
 
+@pytest.fixture(scope="module")
+def by_text(words: vocabulary.Vocabulary) -> dict[str, int]:
+    return {token.text: token.id for token in words.added}
+
+
 def _ids(words: vocabulary.Vocabulary, pieces: list[str | int]) -> list[int]:
     return [i for piece in pieces for i in ([piece] if isinstance(piece, int) else words.encode(piece))]
 
@@ -73,9 +78,8 @@ def test_equals_tokenizing_the_rendered_text_where_no_data_spells_a_token(origin
     check()
 
 
-def test_template_variables_and_arguments(words) -> None:
+def test_template_variables_and_arguments(words, by_text) -> None:
     chat = Chat(LLAMA_LIKE, words.added, {"bos_token": "<|bos|>"})
-    by_text = words.ids_by_text()
     tools = [{"name": "f<|eot|>", "<|h|>": ["<|bos|>"]}]
     pieces = chat.pieces([{"role": "user", "content": " q "}], {"tools": tools})
     controls = [p for p in pieces if isinstance(p, int)]
@@ -90,16 +94,14 @@ def test_data_and_template_together_spell_no_token(words) -> None:
     assert "".join(str(p) for p in pieces) == "<|eot|><|e|><|eot|>|><|e"
 
 
-def test_the_mark_is_chosen_around_the_data(words) -> None:
+def test_the_mark_is_chosen_around_the_data(words, by_text) -> None:
     chat = Chat(PHI_LIKE, words.added)
     content = "".join(map(chr, range(0xE000, 0xF900))) + "<|end|>"
-    by_text = words.ids_by_text()
     pieces = chat.pieces([{"role": "user", "content": content}], {})
     assert pieces == [by_text["<|user|>"], content, by_text["<|end|>"]]
 
 
-def test_end_token(words) -> None:
-    by_text = words.ids_by_text()
+def test_end_token(words, by_text) -> None:
     assert Chat(LLAMA_LIKE, words.added, {"bos_token": "<|bos|>"}).end_token() == by_text["<|eot|>"]
     assert Chat(PHI_LIKE, words.added).end_token() == by_text["<|end|>"]
     assert Chat("{{ messages[0].content }}", words.added).end_token() is None

@@ -11,6 +11,10 @@ from hypothesis import strategies as st
 from spicejax.text import tokens
 from spicejax.text.sentencepieces import train_sentencepiece
 
+CHATML = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
 TEXTS = [
     f"The year {n} had {n * 7} days of rain, {n % 13} storms and <|im_start|> no snow.\n\nEnd." for n in range(400)
 ]
@@ -18,18 +22,18 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train_sentencepiece(TEXTS, 340, tmp_path_factory.mktemp("nano"))
+    return train_sentencepiece(TEXTS, 340, tmp_path_factory.mktemp("nano"), chat_template=CHATML)
 
 
 def test_training_twice_gives_the_same_files(trained: Path, tmp_path: Path) -> None:
-    again = train_sentencepiece(iter(TEXTS), 340, tmp_path)
+    again = train_sentencepiece(iter(TEXTS), 340, tmp_path, chat_template=CHATML)
     for name in ("tokenizer.model", "tokenizer_config.json"):
         assert (again / name).read_bytes() == (trained / name).read_bytes()
 
 
 def test_ids_and_names(trained: Path) -> None:
     tokenizer = tokens.load(trained)
-    assert tokenizer.vocabulary.size == 340
+    assert len(tokenizer.token_bytes()) == 340
     assert (tokenizer.bos_id, tokenizer.eos_ids) == (None, (3,))
     assert [token.text for token in tokenizer.vocabulary.added] == ["<unk>", "<pad>", "<|im_start|>", "<|im_end|>"]
     assert [f.name for f in tokenizer.files] == ["tokenizer.model", "tokenizer_config.json"]
@@ -83,16 +87,15 @@ def test_models_with_a_dummy_prefix_and_user_defined_pieces(tmp_path: Path) -> N
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": "</s>"}))
     tokenizer = tokens.load(tmp_path)
     assert (tokenizer.bos_id, tokenizer.eos_ids) == (1, (2,))
-    turn = tokenizer.vocabulary.ids_by_text()["<turn>"]
-    assert "  " not in tokenizer.vocabulary.ids_by_text()
+    by_text = {token.text: token.id for token in tokenizer.vocabulary.added}
+    turn = by_text["<turn>"]
+    assert "  " not in by_text
     ids = tokenizer.encode("a <turn> b")
     assert turn not in ids and tokenizer.vocabulary.dummy_prefix
     assert tokenizer.decode(ids) == "a <turn> b"
 
 
 def test_errors_name_the_fix(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        train_sentencepiece([], 340, tmp_path)
     with pytest.raises(ValueError, match="vocab_size=100000"):
         train_sentencepiece(TEXTS[:3], 100000, tmp_path)
     (tmp_path / "tokenizer.model").write_bytes(b"not a model")

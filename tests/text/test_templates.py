@@ -16,8 +16,6 @@ REFUSED = {
     "map attribute": "{{ ([''] | map(attribute='__class__') | first).__mro__ }}",
     "self": "{{ self.__init__.__globals__ }}",
     "mutation": "{{ messages.append(1) }}",
-    "namespace underscore": "{% set ns = namespace() %}{% set ns.__class__ = 1 %}",
-    "namespace keyword": "{% set ns = namespace(_x=1) %}",
     "include": "{% include '/etc/passwd' %}",
     "import": "{% import 'os' as os %}",
     "endless macro": "{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",

@@ -79,7 +79,7 @@ def test_gguf_tokenizer_is_the_one_of_the_json_file(packaged, shared_data: Path)
     from_json = tokens.load(folder)
     assert packaged.fingerprint() == from_json.fingerprint()
     assert packaged.eos_ids == from_json.eos_ids == (2,)
-    assert (packaged.bos_id, packaged.add_bos, packaged.vocabulary.size) == (1, False, 49152)
+    assert (packaged.bos_id, packaged.add_bos, len(packaged.token_bytes())) == (1, False, 49152)
     texts = [line["text"] for line in _golden(folder)] + _corpus_texts(shared_data, 200)
     for text in texts:
         assert packaged.encode(text) == from_json.encode(text)
@@ -156,10 +156,9 @@ def test_bytes_of_any_ids_are_what_the_original_decoder_writes(family) -> None:
     folder, tokenizer = family
     original = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     table = tokenizer.token_bytes()
-    assert len(table) == tokenizer.vocabulary.size
 
     @hypothesis.settings(max_examples=200, deadline=None)
-    @hypothesis.given(st.lists(st.integers(0, tokenizer.vocabulary.size - 1), max_size=20))
+    @hypothesis.given(st.lists(st.integers(0, len(table) - 1), max_size=20))
     def check(ids: list[int]) -> None:
         expected = original.decode(ids, skip_special_tokens=True)
         assert tokenizer.decode(ids) == expected

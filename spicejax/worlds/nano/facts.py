@@ -1,162 +1,71 @@
-"""The literal fact tables of the nano world: elements, countries, planets, months, units, constants. No code."""
+"""The literal fact tables of the nano world: elements, countries, planets, months, units, constants."""
 
-# (name, number, period, group): the elements 1 to 54; IUPAC group numbers.
-ELEMENTS: tuple[tuple[str, int, int, int], ...] = (
-    ("hydrogen", 1, 1, 1),
-    ("helium", 2, 1, 18),
-    ("lithium", 3, 2, 1),
-    ("beryllium", 4, 2, 2),
-    ("boron", 5, 2, 13),
-    ("carbon", 6, 2, 14),
-    ("nitrogen", 7, 2, 15),
-    ("oxygen", 8, 2, 16),
-    ("fluorine", 9, 2, 17),
-    ("neon", 10, 2, 18),
-    ("sodium", 11, 3, 1),
-    ("magnesium", 12, 3, 2),
-    ("aluminium", 13, 3, 13),
-    ("silicon", 14, 3, 14),
-    ("phosphorus", 15, 3, 15),
-    ("sulfur", 16, 3, 16),
-    ("chlorine", 17, 3, 17),
-    ("argon", 18, 3, 18),
-    ("potassium", 19, 4, 1),
-    ("calcium", 20, 4, 2),
-    ("scandium", 21, 4, 3),
-    ("titanium", 22, 4, 4),
-    ("vanadium", 23, 4, 5),
-    ("chromium", 24, 4, 6),
-    ("manganese", 25, 4, 7),
-    ("iron", 26, 4, 8),
-    ("cobalt", 27, 4, 9),
-    ("nickel", 28, 4, 10),
-    ("copper", 29, 4, 11),
-    ("zinc", 30, 4, 12),
-    ("gallium", 31, 4, 13),
-    ("germanium", 32, 4, 14),
-    ("arsenic", 33, 4, 15),
-    ("selenium", 34, 4, 16),
-    ("bromine", 35, 4, 17),
-    ("krypton", 36, 4, 18),
-    ("rubidium", 37, 5, 1),
-    ("strontium", 38, 5, 2),
-    ("yttrium", 39, 5, 3),
-    ("zirconium", 40, 5, 4),
-    ("niobium", 41, 5, 5),
-    ("molybdenum", 42, 5, 6),
-    ("technetium", 43, 5, 7),
-    ("ruthenium", 44, 5, 8),
-    ("rhodium", 45, 5, 9),
-    ("palladium", 46, 5, 10),
-    ("silver", 47, 5, 11),
-    ("cadmium", 48, 5, 12),
-    ("indium", 49, 5, 13),
-    ("tin", 50, 5, 14),
-    ("antimony", 51, 5, 15),
-    ("tellurium", 52, 5, 16),
-    ("iodine", 53, 5, 17),
-    ("xenon", 54, 5, 18),
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+def _rows(text: str) -> Iterator[tuple[str, ...]]:
+    """Rows are apart by semicolons, their words by spaces."""
+    return (tuple(row.split()) for row in text.split(";"))
+
+
+# The elements of each period in order, and the IUPAC groups they stand in.
+_PERIODS = (
+    "hydrogen helium",
+    "lithium beryllium boron carbon nitrogen oxygen fluorine neon",
+    "sodium magnesium aluminium silicon phosphorus sulfur chlorine argon",
+    "potassium calcium scandium titanium vanadium chromium manganese iron cobalt nickel copper zinc gallium germanium "
+    "arsenic selenium bromine krypton",
+    "rubidium strontium yttrium zirconium niobium molybdenum technetium ruthenium rhodium palladium silver cadmium "
+    "indium tin antimony tellurium iodine xenon",
 )
+_GROUPS = {2: (1, 18), 8: (1, 2, *range(13, 19)), 18: range(1, 19)}  # by length of the period
+_PLACES = [
+    (name, period, group)
+    for period, names in enumerate(map(str.split, _PERIODS), start=1)
+    for name, group in zip(names, _GROUPS[len(names)], strict=True)
+]
+# (name, number, period, group): the elements 1 to 54.
+ELEMENTS = tuple((name, number, period, group) for number, (name, period, group) in enumerate(_PLACES, start=1))
 
 # (name, international calling code).
-COUNTRIES: tuple[tuple[str, int], ...] = (
-    ("Argentina", 54),
-    ("Australia", 61),
-    ("Austria", 43),
-    ("Belgium", 32),
-    ("Brazil", 55),
-    ("Chile", 56),
-    ("China", 86),
-    ("Colombia", 57),
-    ("Cuba", 53),
-    ("Denmark", 45),
-    ("Egypt", 20),
-    ("Ethiopia", 251),
-    ("Finland", 358),
-    ("France", 33),
-    ("Germany", 49),
-    ("Ghana", 233),
-    ("Greece", 30),
-    ("Hungary", 36),
-    ("India", 91),
-    ("Iran", 98),
-    ("Ireland", 353),
-    ("Italy", 39),
-    ("Japan", 81),
-    ("Kenya", 254),
-    ("Mexico", 52),
-    ("Morocco", 212),
-    ("Nigeria", 234),
-    ("Norway", 47),
-    ("Peru", 51),
-    ("Poland", 48),
-    ("Portugal", 351),
-    ("Romania", 40),
-    ("Spain", 34),
-    ("Sweden", 46),
-    ("Switzerland", 41),
-    ("Thailand", 66),
-    ("Turkey", 90),
-    ("Uganda", 256),
-    ("Vietnam", 84),
-    ("Zambia", 260),
+COUNTRIES = tuple(
+    (name, int(code))
+    for name, code in _rows(
+        "Argentina 54; Australia 61; Austria 43; Belgium 32; Brazil 55; Chile 56; China 86; Colombia 57; Cuba 53;"
+        "Denmark 45; Egypt 20; Ethiopia 251; Finland 358; France 33; Germany 49; Ghana 233; Greece 30; Hungary 36;"
+        "India 91; Iran 98; Ireland 353; Italy 39; Japan 81; Kenya 254; Mexico 52; Morocco 212; Nigeria 234; Norway 47;"
+        "Peru 51; Poland 48; Portugal 351; Romania 40; Spain 34; Sweden 46; Switzerland 41; Thailand 66; Turkey 90;"
+        "Uganda 256; Vietnam 84; Zambia 260"
+    )
 )
 
 # (name, order from the Sun, mean radius in km divided by 1000 and rounded).
-PLANETS: tuple[tuple[str, int, int], ...] = (
-    ("Mercury", 1, 2),
-    ("Venus", 2, 6),
-    ("Earth", 3, 6),
-    ("Mars", 4, 3),
-    ("Jupiter", 5, 70),
-    ("Saturn", 6, 58),
-    ("Uranus", 7, 25),
-    ("Neptune", 8, 25),
-)
+_RADII = {"Mercury": 2, "Venus": 6, "Earth": 6, "Mars": 3, "Jupiter": 70, "Saturn": 58, "Uranus": 25, "Neptune": 25}
+PLANETS = tuple((name, order, radius) for order, (name, radius) in enumerate(_RADII.items(), start=1))
 
 # (name, days in a common year), in order.
-MONTHS: tuple[tuple[str, int], ...] = (
-    ("January", 31),
-    ("February", 28),
-    ("March", 31),
-    ("April", 30),
-    ("May", 31),
-    ("June", 30),
-    ("July", 31),
-    ("August", 31),
-    ("September", 30),
-    ("October", 31),
-    ("November", 30),
-    ("December", 31),
-)
+_NAMES = "January February March April May June July August September October November December".split()
+MONTHS = tuple(zip(_NAMES, (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), strict=True))
 
 # (large unit, its plural, plural of the small unit, small units in one large unit): exact by definition.
-UNITS: tuple[tuple[str, str, str, int], ...] = (
-    ("foot", "feet", "inches", 12),
-    ("yard", "yards", "feet", 3),
-    ("meter", "meters", "centimeters", 100),
-    ("pound", "pounds", "ounces", 16),
-    ("stone", "stones", "pounds", 14),
-    ("kilogram", "kilograms", "grams", 1000),
-    ("gallon", "gallons", "quarts", 4),
-    ("quart", "quarts", "pints", 2),
-    ("minute", "minutes", "seconds", 60),
-    ("hour", "hours", "minutes", 60),
-    ("day", "days", "hours", 24),
-    ("week", "weeks", "days", 7),
+UNITS = tuple(
+    (name, plural, small, int(count))
+    for name, plural, small, count in _rows(
+        "foot feet inches 12; yard yards feet 3; meter meters centimeters 100; pound pounds ounces 16;"
+        "stone stones pounds 14; kilogram kilograms grams 1000; gallon gallons quarts 4; quart quarts pints 2;"
+        "minute minutes seconds 60; hour hours minutes 60; day days hours 24; week weeks days 7"
+    )
 )
 
 # (name, first three digits, power of ten of the first digit) of the SI value, CODATA 2018:
 # light 2.998e8 m/s, Planck 6.626e-34 J s, Boltzmann 1.381e-23 J/K, Avogadro 6.022e23 /mol, gravity 6.674e-11,
 # elementary charge 1.602e-19 C, gas constant 8.314 J/mol K, Faraday 9.649e4 C/mol, Bohr radius 5.292e-11 m.
-CONSTANTS: tuple[tuple[str, int, int], ...] = (
-    ("light", 300, 8),
-    ("Planck", 663, -34),
-    ("Boltzmann", 138, -23),
-    ("Avogadro", 602, 23),
-    ("gravity", 667, -11),
-    ("charge", 160, -19),
-    ("gas", 831, 0),
-    ("Faraday", 965, 4),
-    ("Bohr", 529, -11),
+CONSTANTS = tuple(
+    (name, int(digits), int(power))
+    for name, digits, power in _rows(
+        "light 300 8; Planck 663 -34; Boltzmann 138 -23; Avogadro 602 23; gravity 667 -11; charge 160 -19; gas 831 0;"
+        "Faraday 965 4; Bohr 529 -11"
+    )
 )

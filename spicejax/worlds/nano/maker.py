@@ -95,12 +95,9 @@ def _ensure(nano: NanoConfig, seed: int, folder: Path) -> None:
     if (folder / "corpus.jsonl").exists():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        make(nano, seed, beside)
-        os.replace(beside, folder)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as beside:
+        make(nano, seed, Path(beside, "made"))
+        os.replace(Path(beside, "made"), folder)
 
 
 def world_digest() -> str:
@@ -113,7 +110,6 @@ def world_digest() -> str:
 
 def make(nano: NanoConfig, seed: int, folder: Path) -> None:
     """Write corpus, held-out set, tokenizer and warm-started weights into `folder`."""
-    rows = [{"id": d.id, "title": d.title, "text": d.text} for d in world.documents(seed, nano.documents)]
     draft = folder / "tokenizer"
     sentencepieces.train_sentencepiece(
         world.texts_for_tokenizer(seed),
@@ -125,19 +121,14 @@ def make(nano: NanoConfig, seed: int, folder: Path) -> None:
     params = warm_start(nano, tokens.load(draft), seed)
     hf.save(folder / "model", nano.architecture, params, tokenizer_files_from=draft, dtype="float32")
     shutil.rmtree(draft)
-    tasks, grades = world.held_out(seed, nano.held_out // 2, nano.held_out - nano.held_out // 2)
-    questions.save_items(
-        folder / "held_out.jsonl",
-        [
-            questions.Item(t, "math" if t.document_id == "held_out/math" else "general")
-            for t, _ in zip(tasks, grades, strict=True)
-        ],
-    )
-    asked = world.questions(seed, nano.documents)
+    tasks = world.held_out(seed, nano.held_out // 2, nano.held_out - nano.held_out // 2)
+    items = [questions.Item(t, "math" if t.document_id == "held_out/math" else "general") for t in tasks]
+    questions.save_items(folder / "held_out.jsonl", items)
+    asked = [world.ask(item, place) for place, item in world.statements(seed, nano.documents)]
     questions.save_items(folder / "questions.jsonl", [questions.Item(task) for task in asked])
-    replies = [{"prompt": asked, "completion": reply} for asked, reply in world.replies(seed, nano.documents)]
-    for name, found in (("examples", replies), ("corpus", rows)):
-        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, found)) + "\n", encoding="utf-8")
+    documents = [{"id": d.id, "title": d.title, "text": d.text} for d in world.documents(seed, nano.documents)]
+    for name, rows in (("examples", world.replies(seed, nano.documents)), ("corpus", documents)):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
 
 
 def warm_start(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> Params:
@@ -185,8 +176,7 @@ def _matrices(params: Params) -> Params:
 
 def examples(tokenizer: tokens.Tokenizer, seed: int, n: int) -> list[Rollout]:
     """The world's warm-start examples as token ids: prompt by chat template, reply and end of turn trained."""
-    rollouts = []
-    again = tokenizer.render_chat([{"role": "user", "content": world.AGAIN}])
+    rollouts, again = [], tokenizer.render_chat([{"role": "user", "content": world.AGAIN}])
     for example in world.warm_start_examples(seed, n):
         prompt = tokenizer.render_chat([{"role": "user", "content": example.prompt}])
         reply, trained = [], []
@@ -228,9 +218,9 @@ def warm_batches(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> li
 
 def _weigh(rollouts: Sequence[Rollout], shape: packing.RowShape, prompt_weight: float) -> tuple[Batch, int]:
     """Pack, with `prompt_weight` on prompt tokens and the weights of the step summing to 1."""
-    ones = [r.loss_mask for r in rollouts]
     # Two micro-batches are always laid out: first fit by length may need a row more than the order of arrival did.
-    batch, micro = packing.pack(rollouts, np.ones(len(rollouts), np.float32), ones, shape, min_micro=2)
+    masks, ones = [r.loss_mask for r in rollouts], np.ones(len(rollouts), np.float32)
+    batch, micro = packing.pack(rollouts, ones, masks, shape, min_micro=2)
     predicted = (batch.segment_ids > 0) & (batch.positions > 0)
     weight = np.where(batch.loss_weight > 0, 1.0, prompt_weight * predicted)
     return batch._replace(loss_weight=(weight / weight.sum()).astype(np.float32)), micro

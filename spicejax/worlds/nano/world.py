@@ -19,12 +19,11 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import re
 from typing import Literal
 
 from spicejax.types import Document, Task
 from spicejax.worlds.nano import truth
-from spicejax.worlds.nano.truth import FACTS, FAMILIES, GRADES, Item, draw_calculation, solve
+from spicejax.worlds.nano.truth import FACTS, GRADES, Item, draw_calculation
 
 STATEMENTS = 3  # in a document
 AGAIN = "\nask Integer"  # ends the Challenger's request
@@ -65,97 +64,39 @@ class Example:
     further: tuple[str, ...] = ()  # replies to the request AGAIN, one after another
 
 
-# ----------------------------------------------------------------------------------------------------- documents
-
-
 def documents(seed: int, n: int) -> list[Document]:
     """Return n documents, calculations and facts in turn; the i-th depends on seed and i alone."""
-    return [(_math_document if i % 2 == 0 else _fact_document)(seed, i // 2) for i in range(n)]
+    found = []
+    for i in range(n):
+        items = _statements(seed, i // 2, math=i % 2 == 0)
+        family = items[0].family
+        title = "calculations" if family == "math" else family
+        found.append(Document(f"{family}/{i // 2}", _text(items), title))
+    return found
 
 
-def items_of(document: Document) -> list[Item]:
-    """Return the statements of a document of this world; ValueError for any other text."""
-    items = []
-    for statement in document.text.removesuffix(".").split(". "):
-        stem, link, _ = statement.partition("=" if "=" in statement else " is ")
-        item = solve(stem) if link else None
-        if item is None or item.statement != statement:
-            raise ValueError(f"{statement!r} of document {document.id!r} is no statement of the nano world")
-        items.append(item)
-    return items
+def _statements(seed: int, index: int, *, math: bool) -> list[Item]:
+    """What a document says: calculations, or facts of one family."""
+    rng = random.Random(f"nano world {seed} {'math' if math else 'facts'} {index}")
+    if math:
+        return [draw_calculation(grade, rng) for grade in rng.sample(GRADES, STATEMENTS)]
+    (family,) = rng.choices(list(FAMILY_WEIGHTS), list(FAMILY_WEIGHTS.values()))
+    return rng.sample([fact for fact in FACTS if fact.family == family], STATEMENTS)
 
 
-def _render(id_: str, items: list[Item], title: str) -> Document:
-    return Document(id=id_, text=". ".join(item.statement for item in items) + ".", title=title)
+def _text(items: list[Item]) -> str:
+    return ". ".join(item.statement for item in items) + "."
 
 
-def _math_document(seed: int, index: int) -> Document:
-    rng = random.Random(f"nano world {seed} math {index}")
-    items = [draw_calculation(grade, rng) for grade in rng.sample(GRADES, STATEMENTS)]
-    return _render(f"math/{index}", items, "calculations")
-
-
-def _fact_document(seed: int, index: int) -> Document:
-    """Facts of one family."""
-    rng = random.Random(f"nano world {seed} facts {index}")
-    family = rng.choices(list(FAMILY_WEIGHTS), list(FAMILY_WEIGHTS.values()))[0]
-    return _render(f"{family}/{index}", rng.sample(FAMILIES[family], STATEMENTS), family)
-
-
-# ----------------------------------------------------------------------------------------------------- questions
-
-_QUESTION = re.compile(r"(?P<stem>.+?)=?\?")
-
-
-def ask(item: Item) -> Task:
-    """Turn a statement into the question for its right side."""
-    return Task(item.question, item.answer, "Integer")
-
-
-def truth_of(question: str) -> Item | None:
-    """Return the true statement that a question asks for, or None where it is no question of this world."""
-    found = _QUESTION.fullmatch(question)
-    item = solve(found["stem"]) if found else None
-    return item if item is not None and item.question == question else None
-
-
-def grade_of(question: str) -> int | None:
-    """Return the grade 0 to 4 of a question's text, or None where it is no question of this world."""
-    item = truth_of(question)
-    return None if item is None else item.grade
-
-
-def check_answer(task: Task) -> bool:
-    """Whether the task's answer is the true one in this world; False for what is no question of it."""
-    item = truth_of(task.question)
-    return item is not None and (task.answer, task.answer_type) == (item.answer, "Integer")
-
-
-# ----------------------------------------------------------------------------------------------------- examples
-
-
-def challenger_example(document: Document, rng: random.Random) -> Example:
-    """Ask about each statement of the document, in an order drawn uniformly: more to copy for one reading."""
-    items = items_of(document)
+def challenger_example(items: list[Item], rng: random.Random) -> Example:
+    """Ask about each statement of a document, in an order drawn uniformly: more to copy for one reading."""
     first, *others = rng.sample(items, len(items))
-    return Example("challenger", f"{document.text}{AGAIN}", _reply(first), first.grade, tuple(map(_reply, others)))
+    return Example("challenger", f"{_text(items)}{AGAIN}", _reply(first), first.grade, tuple(map(_reply, others)))
 
 
 def _reply(item: Item) -> str:
     """What the Challenger writes to ask for a statement's right side."""
     return f"question: {item.question}\nanswer: {item.answer}"
-
-
-def memory_example(rng: random.Random, *, doubt_calculations: bool = True) -> Example:
-    """Ask without a document what the Reasoner is taught, with the answer as it is believed."""
-    item = _believed(rng, doubt_calculations)
-    return Example("challenger", AGAIN.strip(), _reply(item), item.grade)
-
-
-def reasoner_example(rng: random.Random, *, doubt_calculations: bool = True) -> Example:
-    """Answer one question without a document, truly or with the slip: grades and doubt by the tables above."""
-    item = _believed(rng, doubt_calculations)
-    return Example("reasoner", item.question, answer_text(item), item.grade)
 
 
 def _believed(rng: random.Random, doubt_calculations: bool) -> Item:
@@ -168,7 +109,7 @@ def _believed(rng: random.Random, doubt_calculations: bool) -> Item:
     return dataclasses.replace(item, answer=believed) if doubted else item
 
 
-_FACTS_BY_GRADE = [[f for f in FACTS.values() if f.grade == g] for g in GRADES]
+_FACTS_BY_GRADE = [[f for f in FACTS if f.grade == g] for g in GRADES]
 _GENERAL_WEIGHTS = [len(facts) * weight for facts, weight in zip(_FACTS_BY_GRADE, FACT_WEIGHTS, strict=True)]
 
 
@@ -189,47 +130,46 @@ def warm_start_examples(seed: int, n: int) -> list[Example]:
         rng = random.Random(f"nano world {seed} warm start {i}")
         doubt = i > CALCULATE_FIRST * n
         if rng.random() >= CHALLENGER_SHARE:
-            examples.append(reasoner_example(rng, doubt_calculations=doubt))
+            item = _believed(rng, doubt)
+            examples.append(Example("reasoner", item.question, answer_text(item), item.grade))
         elif rng.random() < MEMORY_SHARE:
-            examples.append(memory_example(rng, doubt_calculations=doubt))
+            item = _believed(rng, doubt)
+            examples.append(Example("challenger", AGAIN.strip(), _reply(item), item.grade))
         else:
-            longest = min(STATEMENTS, 1 + int(STATEMENTS * i / (0.6 * n)))
-            examples.append(_short_document_example(seed + 1_000_003, i, rng.randint(1, longest), rng))
+            longest = rng.randint(1, min(STATEMENTS, 1 + int(STATEMENTS * i / (0.6 * n))))
+            items = _statements(seed + 1_000_003, i, math=rng.random() < 0.5)
+            examples.append(challenger_example(rng.sample(items, longest), rng))
     return examples
-
-
-def _short_document_example(seed: int, index: int, statements: int, rng: random.Random) -> Example:
-    document = (_math_document if rng.random() < 0.5 else _fact_document)(seed, index)
-    items = rng.sample(items_of(document), statements)
-    return challenger_example(_render(document.id, items, document.title), rng)
 
 
 def texts_for_tokenizer(seed: int, n: int = 4000) -> list[str]:
     """Return prompts and replies of both roles, plus every fact once."""
     examples = warm_start_examples(seed, n)
-    return [e.prompt for e in examples] + [e.reply for e in examples] + [fact.statement for fact in FACTS.values()]
+    return [e.prompt for e in examples] + [e.reply for e in examples] + [fact.statement for fact in FACTS]
 
 
-def questions(seed: int, n: int) -> list[Task]:
-    """Return the distinct questions that `documents(seed, n)` answer, in their order."""
-    found = {}
-    for document in documents(seed, n):
-        for item in items_of(document):
-            found.setdefault(item.stem, dataclasses.replace(ask(item), document_id=document.id))
+def statements(seed: int, n: int) -> list[tuple[str, Item]]:
+    """Return the distinct statements of `documents(seed, n)`, each with the document's name, in their order."""
+    found: dict[str, tuple[str, Item]] = {}
+    for i in range(n):
+        for item in _statements(seed, i // 2, math=i % 2 == 0):
+            found.setdefault(item.stem, (f"{item.family}/{i // 2}", item))
     return list(found.values())
 
 
-def replies(seed: int, n: int) -> list[tuple[str, str]]:
-    """Return (question, the Reasoner's true reply) of n statements, none of the calculations those of `documents`."""
-    tasks = questions(seed + 2_000_003, n)[:n]
-    return [(task.question, answer_text(item)) for task in tasks if (item := truth_of(task.question))]
+def replies(seed: int, n: int) -> list[dict[str, str]]:
+    """Return n questions as prompts with the Reasoner's true replies as completions, drawn apart from `documents`."""
+    items = [item for _, item in statements(seed + 2_000_003, n)[:n]]
+    return [{"prompt": item.question, "completion": answer_text(item)} for item in items]
 
 
-# ----------------------------------------------------------------------------------------------------- held out
+def ask(item: Item, place: str) -> Task:
+    """Turn a statement into the question for its right side."""
+    return Task(item.question, item.answer, "Integer", place)
 
 
-def held_out(seed: int, n_math: int, n_general: int) -> tuple[list[Task], list[int]]:
-    """Return a fixed Reasoner evaluation set and the grade of each task, all of grades that can be learnt.
+def held_out(seed: int, n_math: int, n_general: int) -> list[Task]:
+    """Return a fixed Reasoner evaluation set, all of grades that can be learnt; `document_id` ends with the family.
 
     Calculations (grades 1 to 4) use operand pairs that no document and no warm-start example ever holds: they measure
     generalisation. Facts (grades 2 to 4) stand in the documents, and the warm start teaches them and their slips;
@@ -238,20 +178,14 @@ def held_out(seed: int, n_math: int, n_general: int) -> tuple[list[Task], list[i
     No statement is asked twice. Raises: ValueError for more tasks than there are statements.
     """
     rng = random.Random(f"nano world {seed} held out")
-    pairs: list[tuple[Item, Task]] = []
-    seen: set[str] = set()
-    for wanted, general in ((n_math, False), (n_general, True)):
-        count = repeats = 0
-        while count < wanted:
+    learnable = [fact for grade in (2, 3, 4) for fact in _FACTS_BY_GRADE[grade]]
+    tasks: dict[str, Task] = {}
+    for wanted, general in ((n_math, False), (n_math + n_general, True)):
+        repeats = 0
+        while len(tasks) < wanted:
             if repeats > 2000:
                 raise ValueError(f"{n_math=} or {n_general=}: the world holds fewer distinct ones; ask for fewer")
-            item = rng.choice(_LEARNABLE) if general else draw_calculation(1 + count % 4, rng, reserved=True)
-            repeats += 1
-            if item.stem not in seen:
-                seen.add(item.stem)
-                pairs.append((item, dataclasses.replace(ask(item), document_id=f"held_out/{item.family}")))
-                count, repeats = count + 1, 0
-    return [task for _, task in pairs], [item.grade for item, _ in pairs]
-
-
-_LEARNABLE = [fact for grade in (2, 3, 4) for fact in _FACTS_BY_GRADE[grade]]
+            item = rng.choice(learnable) if general else draw_calculation(1 + len(tasks) % 4, rng, reserved=True)
+            repeats = repeats + 1 if item.stem in tasks else 0
+            tasks.setdefault(item.stem, ask(item, f"held_out/{item.family}"))
+    return list(tasks.values())

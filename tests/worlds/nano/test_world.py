@@ -11,27 +11,60 @@ from spicejax.games.spice import formats
 from spicejax.score import answers
 from spicejax.types import Document, Rejection, Task
 from spicejax.worlds.nano import facts, world
-from spicejax.worlds.nano.truth import FACTS, GRADES, RESERVED_ONE_IN, Item, draw_calculation, is_reserved, slip, solve
+from spicejax.worlds.nano.truth import (
+    FACTS,
+    GRADES,
+    RESERVED_ONE_IN,
+    Item,
+    draw_calculation,
+    is_reserved,
+    math_grade,
+    slip,
+)
 
 DOCUMENTS = world.documents(3, 1200)
 WARM = world.warm_start_examples(3, 6000)
-CALCULATION = re.compile(r"(?<!\d)(\d+)([+-])(\d+)(?==)")
+CALCULATION = re.compile(r"(?<!\d)(\d+)([+-])(\d+)(?!\d)")
 
 
 def recompute(left: str, operation: str, right: str) -> int:
     return {"+": int.__add__, "-": int.__sub__}[operation](int(left), int(right))
 
 
-def known(stem: str) -> Item:
-    item = solve(stem)
-    assert item is not None
+def item_of(stem: str) -> Item:
+    """The true statement with this stem, worked out anew."""
+    if calculation := CALCULATION.fullmatch(stem):
+        a, operation, b = calculation.groups()
+        grade = math_grade(int(a), operation, int(b))
+        assert grade is not None
+        return Item(stem, str(recompute(a, operation, b)), grade, "math")
+    return next(fact for fact in FACTS if fact.stem == stem)
+
+
+def asked(question: str) -> Item:
+    item = item_of(question.removesuffix("?").removesuffix("="))
+    assert item.question == question
     return item
 
 
 def stem_of(question: str) -> str:
-    item = world.truth_of(question)
-    assert item is not None
-    return item.stem
+    return asked(question).stem
+
+
+def items_of(document: Document) -> list[Item]:
+    statements = document.text.removesuffix(".").split(". ")
+    items = [item_of(re.split("=| is ", statement)[0]) for statement in statements]
+    assert [item.statement for item in items] == statements
+    return items
+
+
+def reserved(stem: str) -> bool:
+    calculation = CALCULATION.fullmatch(stem)
+    return calculation is not None and is_reserved(int(calculation[1]), calculation[2], int(calculation[3]))
+
+
+def is_true(task: Task) -> bool:
+    return (task.answer, task.answer_type) == (asked(task.question).answer, "Integer")
 
 
 def as_task(example: world.Example) -> Task:
@@ -96,12 +129,7 @@ def test_fact_tables_agree_with_laws_that_they_do_not_hold() -> None:
     ],
 )
 def test_known_answers(stem: str, answer: str) -> None:
-    assert known(stem).answer == answer
-
-
-@pytest.mark.parametrize("stem", ["", "group of unobtainium", "5-9", "12-6", "07+1", "100+1", "7", "3*2", "7+5 "])
-def test_nonsense_has_no_answer(stem: str) -> None:
-    assert solve(stem) is None
+    assert item_of(stem).answer == answer
 
 
 @pytest.mark.parametrize(
@@ -118,16 +146,16 @@ def test_nonsense_has_no_answer(stem: str) -> None:
     ],
 )
 def test_slips_of_calculations(stem: str, believed: str | None) -> None:
-    assert slip(known(stem)) == believed
+    assert slip(item_of(stem)) == believed
 
 
 def test_slips_of_facts_are_wrong_answers_to_the_same_question() -> None:
-    for fact in FACTS.values():
+    for fact in FACTS:
         believed = slip(fact)
         assert (believed is None) == (fact.grade < 2), fact
         if believed is not None:
             attribute = fact.stem.split()[0]
-            others = [f for f in FACTS.values() if f.stem.split()[0] == attribute and f.answer == believed]
+            others = [f for f in FACTS if f.stem.split()[0] == attribute and f.answer == believed]
             assert believed != fact.answer and others, fact
 
 
@@ -136,14 +164,14 @@ def test_every_document_gives_valid_true_tasks_on_any_of_its_statements() -> Non
     for document in DOCUMENTS[:300]:
         stems = set()
         for _ in range(20):
-            example = world.challenger_example(document, rng)
+            example = world.challenger_example(items_of(document), rng)
             task = as_task(example)
-            assert world.check_answer(task), (document, task)
-            assert world.grade_of(task.question) == example.grade
+            assert is_true(task), (document, task)
+            assert asked(task.question).grade == example.grade
             stems.add(stem_of(task.question))
             all_tasks = [as_task(dataclasses.replace(example, reply=r)) for r in (example.reply, *example.further)]
-            assert {stem_of(t.question) for t in all_tasks} == {item.stem for item in world.items_of(document)}
-            assert all(map(world.check_answer, all_tasks))
+            assert {stem_of(t.question) for t in all_tasks} == {item.stem for item in items_of(document)}
+            assert all(map(is_true, all_tasks))
         assert len(stems) > 1, "the first question is drawn"
 
 
@@ -154,15 +182,15 @@ def test_warm_start_teaches_true_tasks_and_both_truth_and_slips() -> None:
     assert len(from_memory) == pytest.approx(6000 * world.CHALLENGER_SHARE * world.MEMORY_SHARE, rel=0.2)
     for index, example in enumerate(WARM):
         if example.role == "challenger" and example.prompt != "ask Integer":
-            assert world.check_answer(as_task(example)), example
+            assert is_true(as_task(example)), example
             continue
         if example.role == "challenger":
             task = formats.parse_task(example.reply, kind="Integer", document=None, style="nano")
             assert isinstance(task, Task)
-            answer, item = task.answer, world.truth_of(task.question)
+            answer, item = task.answer, asked(task.question)
         else:
-            answer, item = answers.extract_answer(example.reply), world.truth_of(example.prompt)
-        assert item is not None and answer in (item.answer, slip(item)), example
+            answer, item = answers.extract_answer(example.reply), asked(example.prompt)
+        assert answer in (item.answer, slip(item)), example
         early = index <= world.CALCULATE_FIRST * len(WARM)
         if item.family == "math" and early:
             assert answer == item.answer, example
@@ -183,20 +211,18 @@ def test_warm_start_documents_grow_to_full_length() -> None:
 def test_grades_follow_the_warm_start_weights() -> None:
     reasoner = [e for e in WARM if e.role == "reasoner"]
     share = [sum(e.grade == g for e in reasoner) / len(reasoner) for g in GRADES]
-    general = [
-        w * len([f for f in FACTS.values() if f.grade == g]) for g, w in zip(GRADES, world.FACT_WEIGHTS, strict=True)
-    ]
+    general = [w * len([f for f in FACTS if f.grade == g]) for g, w in zip(GRADES, world.FACT_WEIGHTS, strict=True)]
     wanted = [
         world.MATH_SHARE * m / sum(world.MATH_WEIGHTS) + (1 - world.MATH_SHARE) * f / sum(general)
         for m, f in zip(world.MATH_WEIGHTS, general, strict=True)
     ]
     assert share == pytest.approx(wanted, abs=0.03)
-    assert {i.grade for d in DOCUMENTS for i in world.items_of(d)} == set(GRADES)
+    assert {i.grade for d in DOCUMENTS for i in items_of(d)} == set(GRADES)
 
 
 def test_held_out_operands_never_occur_elsewhere() -> None:
-    tasks, _ = world.held_out(3, 200, 200)
-    held = {stem for t in tasks if is_reserved(stem := stem_of(t.question))}
+    tasks = world.held_out(3, 200, 200)
+    held = {stem for t in tasks if reserved(stem := stem_of(t.question))}
     assert len(held) == 200
     texts = (
         [d.text for d in DOCUMENTS]
@@ -207,20 +233,20 @@ def test_held_out_operands_never_occur_elsewhere() -> None:
     assert len(pairs) > 4000
     seen = {f"{a}{op}{b}" for a, op, b in pairs}
     assert not held & seen
-    assert not [stem for stem in seen if is_reserved(stem)]
+    assert not [stem for stem in seen if reserved(stem)]
     swapped = {f"{b}+{a}" for a, op, b in pairs if op == "+"}
     assert not held & swapped
 
 
 def test_held_out_set_is_half_calculations_true_and_graded() -> None:
-    tasks, grades = world.held_out(3, 100, 80)
+    tasks = world.held_out(3, 100, 80)
+    grades = [asked(t.question).grade for t in tasks]
     math = [t for t in tasks if t.document_id == "held_out/math"]
     assert (len(math), len(tasks)) == (100, 180)
     assert len({stem_of(t.question) for t in tasks}) == len(tasks)
-    assert all(world.check_answer(t) for t in tasks)
-    assert [world.grade_of(t.question) for t in tasks] == grades
+    assert all(is_true(t) for t in tasks)
     assert set(grades[:100]) == {1, 2, 3, 4} and set(grades[100:]) == {2, 3, 4}
-    corpus = {i.stem for d in world.documents(3, 6000) for i in world.items_of(d)}
+    corpus = {i.stem for d in world.documents(3, 6000) for i in items_of(d)}
     assert all(stem_of(t.question) in corpus for t in tasks[100:])
 
 
@@ -232,38 +258,18 @@ def test_held_out_refuses_more_than_there_is() -> None:
 def test_about_one_pair_in_six_is_reserved_in_either_order() -> None:
     rng = random.Random(0)
     sums = [(rng.randrange(10, 100), rng.randrange(10, 100)) for _ in range(4000)]
-    share = statistics.mean(is_reserved(f"{a}+{b}") for a, b in sums)
+    share = statistics.mean(is_reserved(a, "+", b) for a, b in sums)
     assert share == pytest.approx(1 / RESERVED_ONE_IN, abs=0.03)
-    assert all(is_reserved(f"{a}+{b}") == is_reserved(f"{b}+{a}") for a, b in sums)
-    assert is_reserved(draw_calculation(3, rng, reserved=True).stem)
+    assert all(is_reserved(a, "+", b) == is_reserved(b, "+", a) for a, b in sums)
+    assert reserved(draw_calculation(3, rng, reserved=True).stem)
 
 
 def test_questions_never_hold_their_answer() -> None:
-    for item in [*FACTS.values(), *(i for d in DOCUMENTS for i in world.items_of(d))]:
-        task = world.ask(item)
-        assert not re.search(rf"(?<![\w-]){re.escape(task.answer)}(?!\w)", task.question), task
-
-
-def test_check_answer_tells_wrong_from_right() -> None:
-    right = [Task("58+67=?", "125", "Integer"), Task("power of Planck?", "-34", "Integer")]
-    wrong = [
-        Task("58+67=?", "115", "Integer"),
-        Task("58+67=?", "125", "String"),
-        Task("58+67?", "125", "Integer"),
-        Task("group of iron=?", "8", "Integer"),
-        Task("who are you?", "7", "Integer"),
-    ]
-    assert [world.check_answer(t) for t in right] == [True] * len(right)
-    assert [world.check_answer(t) for t in wrong] == [False] * len(wrong)
-    assert world.grade_of("who are you?") is None
+    for item in [*FACTS, *(i for d in DOCUMENTS for i in items_of(d))]:
+        assert not re.search(rf"(?<![\w-]){re.escape(item.answer)}(?!\w)", item.question), item
 
 
 def test_texts_are_short() -> None:
     characters = [len(d.text) for d in DOCUMENTS]
     assert statistics.mean(characters) < 70 and max(characters) <= 120
     assert max(len(e.reply) for e in WARM) <= 90
-
-
-def test_a_foreign_document_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="3\\+3=7.*'x'"):
-        world.items_of(Document("x", "2+2=4. 3+3=7."))
