@@ -28,7 +28,12 @@ _ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR", "LANG", "LC_A
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """One judged answer: right or wrong, and which rule said so (one of verifiers.HOWS)."""
+    """One judged answer: right or wrong, and which rule said so; `how` is counted as verdict/HOW.
+
+    By text: none (no answer), too_long, exact, letter, number, boolean, text, list, hedged (several answers for one).
+    By a worker: math_verify. Counted as wrong: timeout (CPU limit), crashed (memory limit or a dead worker), breaker
+    (not begun because too many pairs of the batch had timed out).
+    """
 
     correct: bool
     how: str
@@ -51,9 +56,7 @@ class Pool:
             self._end(seat)
 
     def judge(self, pairs: Sequence[tuple[str, str]], *, cpu: float, max_timeouts: int) -> list[Verdict]:
-        """Judge (gold, answer) pairs, each within `cpu` seconds of CPU time.
-
-        After `max_timeouts` timeouts the pairs not yet begun get "breaker".
+        """Judge (gold, answer) pairs, each within `cpu` seconds of CPU time, until `max_timeouts` have timed out.
 
         Raises:
             RuntimeError: Math-Verify is not installed, or a worker keeps dying before it is ready.

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spicejax.score import pool, worker
-from spicejax.score.verifiers import HOWS, Verdict, Verifier, check_text
+from spicejax.score.verifiers import Verdict, Verifier, check_text
 from spicejax.types import ANSWER_TYPES, Task
 
 RIVERS = Task("Which?\nA) Nile\nB) Amazon\nC) Congo\nD) 42", "B", "MCQ", options=("Nile", "Amazon", "Congo", "42"))
@@ -140,7 +140,6 @@ def test_text_rules(answer: str, gold: str, kind: str, correct: bool, how: str) 
 def test_text_rules_are_total(answer, gold, kind, with_options) -> None:
     options = ("Nile", "Amazon", "Congo", "42") if kind == "MCQ" and with_options else ()
     verdict = check_text(answer, Task("q", gold, kind, options=options))
-    assert verdict is None or verdict.how in HOWS
     assert verdict is not None or kind in ("Integer", "Float", "Expression")
     if answer.strip() and answer.strip() == gold.strip() and kind not in ("MCQ",):
         assert verdict == Verdict(True, "exact")
@@ -199,7 +198,7 @@ def test_equivalences_through_math_verify(verifier: Verifier) -> None:
     verdicts = verifier.check(pairs)
     wrong = [(p[0], p[1].answer, v) for p, v, e in zip(pairs, verdicts, expected, strict=True) if v.correct != e]
     assert not wrong
-    assert sum(v.how == "math_verify" for v in verdicts) > 30 and all(v.how in HOWS for v in verdicts)
+    assert sum(v.how == "math_verify" for v in verdicts) > 30
     for workers in (1, 3):
         with Verifier(workers=workers) as other:
             assert other.check(pairs) == verdicts
@@ -238,8 +237,8 @@ def test_hostile_answers_cost_only_their_own_verdict() -> None:
         verdicts = opened.check(mixed)
         assert [v.correct for v in verdicts[1::2]] == [i % 4 != 3 for i in range(len(hostile))]
         assert not any(v.correct for v in verdicts[::2])
-        hows = {how for how in (v.how for v in verdicts[::2])}
-        assert "too_long" in hows and "timeout" in hows and hows <= set(HOWS)
+        hows = {v.how for v in verdicts[::2]}
+        assert "too_long" in hows and "timeout" in hows
         assert not opened.check([("1", task("9^9^9^9"))])[0].correct  # a hostile gold answer
         assert opened.check(honest[:1])[0].correct
     assert not Path("/tmp/pwned").exists()
@@ -342,11 +341,6 @@ def test_workers_that_die_at_their_start_raise(tmp_path: Path, monkeypatch) -> N
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with Verifier(workers=1) as opened, pytest.raises(RuntimeError, match="die at their start"):
         opened.check([("(x+1)^2", task("x^2+2x+1"))])
-
-
-def test_impossible_limits_raise() -> None:
-    with pytest.raises(ValueError, match="cpu_seconds > 0"):
-        Verifier(cpu_seconds=0)
 
 
 @pytest.mark.slow
