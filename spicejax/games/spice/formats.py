@@ -132,7 +132,6 @@ def parse_task(
     style: Style = "full",
     max_string_words: int = 3,
     grounding: Grounding = "none",
-    forbid_leaks: bool = True,
 ) -> Task | Rejection:
     """Read a Challenger's reply as one valid task of the kind that was asked for, or say why it is none.
 
@@ -142,8 +141,6 @@ def parse_task(
         max_string_words: longest String answer, in words.
         grounding: what must stand in the document: nothing, the answer (MCQ: the right option's text), or a sentence
             that begins with the question and ends with the answer.
-        forbid_leaks: the free-form answer must not stand in the question. Of 200 GSM8K questions 11 fail this.
-
     """
     names = ("question", "answer")
     if kind == "MCQ" and style == "full":
@@ -166,7 +163,7 @@ def parse_task(
         return read
     if problem := validity.check_question(read.question, min_chars=3 if style == "nano" else 10):
         return problem
-    if kind != "MCQ" and forbid_leaks and validity.leaks(read.question, read.answer, kind):
+    if kind != "MCQ" and validity.leaks(read.question, read.answer, kind):
         return rejection("answer_leaked", read.answer)
     if grounding != "none" and document is not None:
         quoted = read.options[LETTERS.index(read.answer)] if kind == "MCQ" else read.answer
