@@ -43,10 +43,8 @@ def open_corpus(
       max_bytes_per_document: longer ones are skipped, in bytes of UTF-8.
     Raises:
       FileNotFoundError: a source that does not exist.
-      ValueError: no usable document, a number out of range, or a prepared folder that does not fit.
+      ValueError: no usable document, or a prepared folder that does not fit.
     """
-    if max_tokens < 1:
-        raise ValueError(f"max_tokens={max_tokens}: must be at least 1")
     if prepared.is_prepared(spec):
         documents = prepared.open_prepared(spec, encode, max_tokens)
         counts, digest = documents.manifest.get("counts", {}), documents.manifest["digest"]
@@ -93,5 +91,5 @@ def _read(
                     unique += "@" + content.hex()[:16]
                 ids.add(unique)
                 documents.append(Document(unique, part, raw.title))
-    skipped = {f"skipped/{reason}": reader.skipped[reason] for reason in sources.SKIP_REASONS if reader.skipped[reason]}
+    skipped = {f"skipped/{reason}": count for reason, count in sorted(reader.skipped.items())}
     return documents, {"read": reader.read, "kept": kept, "segments": len(documents), **skipped}

@@ -5,31 +5,22 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import grain
 import numpy as np
 
-from spicejax.data import corpus, examples, questions
+from spicejax.data import corpus, examples, prepared, questions
 
 Kind = Literal["documents", "questions", "examples"]
-STATE_VERSION = 1
-
-
-class Sequence(Protocol):
-    """Items by index."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> Any: ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Items:
     """Items in a fixed order, and how they are dealt out."""
 
-    sequence: Sequence
+    sequence: Sequence[Any] | prepared.Documents
     digest: str  # of all of them
     seed: int
     batch_size: int  # items of one iteration, the same on every process
@@ -62,9 +53,6 @@ class ItemIterator:
         options = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
         self._items = iter(dataset[: whole or None].repeat().to_iter_dataset(options))
 
-    def __iter__(self) -> Iterator[list[Any]]:
-        return self
-
     def __next__(self) -> list[Any]:
         batch = [next(self._items) for _ in range(self._source.batch_size)]
         self._next_batch += 1
@@ -86,16 +74,13 @@ class ItemIterator:
                     f"the saved position has {key}={state.get(key)!r}, this run's items have {value!r}; resume with "
                     "the same items, seed and batch size, or start a new run"
                 )
-        position = state.get("next_batch")
-        if not isinstance(position, int) or position < 0:
-            raise ValueError(f"the saved position has next_batch={position!r}; it must be an integer >= 0")
-        self._items.set_state({"next_index": position * self._source.batch_size})
-        self._next_batch = position
+        self._next_batch = state["next_batch"]
+        self._items.set_state({"next_index": self._next_batch * self._source.batch_size})
 
     def _identity(self) -> dict[str, int | str]:
         items = self._source
         return {
-            "version": STATE_VERSION,
+            "version": 1,
             "digest": items.digest,
             "seed": items.seed,
             "global_batch_size": items.batch_size,  # its name in saved positions

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -54,18 +52,17 @@ class Prepared:
     records: Any  # grain.sources.ArrayRecordDataSource
 
     def __len__(self) -> int:
-        return int(self.manifest["segments"])
+        return self.manifest["segments"]
 
     def __getitem__(self, index: int) -> Document:
-        record = json.loads(self.records[index])
-        return Document(id=record["id"], text=record["text"], title=record["title"])
+        return Document(**json.loads(self.records[index]))
 
 
-def is_prepared(path: str | os.PathLike[str]) -> bool:
+def is_prepared(path: str) -> bool:
     return (Path(path).expanduser() / MANIFEST).is_file()
 
 
-def open_prepared(path: str | os.PathLike[str], encode: Callable[[str], list[int]], max_tokens: int) -> Prepared:
+def open_prepared(path: str, encode: Callable[[str], list[int]], max_tokens: int) -> Prepared:
     """Open a prepared folder; the number of records is checked, the digest is taken from the manifest.
 
     Raises:
@@ -75,32 +72,29 @@ def open_prepared(path: str | os.PathLike[str], encode: Callable[[str], list[int
     again = "run launch/prepare_corpus.py again"
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        kept, version = int(manifest["segments"]), manifest["format"]
-        longest, tokenizer, probed = int(manifest["max_tokens"]), manifest["tokenizer"], manifest["probe"]
-        str(manifest["digest"])
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise ValueError(f"{folder / MANIFEST} is broken ({error!r}); {again}") from error
-    if version != FORMAT:
-        raise ValueError(f"{folder}: format {version!r}, expected {FORMAT!r}; {again}")
-    if probed != probe(encode):
+    if manifest.get("format") != FORMAT:
+        raise ValueError(f"{folder}: format {manifest.get('format')!r}, expected {FORMAT!r}; {again}")
+    if manifest["probe"] != probe(encode):
         raise ValueError(
-            f"{folder} was prepared with tokenizer {tokenizer!r}, not the one in use; {again} with this one"
+            f"{folder} was prepared with tokenizer {manifest['tokenizer']!r}, not the one in use; {again} with this one"
         )
-    if longest > max_tokens:
+    if manifest["max_tokens"] > max_tokens:
         raise ValueError(
-            f"{folder} has segments of up to {longest} tokens, but max_tokens={max_tokens}; {again} with "
-            f"--max_tokens={max_tokens}, or raise max_tokens"
+            f"{folder} has segments of up to {manifest['max_tokens']} tokens, but max_tokens={max_tokens}; {again} "
+            f"with --max_tokens={max_tokens}, or raise max_tokens"
         )
     records = folder / RECORDS
     if not records.is_file():
         raise ValueError(f"{records} is missing; {again}")
     source: Any = grain.sources.ArrayRecordDataSource([str(records)])
-    if len(source) != kept:
-        raise ValueError(f"{records} has {len(source)} records, the manifest says {kept}; {again}")
+    if len(source) != manifest["segments"]:
+        raise ValueError(f"{records} has {len(source)} records, the manifest says {manifest['segments']}; {again}")
     return Prepared(manifest, source)
 
 
-def write_prepared(out: str | os.PathLike[str], documents: Documents, manifest: Mapping[str, Any]) -> None:
+def write_prepared(out: str, documents: Documents, manifest: Mapping[str, Any]) -> None:
     """Write a prepared folder as a whole: it appears complete under its name, or not at all.
 
     Args:
@@ -114,8 +108,9 @@ def write_prepared(out: str | os.PathLike[str], documents: Documents, manifest: 
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(f"{target} already exists; give a new folder or remove it first")
     target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as beside:
+        work = Path(beside, "new")
+        work.mkdir()
         # One record a group: training reads single records in random order.
         writer = array_record_module.ArrayRecordWriter(str(work / RECORDS), "group_size:1")
         for i in range(len(documents)):
@@ -123,10 +118,4 @@ def write_prepared(out: str | os.PathLike[str], documents: Documents, manifest: 
         writer.close()
         full = {"format": FORMAT, **manifest, "segments": len(documents), "digest": digest(documents)}
         (work / MANIFEST).write_text(json.dumps(full, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        work.chmod(0o755)
-        if target.exists():
-            target.rmdir()
         work.rename(target)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise

@@ -12,13 +12,16 @@ def read_rows(path: str | Path, what: str) -> Iterator[tuple[str, dict[str, Any]
     """Yield (FILE:LINE, row) of every line that is not blank.
 
     Args:
-      what: names the kind of rows for the error where there is no file.
-    Raises: FileNotFoundError; ValueError naming the line that is no JSON object.
+      what: names the kind of rows for errors.
+    Raises: FileNotFoundError; ValueError naming the line that is no JSON object, or where there is none.
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist; give a jsonl of {what}")
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    text = path.read_text(encoding="utf-8")
+    if not text.strip():
+        raise ValueError(f"{path} holds no {what}")
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
                 row = json.loads(line)

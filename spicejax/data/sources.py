@@ -20,20 +20,8 @@ TEXT_FIELDS = ("text", "contents")
 ID_FIELDS = ("id", "_id", "docid")
 TEXT_SUFFIXES = (".txt", ".md")
 MIN_DOCSTRING_CHARS = 300
+_Named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 SKIPPED_FOLDERS = frozenset(["tests", "test", "testing", "benchmarks", "__pycache__"])
-
-SKIP_REASONS = (
-    "bad_json",  # a line that is no JSON object
-    "missing_text",  # no text field, or one that is no string
-    "invalid_utf8",  # bytes that are no UTF-8, or a lone surrogate
-    "binary",  # NUL bytes or mostly control characters
-    "too_large",  # over max_bytes_per_document
-    "unreadable",  # a file that could not be opened
-    "empty",  # nothing but whitespace
-    "too_short",  # under min_chars
-    "duplicate",  # the same text was read before
-    "short_segment",  # the rest of a cut document, under min_chars (counted in segments, not documents)
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +53,7 @@ class Reader:
           ValueError: a kind of file that is not known.
         """
         if spec.startswith("docstrings:"):
-            for package in _names(spec.removeprefix("docstrings:")):
+            for package in spec.removeprefix("docstrings:").split(","):
                 yield from self._docstrings(package)
         elif spec.startswith("tfds:"):
             yield from self._tfds(spec.removeprefix("tfds:"))
@@ -96,15 +84,9 @@ class Reader:
 
     def _jsonl(self, path: Path) -> Iterator[Raw]:
         # Binary lines end at "\n" alone; str.splitlines would also cut at U+2028 inside a string.
-        longest = 6 * self.max_bytes + 65536  # \uXXXX escapes take six bytes a character; the text is measured later
         with path.open("rb") as file:
-            while line := file.readline(longest + 1):
-                if len(line) > longest:
-                    while line and not line.endswith(b"\n"):
-                        line = file.readline(1 << 20)
-                    self.skip("too_large")
-                elif line.strip():
-                    yield from self._json(line)
+            for line in filter(bytes.strip, file):
+                yield from self._json(line)
 
     def _json(self, data: bytes) -> Iterator[Raw]:
         try:
@@ -119,12 +101,12 @@ class Reader:
             else:
                 self.skip("bad_json")
 
-    def _record(self, record: Mapping[str, Any], field: str = "") -> Iterator[Raw]:
-        text = next((record[f] for f in ((field,) if field else TEXT_FIELDS) if record.get(f) is not None), None)
+    def _record(self, record: Mapping[str, Any], fields: tuple[str, ...] = TEXT_FIELDS) -> Iterator[Raw]:
+        text, name, title = (_first(record, names) for names in (fields, ID_FIELDS, ("title",)))
         if isinstance(text, bytes):
-            yield from self._bytes(text, _word(record, ID_FIELDS), _word(record, ("title",)))
+            yield from self._bytes(text, _word(name), _word(title))
         elif isinstance(text, str):
-            yield from self._text(text, _word(record, ID_FIELDS), _word(record, ("title",)))
+            yield from self._text(text, _word(name), _word(title))
         else:
             self.skip("missing_text")
 
@@ -134,31 +116,23 @@ class Reader:
         elif b"\0" in data:
             self.skip("binary")
         else:
-            try:
-                text = data.decode("utf-8-sig")
-            except UnicodeDecodeError:
-                self.skip("invalid_utf8")
-            else:
-                yield from self._text(text, name, title)
+            # What is no UTF-8 becomes lone surrogates, which `_unusable` finds.
+            yield from self._text(data.decode("utf-8-sig", "surrogateescape"), name, title)
 
     def _text(self, text: str, name: str, title: str) -> Iterator[Raw]:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        reason = _unusable(text, self.max_bytes)
-        if reason:
+        if reason := _unusable(text, self.max_bytes):
             self.skip(reason)
-            return
-        self.read += 1
-        yield Raw(text, well_formed(name), well_formed(title))
+        else:
+            self.read += 1
+            yield Raw(text, well_formed(name), well_formed(title))
 
     def _text_file(self, file: Path, root: Path) -> Iterator[Raw]:
         try:
-            size = file.stat().st_size
-            data = file.read_bytes() if size <= self.max_bytes else b""
+            with file.open("rb") as opened:
+                data = opened.read(self.max_bytes + 1)  # one more than `_bytes` takes
         except OSError:
             self.skip("unreadable")
-            return
-        if size > self.max_bytes:
-            self.skip("too_large")
         else:
             yield from self._bytes(data, file.relative_to(root).as_posix(), file.stem)
 
@@ -172,13 +146,8 @@ class Reader:
         if not set(columns) & set(TEXT_FIELDS):
             raise ValueError(f"{path} has columns {table.schema_arrow.names}; one of {TEXT_FIELDS} must hold the text")
         for batch in table.iter_batches(batch_size=256, columns=columns):
-            for row in range(batch.num_rows):
-                try:
-                    record = {c: batch.column(c)[row].as_py() for c in columns}
-                except UnicodeDecodeError:
-                    self.skip("invalid_utf8")
-                else:
-                    yield from self._record(record)
+            for record in batch.to_pylist():
+                yield from self._record(record)
 
     def _array_record(self, path: Path) -> Iterator[Raw]:
         from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
@@ -187,11 +156,7 @@ class Reader:
         if not reader.ok():
             raise ValueError(f"{path} is no ArrayRecord file, or a truncated one; write it again")
         for i in range(reader.num_records()):
-            data = reader.read([i])[0]
-            if len(data) > self.max_bytes:
-                self.skip("too_large")
-            else:
-                yield from self._json(data)
+            yield from self._json(reader.read([i])[0])
         reader.close()
 
     def _tfds(self, spec: str) -> Iterator[Raw]:
@@ -202,25 +167,20 @@ class Reader:
             raise ImportError('tfds: sources need tensorflow-datasets: pip install "spicejax[tfds]"') from error
         source = tfds.data_source(name, split=split or "train")
         for i in range(len(source)):
-            record = {
-                k: v.decode("utf-8", "surrogateescape") if isinstance(v, bytes) else v for k, v in source[i].items()
-            }
-            yield from self._record(record, field)
+            yield from self._record(source[i], (field,) if field else TEXT_FIELDS)
 
     def _docstrings(self, package: str) -> Iterator[Raw]:
         spec = importlib.util.find_spec(package) if package.isidentifier() else None
         if spec is None:
             raise FileNotFoundError(f"docstrings:{package}: no installed package {package!r}; pip install it first")
-        roots = [Path(folder) for folder in spec.submodule_search_locations or ()]
-        single = [Path(spec.origin)] if not roots and spec.origin and spec.origin.endswith(".py") else []
-        for root, file in [(r, f) for r in roots for f in _walk(r, (".py",))] + [(f.parent, f) for f in single]:
-            parts = list(file.relative_to(root).with_suffix("").parts)
-            if SKIPPED_FOLDERS & set(parts) or parts[-1].startswith("test_") or parts[-1] == "conftest":
-                continue
-            inner = [] if single else [p for p in parts if p != "__init__"]
-            for name, text in _module_docstrings(file, ".".join([package, *inner])):
-                if len(text) >= MIN_DOCSTRING_CHARS:
-                    yield from self._text(text, f"docstrings/{name}", name)
+        for root in map(Path, spec.submodule_search_locations or [str(spec.origin)]):
+            for file in _walk(root, (".py",)) if root.is_dir() else [root]:
+                parts = file.relative_to(root.parent).with_suffix("").parts
+                if SKIPPED_FOLDERS & set(parts[1:]) or parts[-1].startswith("test_") or parts[-1] == "conftest":
+                    continue
+                for name, text in _module_docstrings(file, ".".join(p for p in parts if p != "__init__")):
+                    if len(text) >= MIN_DOCSTRING_CHARS:
+                        yield from self._text(text, f"docstrings/{name}", name)
 
 
 def split_mixture(spec: str) -> list[str]:
@@ -238,13 +198,6 @@ def split_mixture(spec: str) -> list[str]:
     return parts
 
 
-def _names(text: str) -> list[str]:
-    names = [name for name in text.split(",") if name]
-    if not names:
-        raise ValueError("docstrings: needs package names, for example docstrings:numpy,sympy")
-    return names
-
-
 def _expand(spec: str) -> list[Path]:
     path = Path(spec).expanduser()
     if path.exists():
@@ -257,24 +210,16 @@ def _expand(spec: str) -> list[Path]:
 
 def _walk(root: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
     """Yield files below `root` in sorted order. Links to folders are followed once each, so loops end."""
-    seen: set[tuple[int, int]] = set()
-
-    def visit(folder: Path) -> Iterator[Path]:
-        try:
-            status = folder.stat()
-            entries = sorted(folder.iterdir(), key=lambda p: p.name)
-        except OSError:
-            return
-        if (status.st_dev, status.st_ino) in seen:
-            return
-        seen.add((status.st_dev, status.st_ino))
-        for entry in entries:
-            if entry.is_dir():
-                yield from visit(entry)
-            elif entry.suffix.lower() in suffixes and (entry.is_file() or not entry.exists()):  # no pipes, no devices
-                yield entry
-
-    yield from visit(root)
+    seen: set[str] = set()
+    found: list[Path] = []
+    for folder, folders, names in os.walk(root, followlinks=True):
+        if os.path.realpath(folder) in seen:
+            folders.clear()
+            continue
+        seen.add(os.path.realpath(folder))
+        folders.sort()
+        found += [path for path in (Path(folder, name) for name in names) if path.suffix.lower() in suffixes]
+    yield from sorted(path for path in found if path.is_file() or not path.exists())  # no pipes, no devices
 
 
 def _module_docstrings(file: Path, module: str) -> Iterator[tuple[str, str]]:
@@ -286,16 +231,12 @@ def _module_docstrings(file: Path, module: str) -> Iterator[tuple[str, str]]:
     except (SyntaxError, ValueError, OSError, RecursionError):
         return
 
-    def visit(
-        node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, name: str
-    ) -> Iterator[tuple[str, str]]:
-        text = ast.get_docstring(node)
-        if text:
+    def visit(node: ast.Module | _Named, name: str) -> Iterator[tuple[str, str]]:
+        if text := ast.get_docstring(node):
             yield name, text
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for child in node.body:
-                if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and child.name[0] != "_":
-                    yield from visit(child, f"{name}.{child.name}")
+        for child in node.body if isinstance(node, ast.Module | ast.ClassDef) else ():
+            if isinstance(child, _Named) and child.name[0] != "_":
+                yield from visit(child, f"{name}.{child.name}")
 
     yield from visit(tree, module)
 
@@ -313,6 +254,10 @@ def _unusable(text: str, max_bytes: int) -> str:
     return "binary" if "\0" in text or control > 0.1 * len(text) else ""
 
 
-def _word(record: Mapping[str, Any], fields: tuple[str, ...]) -> str:
-    value = next((record[f] for f in fields if record.get(f) is not None), "")
+def _first(record: Mapping[str, Any], fields: tuple[str, ...]) -> Any:
+    return next((record[f] for f in fields if record.get(f) is not None), None)
+
+
+def _word(value: Any) -> str:
+    value = value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
     return str(value) if isinstance(value, str | int) else ""

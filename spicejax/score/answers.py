@@ -7,6 +7,7 @@ Pure text functions shared by the validity rules and the verifier. Every scan is
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 import unicodedata
 from fractions import Fraction
@@ -19,9 +20,7 @@ _PLAIN_NUMBER = re.compile(
     rf"(?P<sign>[+-]?)\s*(?P<digits>{_UNSIGNED})"
     r"(?:[eE](?P<exp>[+-]?[0-9]{1,4})|\s*(?:\\times|\\cdot|\*|×|·|x)\s*10\s*\^\s*\{?\s*(?P<power>[+-]?[0-9]{1,4})\s*\}?)?"
 )
-_LATEX_FRACTION = re.compile(
-    r"(?P<sign>[+-]?)\s*\\[dt]?frac\s*(?:\{(?P<top>[^{}]*)\}\s*\{(?P<bottom>[^{}]*)\}|(?P<one>[0-9])\s*(?P<two>[0-9]))"
-)
+_LATEX_FRACTION = re.compile(r"([+-]?)\s*\\[dt]?frac\s*(?:\{([^{}]*)\}\s*\{([^{}]*)\}|([0-9])\s*([0-9]))")
 _TEXT_COMMAND = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|operatorname|mbox|rm)\s*\{([^{}]*)\}")
 _SPACING = re.compile(r"\\(?:left|right|displaystyle|big|Big)(?![A-Za-z])|\\[,;:! ]|~")
 _BOXED = re.compile(r"\\boxed[ \t\n]{0,8}\{|\\.|[{}]", re.DOTALL)
@@ -41,8 +40,7 @@ _UNITS = frozenset(
     "times points".split()
 )
 
-_TRUE = frozenset({"true", "yes"})
-_FALSE = frozenset({"false", "no"})
+_BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,36 +66,26 @@ def plain(text: str) -> str:
     return text[:-1].rstrip() if text.endswith(".") and len(text) > 1 else text
 
 
-def _scaled(match: re.Match[str]) -> Fraction | None:
-    digits = match["digits"].replace(",", "")
-    if not any(c in "0123456789" for c in digits) or len(digits) > MAX_DIGITS:
+def _decimal(text: str) -> Fraction | None:
+    """Read one number in decimal or scientific notation, of bounded size; None for anything else."""
+    match = _PLAIN_NUMBER.fullmatch(text.strip())
+    if match is None:
         return None
-    exponent = int(match["exp"] or match["power"] or 0)
-    if abs(exponent) > MAX_DIGITS:
+    digits, exponent = match["digits"].replace(",", ""), int(match["exp"] or match["power"] or 0)
+    if not digits.strip(".") or len(digits) > MAX_DIGITS or abs(exponent) > MAX_DIGITS:
         return None
-    value = Fraction(digits if digits[-1] != "." else digits + "0")
-    value *= Fraction(10) ** exponent
-    return -value if match["sign"] == "-" else value
+    return Fraction(f"{match['sign']}{digits}e{exponent}")
 
 
 def _exact(text: str) -> Fraction | None:
     """Read one number without unit: decimal, scientific, a/b or \\frac{a}{b}; None for anything else."""
-    text = text.strip()
-    if match := _PLAIN_NUMBER.fullmatch(text):
-        return _scaled(match)
-    if match := _LATEX_FRACTION.fullmatch(text):
-        top, bottom = (match["one"], match["two"]) if match["one"] else (match["top"], match["bottom"])
-    elif text.count("/") == 1:
-        top, bottom = text.split("/")
-        match = None
-    else:
+    match = _LATEX_FRACTION.fullmatch(text.strip())
+    parts = [part for part in match.groups()[1:] if part is not None] if match else text.split("/")
+    values = [value for part in parts if (value := _decimal(part)) is not None]
+    if len(values) != len(parts) or len(parts) > 2 or 0 in values[1:]:
         return None
-    top_match, bottom_match = _PLAIN_NUMBER.fullmatch(top.strip()), _PLAIN_NUMBER.fullmatch(bottom.strip())
-    above = _scaled(top_match) if top_match else None
-    below = _scaled(bottom_match) if bottom_match else None
-    if above is None or not below:
-        return None
-    return -above / below if match is not None and match["sign"] == "-" else above / below
+    value = values[0] / values[1] if values[1:] else values[0]
+    return -value if match and match[1] == "-" else value
 
 
 def parse_number(text: str) -> Number | None:
@@ -105,21 +93,12 @@ def parse_number(text: str) -> Number | None:
 
     Accepts 1,234 · 1{,}234 · .5 · 6.02e23 · 6.02\\times10^{23} · 3/4 · \\frac{3}{4} · 50\\% · $5 · 12 \\text{ cm}.
     """
-    if len(text) > MAX_ANSWER_CHARS:
-        return None
-    text = plain(text)
-    for sign in "$€£¥":
-        text = text.removeprefix(sign).strip()
-        text = "-" + text[2:] if text.startswith("-" + sign) else text
-    value = _exact(text)
-    if value is not None:
+    text = re.sub(r"^(-?)[$€£¥]\s*", r"\1", plain(text))
+    if (value := _exact(text)) is not None:
         return Number(value)
-    last_digit = max((i for i, c in enumerate(text) if c in "0123456789."), default=-1)
-    closed = last_digit + 1
-    while text[closed : closed + 1] == "}":
-        closed += 1
-    first_letter = next((i for i, c in enumerate(text) if c.isalpha() or c in "%°^\\"), len(text))
-    for cut in (closed, first_letter):  # the second because a unit may hold digits itself: m^2
+    last_digit = max((m.end() for m in re.finditer(r"[0-9.]\}*", text)), default=0)
+    first_letter = min((m.start() for m in re.finditer(r"[^\W\d_]|[%°^\\]", text)), default=len(text))
+    for cut in (last_digit, first_letter):  # the second because a unit may hold digits itself: m^2
         value, unit = _exact(text[:cut]), re.sub(r"[{}\s]", "", text[cut:]).casefold()
         if value is not None and unit in ("%", "percent", "percentage"):
             return Number(value, percent=True)
@@ -137,29 +116,21 @@ def same_number(answer: Number, gold: Number, *, tolerance: float = 0.0) -> bool
     if answer.unit and gold.unit and answer.unit != gold.unit:
         return False
     slack = abs(gold.value) * Fraction(str(tolerance))  # 1e-6 as written, not its binary neighbour
-    values = [answer.value]
-    golds = [gold.value]
+    differences = [answer.value - gold.value]
     if answer.percent != gold.percent:
-        (values if answer.percent else golds).append((answer if answer.percent else gold).value / 100)
-    return any(abs(v - g) <= slack for v in values for g in golds)
+        differences.append(answer.value / 100 - gold.value if answer.percent else answer.value - gold.value / 100)
+    return any(abs(difference) <= slack for difference in differences)
 
 
 def parse_boolean(text: str) -> bool | None:
     """Read true/false or yes/no in any case; None for anything else."""
-    word = plain(text).casefold() if len(text) <= MAX_ANSWER_CHARS else ""
-    return True if word in _TRUE else False if word in _FALSE else None
+    return _BOOLEANS.get(plain(text).casefold())
 
 
 def _is_enclosed(text: str) -> bool:
     """Say whether one pair of brackets holds the whole text: (1, 2) but not (1, 2), (3, 4)."""
-    if (text[:1], text[-1:]) not in (("[", "]"), ("{", "}"), ("(", ")")):
-        return False
-    depth = 0
-    for i, c in enumerate(text):
-        depth += (c in "[({") - (c in "])}")
-        if depth == 0:
-            return i == len(text) - 1
-    return False
+    depths = list(itertools.accumulate((c in "[({") - (c in "])}") for c in text))
+    return text[:1] + text[-1:] in ("[]", "{}", "()") and 0 in depths and depths.index(0) == len(text) - 1
 
 
 def split_list(text: str, separator: str = r"[,;]\s*") -> list[str]:

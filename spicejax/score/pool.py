@@ -28,7 +28,12 @@ _ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR", "LANG", "LC_A
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """One judged answer: right or wrong, and which rule said so (one of verifiers.HOWS)."""
+    """One judged answer: right or wrong, and which rule said so; `how` is counted as verdict/HOW.
+
+    By text: none (no answer), too_long, exact, letter, number, boolean, text, list, hedged (several answers for one).
+    By a worker: math_verify. Counted as wrong: timeout (CPU limit), crashed (memory limit or a dead worker), breaker
+    (not begun because too many pairs of the batch had timed out).
+    """
 
     correct: bool
     how: str
@@ -39,21 +44,15 @@ class Pool:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._workers: dict[int, subprocess.Popen[bytes]] = {}  # by seat; a seat is held by one thread at a time
-
-    def pids(self) -> list[int]:
-        """Return the process ids of the running workers."""
-        return [process.pid for process in self._workers.values()]
+        self.workers: dict[int, subprocess.Popen[bytes]] = {}  # by seat; a seat is held by one thread at a time
 
     def close(self) -> None:
         """End all workers; the next `judge` starts new ones."""
-        for seat in list(self._workers):
+        for seat in list(self.workers):
             self._end(seat)
 
     def judge(self, pairs: Sequence[tuple[str, str]], *, cpu: float, max_timeouts: int) -> list[Verdict]:
-        """Judge (gold, answer) pairs, each within `cpu` seconds of CPU time.
-
-        After `max_timeouts` timeouts the pairs not yet begun get "breaker".
+        """Judge (gold, answer) pairs, each within `cpu` seconds of CPU time, until `max_timeouts` have timed out.
 
         Raises:
             RuntimeError: Math-Verify is not installed, or a worker keeps dying before it is ready.
@@ -83,7 +82,7 @@ class Pool:
         wall = cpu * _WALL_PER_CPU + 5.0
         request = json.dumps({"gold": pair[0], "answer": pair[1], "cpu": cpu, "wall": wall}) + "\n"
         for _ in range(2):
-            process = self._workers.get(seat) or self._start(seat)
+            process = self.workers.get(seat) or self._start(seat)
             assert process.stdin is not None
             try:
                 process.stdin.write(request.encode())
@@ -102,7 +101,7 @@ class Pool:
         for _ in range(_START_ATTEMPTS):
             # -P keeps this folder off the import path; by file, so that no module of spicejax (and no jax) is imported.
             # A fixed hash seed fixes the order in which sympy goes through its sets.
-            process = self._workers[seat] = subprocess.Popen(
+            process = self.workers[seat] = subprocess.Popen(
                 [sys.executable, "-P", str(_SCRIPT)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -124,7 +123,7 @@ class Pool:
 
     def _end(self, seat: int) -> None:
         """End a worker and the child it may be running; both are in a session of their own."""
-        with self._workers.pop(seat) as process, contextlib.suppress(ProcessLookupError):
+        with self.workers.pop(seat) as process, contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
 

@@ -6,31 +6,13 @@ to worker processes (`pool.py`, `worker.py`) with limited CPU time and memory; a
 
 from __future__ import annotations
 
-import collections
 import re
 from collections.abc import Sequence
-from types import TracebackType
 
 from spicejax.score import answers
 from spicejax.score.pool import Pool
 from spicejax.score.pool import Verdict as Verdict
 from spicejax.types import Task
-
-HOWS: tuple[str, ...] = (
-    "none",  # no answer
-    "too_long",  # over 1,000 characters or 400 digits on either side
-    "exact",  # the same text
-    "letter",  # the option's letter or its text
-    "number",
-    "boolean",
-    "text",  # names: equal or not after normalisation
-    "list",  # element by element, in order
-    "hedged",  # several answers offered for one
-    "math_verify",
-    "timeout",  # CPU limit reached: unverifiable, counted as wrong
-    "crashed",  # memory limit or a dead worker: unverifiable, counted as wrong
-    "breaker",  # not finished because too many pairs of the batch had timed out: counted as wrong
-)
 
 FLOAT_TOLERANCE = 1e-6  # relative; Math-Verify's own six decimals
 _HEDGE = re.compile(
@@ -45,8 +27,7 @@ _MIN_SLICE = 0.05  # CPU seconds; most pairs need less
 
 def _check_letter(answer: str, task: Task) -> Verdict:
     """Accept the right letter, alone or with its own option's text, and that text where only one option has it."""
-    text, right = answers.plain(answer), task.answer.strip().upper()
-    match = _LETTER.fullmatch(text)
+    right, match = task.answer.strip().upper(), _LETTER.fullmatch(answers.plain(answer))
     index = ord(match[1].upper()) - ord("A") if match else -1
     if match and (not task.options or index < len(task.options)):  # else "I" may be the symbol of iodine
         rest = match[2] or ""
@@ -59,8 +40,7 @@ def _check_letter(answer: str, task: Task) -> Verdict:
 
 
 def _same_text(answer: str, gold: str) -> bool:
-    said, wanted = answers.parse_number(answer), answers.parse_number(gold)
-    if said is not None and wanted is not None:
+    if (said := answers.parse_number(answer)) and (wanted := answers.parse_number(gold)):
         return answers.same_number(said, wanted)
     return bool(answers.normal(gold)) and answers.normal(answer) == answers.normal(gold)
 
@@ -131,24 +111,13 @@ class Verifier:
     """
 
     def __init__(self, *, workers: int = 2, cpu_seconds: float = 2.0, max_timeouts: int = 16) -> None:
-        if workers < 1 or cpu_seconds <= 0 or max_timeouts < 1:
-            raise ValueError(
-                f"Verifier needs workers >= 1, cpu_seconds > 0 and max_timeouts >= 1, "
-                f"got {workers}, {cpu_seconds}, {max_timeouts}"
-            )
         self.cpu_seconds, self.max_timeouts = cpu_seconds, max_timeouts
         self.pool = Pool(workers)
 
     def __enter__(self) -> Verifier:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the workers; a later `check` starts new ones."""
+    def __exit__(self, *error: object) -> None:
         self.pool.close()
 
     def check(self, pairs: Sequence[tuple[str | None, Task]]) -> list[Verdict]:
@@ -160,14 +129,10 @@ class Verifier:
             RuntimeError: Math-Verify is needed and not installed, or workers cannot start.
         """
         verdicts = [check_text(answer, task) for answer, task in pairs]
-        waiting: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
-        for i, (answer, task) in enumerate(pairs):
-            if verdicts[i] is None and answer is not None:
-                waiting[task.answer, answer].append(i)
-        for indices, verdict in zip(waiting.values(), self._check_mathematics(list(waiting)), strict=True):
-            for i in indices:
-                verdicts[i] = verdict
-        return [verdict for verdict in verdicts if verdict is not None]
+        keys = [(task.answer, answer or "") for answer, task in pairs]
+        waiting = list(dict.fromkeys(key for key, verdict in zip(keys, verdicts, strict=True) if verdict is None))
+        judged = dict(zip(waiting, self._check_mathematics(waiting), strict=True))
+        return [verdict or judged[key] for key, verdict in zip(keys, verdicts, strict=True)]
 
     def _check_mathematics(self, items: list[tuple[str, str]]) -> list[Verdict]:
         """Judge (gold, answer) pairs in the workers.

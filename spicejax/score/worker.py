@@ -15,7 +15,6 @@ from __future__ import annotations
 import gc
 import json
 import logging
-import math
 import os
 import re
 import resource
@@ -60,13 +59,8 @@ def load_check() -> Check:
         wanted = read(gold)
         return bool(wanted) and bool(verify(wanted, read(answer), timeout_seconds=None))
 
-    for gold, answer in (
-        ("x^2+2x+1", "(x+1)^2"),
-        ("\\{1,2\\}", "\\{2,1\\}"),
-        ("\\frac12", "0.5"),
-        ("\\sqrt{8}", "2\\sqrt2"),
-    ):
-        check(gold, answer)
+    for pair in (("x^2+2x+1", "(x+1)^2"), ("\\{1,2\\}", "\\{2,1\\}"), ("\\frac12", "0.5"), ("\\sqrt{8}", "2\\sqrt2")):
+        check(*pair)
     return check
 
 
@@ -74,8 +68,6 @@ def _limit(cpu: float) -> None:
     """Bound this process: CPU seconds, address space, no files, no further processes."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, cpu)
-    backstop = math.ceil(cpu) + 2
-    resource.setrlimit(resource.RLIMIT_CPU, (backstop, backstop))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -102,21 +94,15 @@ def judge(check: Check, request: dict) -> dict:
     if pid == 0:
         _child(check, request, outward)
     os.close(outward)
-    try:
-        ready, _, _ = select.select([inward], [], [], request["wall"])
-        byte = os.read(inward, 1) if ready else b""
-    finally:
-        os.close(inward)
-    if not byte:  # already dead by its limits, or stuck without using CPU
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+    ready, _, _ = select.select([inward], [], [], request["wall"])
+    byte = os.read(inward, 1) if ready else b""
+    os.close(inward)
+    os.kill(pid, signal.SIGKILL)  # it may be stuck without using CPU; where it has ended, this changes nothing
     _, status = os.waitpid(pid, 0)
     if byte in (b"0", b"1"):
         return {"how": "math_verify", "correct": byte == b"1"}
     ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    late = not ready or ended_by in (signal.SIGPROF, signal.SIGXCPU)
+    late = not ready or ended_by == signal.SIGPROF
     return {"how": "timeout" if late else "crashed", "correct": False}
 
 

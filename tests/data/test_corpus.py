@@ -96,11 +96,6 @@ def test_no_usable_document_is_an_error_that_says_why(tmp_path: Path) -> None:
         _open(str(path))
 
 
-def test_a_number_out_of_range_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="max_tokens=0"):
-        _open(_jsonl(tmp_path / "x.jsonl", _documents(3)), max_tokens=0)
-
-
 def test_real_corpora_and_real_tokenizer_keep_the_limit(shared_data: Path) -> None:
     tokenizer = tokens.load(shared_data / "tokenizers" / "smollm2")
     folder = shared_data / "corpus"

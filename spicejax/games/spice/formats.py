@@ -16,9 +16,7 @@ from typing import Any, Literal
 from spicejax.games.reasoner import SYSTEM, Style, check_style
 from spicejax.games.spice import validity
 from spicejax.games.spice.replies import Fields, Pairs, read_fields, rejection
-from spicejax.games.spice.validity import REASONS as REASONS  # the reasons a Rejection may carry
 from spicejax.text import prompts
-from spicejax.text.prompts import fill
 from spicejax.types import ANSWER_TYPES, AnswerType, Document, Messages, Rejection, Task
 
 Grounding = Literal["none", "answer", "cloze"]
@@ -45,49 +43,36 @@ _LETTER = re.compile(r"\(?([A-D])(?:[).:](?:\s.*)?)?|([a-d])", re.DOTALL)
 # ---------------------------------------------------------------------------------------------------------- render
 
 
-def _template(name: str) -> str:
-    return prompts.read("spicejax.games.spice", f"{name}.txt")
-
-
-def _name(base: str, style: str, document: Document | None) -> str:
+def _request(base: str, style: Style, document: Document | None, **values: str) -> dict[str, str]:
+    """The user's turn: one of the templates, filled."""
     check_style(style)
-    return base + ("" if style == "full" else f"_{style}") + ("" if document is not None else "_no_corpus")
-
-
-def _messages(turns: Messages, style: Style) -> Messages:
-    return turns if style == "nano" else [SYSTEM, *turns]
+    if document is not None:
+        values["document"] = document.text
+    name = base + ("" if style == "full" else f"_{style}") + ("" if document is not None else "_no_corpus")
+    return {"role": "user", "content": prompts.fill(prompts.read("spicejax.games.spice", f"{name}.txt"), **values)}
 
 
 def task_type_messages(document: Document, style: Style = "full") -> Messages:
     """Ask the Challenger whether a document suits an MCQ or a free-form question, and which answer type."""
-    request = fill(_template(_name("task_type", style, document)), document=document.text)
-    return _messages([{"role": "user", "content": request}], style)
+    request = _request("task_type", style, document)
+    return [request] if style == "nano" else [SYSTEM, request]
 
 
 def challenger_messages(document: Document | None, kind: AnswerType, style: Style = "full") -> Messages:
     """Ask the Challenger for one question of this kind on a document; None = the no-corpus ablation.
 
     Raises:
-        ValueError: unknown kind or style.
+        ValueError: unknown style.
     """
-    if kind not in ANSWER_TYPES:
-        raise ValueError(f"unknown kind {kind!r}: choose one of {', '.join(ANSWER_TYPES)}")
-    turns: Messages = []
-    if style == "simple":  # a worked example as turns of its own: small models follow what they see done
-        example = _examples()[kind]
-        shown = None if document is None else Document("example", example["document"])
-        turns += [{"role": "user", "content": _request(shown, kind, style)}]
-        turns += [{"role": "assistant", "content": example["reply"]}]
-    turns += [{"role": "user", "content": _request(document, kind, style)}]
-    return _messages(turns, style)
-
-
-def _request(document: Document | None, kind: AnswerType, style: str) -> str:
-    """The user's turn that asks the Challenger for one question."""
-    values = {} if document is None else {"document": document.text}
-    if kind != "MCQ":
-        values["answer_type"] = SIMPLE_TYPES[kind] if style == "simple" else kind
-    return fill(_template(_name("mcq" if kind == "MCQ" else "free_form", style, document)), **values)
+    base = "mcq" if kind == "MCQ" else "free_form"
+    values = {} if kind == "MCQ" else {"answer_type": SIMPLE_TYPES[kind] if style == "simple" else kind}
+    request = _request(base, style, document, **values)
+    if style != "simple":
+        return [request] if style == "nano" else [SYSTEM, request]
+    example = _examples()[kind]  # as turns of its own: small models follow what they see done
+    shown = None if document is None else Document("example", example["document"])
+    reply = {"role": "assistant", "content": example["reply"]}
+    return [SYSTEM, _request(base, style, shown, **values), reply, request]
 
 
 @functools.cache
@@ -114,18 +99,13 @@ def _text_of(fields: Fields, name: str) -> str | Rejection:
     return rejection("placeholder", f"{name}: {text}") if validity.is_placeholder(text) else text
 
 
-def _is_true(value: object) -> bool:
-    return value is True or (isinstance(value, str) and value.strip().lower() == "true")
-
-
 def parse_task_type(text: str) -> AnswerType | Rejection:
     """Read the Challenger's choice of task: "MCQ", or the answer type of a free-form question.
 
     Exactly one of `suitable_for_mcq` and `suitable_for_free_form` must be true. A reply that is only the name of an
     answer type (the nano style) is taken as the choice.
     """
-    word = text[-200:].strip()
-    if word in ANSWER_TYPES and len(text) <= 200:
+    if (word := text.strip()) in ANSWER_TYPES:
         return word  # pyright: ignore[reportReturnType]  # one of the literal's own values
     fields = read_fields(text, lines=False, question_field="")
     if isinstance(fields, Rejection):
@@ -133,7 +113,7 @@ def parse_task_type(text: str) -> AnswerType | Rejection:
     for name in ("suitable_for_mcq", "suitable_for_free_form"):
         if name not in fields:
             return rejection("missing_field", name)
-    mcq, free = _is_true(fields["suitable_for_mcq"]), _is_true(fields["suitable_for_free_form"])
+    mcq, free = (str(fields[f"suitable_for_{form}"]).strip().lower() == "true" for form in ("mcq", "free_form"))
     if mcq == free:
         return rejection("bad_task_type", f"suitable_for_mcq and suitable_for_free_form are both {mcq}".lower())
     if mcq:
@@ -152,7 +132,6 @@ def parse_task(
     style: Style = "full",
     max_string_words: int = 3,
     grounding: Grounding = "none",
-    forbid_leaks: bool = True,
 ) -> Task | Rejection:
     """Read a Challenger's reply as one valid task of the kind that was asked for, or say why it is none.
 
@@ -162,37 +141,29 @@ def parse_task(
         max_string_words: longest String answer, in words.
         grounding: what must stand in the document: nothing, the answer (MCQ: the right option's text), or a sentence
             that begins with the question and ends with the answer.
-        forbid_leaks: the free-form answer must not stand in the question. Of 200 GSM8K questions 11 fail this.
-
-    Raises:
-        ValueError: unknown kind or style (an error of the caller, never of the text).
     """
-    check_style(style)
-    if kind not in ANSWER_TYPES:
-        raise ValueError(f"unknown kind {kind!r}: choose one of {', '.join(ANSWER_TYPES)}")
-    lines = style != "full"
-    names = (
-        ("multiple_choice_question", "multiple_choice_correct")
-        if kind == "MCQ" and not lines
-        else ("question", "answer")
-    )
-    fields = read_fields(text, lines=lines, question_field=names[0])
+    names = ("question", "answer")
+    if kind == "MCQ" and style == "full":
+        names = ("multiple_choice_question", "multiple_choice_correct")
+    fields = read_fields(text, lines=style != "full", question_field=names[0])
     if isinstance(fields, Rejection):
         return fields
     question, answer = _text_of(fields, names[0]), _text_of(fields, names[1])
+    if kind == "List" and isinstance(elements := fields.get("answer"), list):
+        answer = _list_text(elements)
     if isinstance(question, Rejection):
         return question
+    if isinstance(answer, Rejection):
+        return answer
     if kind == "MCQ":
         read = _read_mcq(question, answer, fields)
-    elif kind == "List" and isinstance(fields.get("answer"), list):
-        read = _read_free_form(question, _list_text(fields["answer"]), kind, fields, max_string_words)
     else:
         read = _read_free_form(question, answer, kind, fields, max_string_words)
     if isinstance(read, Rejection):
         return read
     if problem := validity.check_question(read.question, min_chars=3 if style == "nano" else 10):
         return problem
-    if kind != "MCQ" and forbid_leaks and validity.leaks(read.question, read.answer, kind):
+    if kind != "MCQ" and validity.leaks(read.question, read.answer, kind):
         return rejection("answer_leaked", read.answer)
     if grounding != "none" and document is not None:
         quoted = read.options[LETTERS.index(read.answer)] if kind == "MCQ" else read.answer
@@ -204,21 +175,18 @@ def parse_task(
     return Task(read.question, read.answer, kind, document.id if document is not None else "", read.options)
 
 
-def _list_text(value: object) -> str | Rejection:
+def _list_text(value: list) -> str | Rejection:
     """Write a JSON list of plain values as one line; an element with a comma would read as two."""
-    elements = [str(v) for v in value if isinstance(v, str | bool)] if isinstance(value, list) else []
-    if isinstance(value, Pairs) or not elements or len(elements) != len(value):  # pyright: ignore[reportArgumentType]
+    if isinstance(value, Pairs) or not value or not all(isinstance(v, str | bool) for v in value):
         return rejection("nested_field", "answer is not a list of plain values")
-    if any(mark in element for element in elements for mark in ",;\n"):
+    if any(mark in str(v) for v in value for mark in ",;\n"):
         return rejection("wrong_answer_type", "a list element holds a separator")
-    return validity.clean(", ".join(elements))
+    return validity.clean(", ".join(map(str, value)))
 
 
 def _read_free_form(
-    question: str, answer: str | Rejection, kind: AnswerType, fields: Fields, max_string_words: int
+    question: str, answer: str, kind: AnswerType, fields: Fields, max_string_words: int
 ) -> Task | Rejection:
-    if isinstance(answer, Rejection):
-        return answer
     declared = fields.get("answer_type", kind)
     if declared != kind:
         return rejection("wrong_answer_type", f"declared {str(declared)[:50]}, asked for {kind}")
@@ -226,17 +194,15 @@ def _read_free_form(
     return fitting if isinstance(fitting, Rejection) else Task(question, fitting, kind)
 
 
-def _read_mcq(question: str, correct: str | Rejection, fields: Fields) -> Task | Rejection:
+def _read_mcq(question: str, correct: str, fields: Fields) -> Task | Rejection:
     """Rebuild an MCQ from stem, options and letter, so that nothing else (a "Correct: B" line) reaches the Reasoner."""
-    if isinstance(correct, Rejection):
-        return correct
     if len(question) > validity.MAX_QUESTION_CHARS:
         return rejection("question_too_long", f"{len(question)} characters")
     found = _split_options(question) if "options" not in fields else (question, _options_field(fields["options"]))
     if found is None:
         return rejection("bad_options", "the options are not labelled A, B, C, D")
     stem, options = _QUESTION_LABEL.sub("", found[0].strip()), found[1]
-    if len(options) != 4 or not all(options) or any(validity.is_placeholder(o) for o in options):
+    if len(options) != 4 or any(validity.is_placeholder(o) for o in options):
         return rejection("bad_options", f"{len(options)} options, or an empty one")
     if len({o.rstrip(".") for o in options}) != 4:
         return rejection("bad_options", "two options are the same")
@@ -277,7 +243,5 @@ def _options_field(value: object) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(option, str) for option in value):
         return []
     texts = [" ".join(validity.clean(option).split()) for option in value]
-    labelled = [_OPTION_LINE.match(option) for option in texts]
-    if "".join(mark[1] if mark else "?" for mark in labelled) == LETTERS:
-        texts = [option[mark.end() :] for option, mark in zip(texts, labelled, strict=True) if mark]
-    return texts
+    labels = "".join(mark[1] for option in texts if (mark := _OPTION_LINE.match(option)))
+    return [_OPTION_LINE.sub("", option) for option in texts] if labels == LETTERS else texts

@@ -37,22 +37,20 @@ def metrics_of(attempts: Sequence[Attempt], verdicts: collections.Counter[str]) 
     """Counts and means of the iteration; a mean over nothing is left out."""
     kept = [a for a in attempts if a.kept]
     judged = [a for a in kept if a.correct is not None]
+    valid = [isinstance(a.outcome, Task) for a in attempts]
+    rejected = collections.Counter(a.outcome.reason for a in attempts if isinstance(a.outcome, Rejection))
     metrics: Metrics = {
         "challenger/attempts": float(len(attempts)),
-        "challenger/tasks_valid": float(sum(isinstance(a.outcome, Task) for a in attempts)),
-        "challenger/valid_fraction": float(np.mean([isinstance(a.outcome, Task) for a in attempts])),
+        "challenger/tasks_valid": float(sum(valid)),
+        "challenger/valid_fraction": float(np.mean(valid)),
         "challenger/documents_without_task": float(
             len({a.document for a in attempts}) - len({a.document for a in judged})
         ),
         "challenger/reward": float(np.mean([a.reward for a in kept if a.reward is not None])),
         "challenger/response_length": float(np.mean([len(a.rollout.token_ids) for a in attempts])),
     }
-    for reason, count in collections.Counter(
-        a.outcome.reason for a in attempts if isinstance(a.outcome, Rejection)
-    ).items():
-        metrics[f"rejected/{reason}"] = float(count)
-    for how, count in verdicts.items():
-        metrics[f"verdict/{how}"] = float(count)
+    metrics |= {f"rejected/{reason}": float(count) for reason, count in rejected.items()}
+    metrics |= {f"verdict/{how}": float(count) for how, count in verdicts.items()}
     if judged:
         rates = np.array([a.pass_rate for a in judged])
         answers = [r for a in judged for r in a.answers]
@@ -83,8 +81,7 @@ def record(document: Document, a: Attempt) -> dict[str, Any]:
 
 def example(records: list[dict[str, Any]]) -> str:
     """One valid and judged task, the nearest to one half, or the commonest rejection."""
-    judged = [r for r in records if r.get("pass_rate") is not None]
-    if judged:
+    if judged := [r for r in records if r.get("pass_rate") is not None]:
         r = min(judged, key=lambda r: abs(r["pass_rate"] - 0.5))
         return (
             f"  task from {r['document_id']} [{r['format']}], solved {r['pass_rate']:.0%}\n"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spicejax.games import reasoner
 from spicejax.games.reasoner import STYLES
 from spicejax.games.spice import formats
-from spicejax.games.spice.formats import REASONS, parse_task, parse_task_type
+from spicejax.games.spice.formats import parse_task, parse_task_type
 from spicejax.score.answers import extract_answer
 from spicejax.text import prompts, render
 from spicejax.types import ANSWER_TYPES, Document, Rejection, Task
@@ -31,7 +31,7 @@ def mcq(**fields: object) -> str:
 
 def reason(result: object) -> str:
     assert isinstance(result, Rejection), result
-    assert result.reason in REASONS and len(result.detail) <= 200
+    assert len(result.detail) <= 200
     return result.reason
 
 
@@ -102,13 +102,11 @@ def test_every_prompt_file_is_used_with_each_placeholder_once() -> None:
         prompts.fill("nothing", question="x")
 
 
-def test_unknown_kinds_and_styles_raise_with_the_choices() -> None:
-    with pytest.raises(ValueError, match="MCQ, Integer"):
-        formats.challenger_messages(DOCUMENT, "Number")  # pyright: ignore[reportArgumentType]
+@pytest.mark.parametrize("ask", [lambda style: reasoner.messages("q", style),
+                                 lambda style: formats.challenger_messages(DOCUMENT, "Integer", style)])  # fmt: skip
+def test_unknown_styles_raise_with_the_choices(ask) -> None:
     with pytest.raises(ValueError, match="full, simple, nano"):
-        reasoner.messages("q", "long")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="MCQ, Integer"):
-        parse(free(), "Number")
+        ask("long")
 
 
 # ------------------------------------------------------------------------------------------------------- free form
@@ -227,12 +225,13 @@ def test_fair_questions_pass(question: str) -> None:
     assert isinstance(parse(free(question=question)), Task)
 
 
-def test_leak_and_word_rules_are_arguments() -> None:
-    leaking = free(question="Is the sum of 40 and 2 equal to 42 or not?")
-    assert isinstance(parse(leaking, forbid_leaks=False), Task)
+def test_the_longest_string_is_an_argument() -> None:
     long = free(answer="United States of America", answer_type="String")
     assert reason(parse(long, "String")) == "answer_too_long"
     assert isinstance(parse(long, "String", max_string_words=4), Task)
+
+
+def test_what_is_no_leak() -> None:
     # the word of a Boolean answer, and the one symbol of an Expression, are fair parts of a question
     assert isinstance(
         parse(free(question="Is it true that 7 is prime?", answer="true", answer_type="Boolean"), "Boolean"), Task
@@ -331,7 +330,6 @@ def test_the_last_of_several_objects_counts_unless_questions_differ() -> None:
         ("<think>" + '{"question": "Why is it so?", "answer": 1}', "unparsable"),
         ('{"question": "Why is it so?", "answer": 1, "answer": 2}', "duplicate_key"),
         ('{"question": "Why is it so?", "question": "And why that?", "answer": 1}', "duplicate_key"),
-        ('{"question": "Why is it so?", "answer": 1, "x": ' + "[" * 40 + "]" * 40 + "}", "unparsable"),
         ("{" * 50_000, "unparsable"),
         ('{"a":' * 20_000, "unparsable"),
         ('{"' * 40_000, "unparsable"),

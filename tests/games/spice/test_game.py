@@ -153,7 +153,7 @@ def test_the_model_may_choose_the_task_type(verifier):
         if "suitable_for_mcq" in prompt:
             wanted = '"suitable_for_mcq": false, "suitable_for_free_form": true, "best_answer_type": "String"'
             return f"{{{wanted}}}" if "Fe" in prompt else "no JSON"
-        return '{"question": "Which metal is meant by all this?", "answer": "tin", "answer_type": "String"}'
+        return "question: Which metal is meant by all this?\nanswer: tin"
 
     played, seats = play(challenger, lambda *_: "\\boxed{tin}", verifier, cfg)
     assert played.metrics["challenger/task_type_unparsed"] == 0.5
