@@ -146,8 +146,13 @@ class Reader:
         if not set(columns) & set(TEXT_FIELDS):
             raise ValueError(f"{path} has columns {table.schema_arrow.names}; one of {TEXT_FIELDS} must hold the text")
         for batch in table.iter_batches(batch_size=256, columns=columns):
-            for record in batch.to_pylist():
-                yield from self._record(record)
+            for row in range(batch.num_rows):
+                try:
+                    record = {c: batch.column(c)[row].as_py() for c in columns}
+                except UnicodeDecodeError:
+                    self.skip("invalid_utf8")
+                else:
+                    yield from self._record(record)
 
     def _array_record(self, path: Path) -> Iterator[Raw]:
         from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]

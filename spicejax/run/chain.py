@@ -23,7 +23,7 @@ def override(stages: Sequence[RunConfig], words: Sequence[str], prog: str) -> li
         mine = []
         for word in words:
             key, _, rest = word.removeprefix("--").partition(".")
-            if key.isdigit():
+            if key.isdigit() and 0 < int(key) <= len(stages):
                 mine += [rest] if key == str(number) else []
             elif len(stages) == 1 or _has(cfg, word) or not any(_has(other, word) for other in stages):
                 mine.append(word)

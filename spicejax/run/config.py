@@ -57,6 +57,10 @@ class CorpusConfig:
     # documents shorter than this many characters are skipped
     min_chars: int = 32
 
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens={self.max_tokens}: must be at least 1")
+
 
 @dataclasses.dataclass(frozen=True)
 class EvalConfig:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from spicejax.learn import deal
+from spicejax.types import Episode, Rollout
 
 
 def test_groups_stay_together_in_the_steps_of_an_iteration():
@@ -16,3 +17,18 @@ def test_groups_stay_together_in_the_steps_of_an_iteration():
     assert sorted(first) == sorted(second) == list(range(48)) and list(first) != list(second)
     (whole,) = deal.deal(groups, roles, 48, 1, np.random.default_rng(1))
     assert list(whole) == list(range(48))
+
+
+def test_each_role_has_its_own_estimator():
+    zeros = np.zeros(1, np.float32)
+    rollout = Rollout(np.ones(1, np.int32), np.ones(1, np.int32), zeros, zeros, zeros + 1, "", "stop")
+    rewards = {"a": [0.0, 1.0, 1.0, 1.0], "b": [0.0, 1.0, 1.0, 1.0], "c": [2.0, 3.0]}
+    lessons = [Episode(role, ord(role), rollout, r) for role, values in rewards.items() for r in values]
+    order = np.random.default_rng(0).permutation(len(lessons))
+    estimators = {"a": "mean", "b": "mean_std", "c": "none"}
+    found, metrics = deal.advantages([lessons[i] for i in order], estimators)
+    back = found[np.argsort(order)]
+    np.testing.assert_allclose(back[:4], [-0.75, 0.25, 0.25, 0.25])
+    np.testing.assert_allclose(back[4:8], np.array([-1.5, 0.5, 0.5, 0.5]), rtol=1e-6)  # the unbiased std is 1/2
+    assert back[8:].tolist() == [2.0, 3.0]
+    assert metrics["a/mean_reward"] == 0.75 and metrics["c/episodes"] == 2 and metrics["b/equal_groups"] == 0

@@ -4,49 +4,20 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scripted import Scripted
 
 from spicejax.games.spice import game as spice
 from spicejax.games.spice.game import SpiceConfig
 from spicejax.games.world import World
-from spicejax.generate.policy import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.score.verifiers import Verifier
-from spicejax.types import Document, Rollout
+from spicejax.types import Document
 
 DOCUMENTS = [Document("a", "The answer here is 42 and nothing else."), Document("b", "Iron has the symbol Fe.")]
 CFG = SpiceConfig(
     documents=2, group_size=4, max_attempts=16, task_type="free_form_only", answer_types=("Integer",), style="nano",
     reasoner_tasks_per_document=0, challenger_max_new=64, reasoner_max_new=16,
 )  # fmt: skip
-
-
-@dataclasses.dataclass
-class Scripted:
-    """A player that says what `script(prompt text, row id)` returns; it remembers what it was asked."""
-
-    script: object
-    asked: list = dataclasses.field(default_factory=list)
-    buckets: Buckets = Buckets((500,), 8)
-
-    @staticmethod
-    def render(messages):
-        return list(messages[-1]["content"].encode())
-
-    def respond(self, prompts, *, samples, first_row, key, settings, max_new):
-        out = []
-        for prompt, row in zip(prompts, first_row, strict=True):
-            text = bytes(prompt).decode()
-            self.asked.append((text, row))
-            replies = [self.script(text, row + j) for j in range(samples)]
-            out.append([self.rollout(prompt, r) for r in replies])
-        return out
-
-    @staticmethod
-    def rollout(prompt, reply):
-        n = len(reply)
-        zeros = np.zeros(n, np.float32)
-        finish = "length" if reply.endswith("…") else "stop"
-        return Rollout(np.asarray(prompt), np.arange(n, dtype=np.int32), zeros, zeros, zeros + 1, reply, finish)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,53 @@
+"""RLVR on a scripted player: what is asked, what it is worth, what is left out."""
+
+import dataclasses
+
+import pytest
+from scripted import Scripted
+
+from spicejax.games.catalogue import GAMES
+from spicejax.games.rlvr import game as rlvr
+from spicejax.games.rlvr.game import RlvrConfig
+from spicejax.games.world import World
+from spicejax.generate.policy import Buckets
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.score.verifiers import Verifier
+from spicejax.types import Task
+
+CFG = RlvrConfig(questions=3, group_size=4, style="nano", max_new=9)
+QUESTIONS = [Task("7+5=?", "12", "Integer", "a"), Task("x" * 40, "1", "Integer", "long"), Task("2+2=?", "4", "Integer")]
+
+
+def play(script, cfg=CFG):
+    player = Scripted(script, buckets=Buckets((30,), 8))
+    with Verifier() as verifier:
+        world = World({"reasoner": player}, verifier.check, SamplerConfig(), seed=0, iteration=0)
+        return rlvr.play(world, QUESTIONS, cfg), player
+
+
+def test_rewards_groups_and_what_is_left_out():
+    played, player = play(lambda prompt, row: "\\boxed{12}" if prompt == "7+5=?" and row % 4 == 1 else "\\boxed{5}")
+    assert [text for text, _ in player.asked] == ["7+5=?", "2+2=?"], "the bare question; the long one does not fit"
+    assert [(e.role, e.group, e.reward) for e in played.lessons] == [
+        ("reasoner", k, float(k == 0 and j == 1)) for k in (0, 2) for j in range(4)
+    ]
+    assert played.metrics["reasoner/too_long"] == 1 and played.metrics["reasoner/pass_rate"] == 1 / 8
+    assert (played.metrics["reasoner/never_solved"], played.metrics["reasoner/always_solved"]) == (0.5, 0.0)
+    assert played.totals == {"questions_asked": 2, "answers_right": 1}
+    assert [r["pass_rate"] for r in played.records] == [0.25, 0.0] and played.records[0]["id"] == "a"
+    assert "7+5" in played.example and played.progress["pass_rate"] == 1 / 8
+
+
+def test_an_iteration_without_a_question_that_fits_teaches_nothing():
+    player = Scripted(lambda *_: "", buckets=Buckets((3,), 8))
+    world = World({"reasoner": player}, lambda pairs: [], SamplerConfig(), seed=0, iteration=0)
+    played = rlvr.play(world, QUESTIONS, CFG)
+    assert played.lessons == [] and played.metrics["reasoner/too_long"] == 3 and played.example == ""
+
+
+def test_demand_and_bad_settings():
+    (ask,) = GAMES[RlvrConfig].demand(dataclasses.replace(CFG, estimator="mean_std"))
+    assert (ask.role, ask.prompts, ask.samples, ask.trained, ask.estimator) == ("reasoner", 3, 4, 3, "mean_std")
+    for change in ({"questions": 0}, {"group_size": 0}, {"max_new": 0}):
+        with pytest.raises(ValueError, match=rf"rlvr\.{next(iter(change))}=0"):
+            dataclasses.replace(CFG, **change)

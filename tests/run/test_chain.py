@@ -1,0 +1,164 @@
+"""Chains of runs and frozen seats on small nano runs: killed anywhere, the same command ends with the same bytes."""
+
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from tiny_models import QWEN2, random_params
+from tiny_runs import SPICE, WORLD
+
+from spicejax import config as configuration
+from spicejax import configs, sharding
+from spicejax.flight import plan, programs
+from spicejax.models import hf
+from spicejax.run import chain, export, train
+from spicejax.run.build import build
+from spicejax.run.checkpoint import Checkpoints
+from spicejax.run.settle import settled, with_world
+
+ROOT = Path(__file__).parents[2]
+CHAIN = WORLD | {
+    "1.iterations": "3", "2.iterations": "2", "supervised.examples": "8", "rlvr.questions": "4", "rlvr.group_size": "4",
+    "1.learner.decay_steps": "3", "1.learner.warmup_steps": "0", "eval.every": "0",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def stages(cache, *more):
+    words = [f"{key}={value}" for key, value in CHAIN.items()]
+    return chain.override(configs.stages("sft_rlvr_nano"), [*words, f"nano.cache={cache}", *more], "test")
+
+
+def arrays(workdir):
+    """Bytes of every array of the newest checkpoint, and what stands beside them but for the seconds."""
+    with Checkpoints(workdir / "checkpoints", config={}) as checkpoints:
+        folder = checkpoints.path(checkpoints.latest_good())
+    extra = json.loads((folder / "extra.json").read_text())
+    extra["counters"].pop("seconds")
+    leaves = jax.tree.leaves(ocp.PyTreeCheckpointer().restore(folder / "state"))
+    return [np.asarray(x).tobytes() for x in leaves], extra
+
+
+@pytest.fixture(scope="module")
+def whole(cache, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("whole")
+    summary = chain.run(stages(cache), workdir)
+    assert (summary["name"], summary["iterations"]) == ("rlvr_nano", 2)
+    return workdir
+
+
+def test_each_stage_starts_from_the_one_before(whole, cache):
+    first, second = (json.loads((whole / k / "summary.json").read_text()) for k in "12")
+    assert first["examples_seen"] == 3 * 8 and second["questions_asked"] == 2 * 4
+    assert second["accuracy_start"] == first["accuracy_end"]
+    (last,) = [c for c in stages(cache) if c.name == "rlvr_nano"]
+    start = dataclasses.replace(last, model=dataclasses.replace(last.model, path=str(whole / "1" / "policy")))
+    run = build(start, whole / "x")
+    _, trained = hf.load(whole / "1" / "policy")
+    jax.tree.map(np.testing.assert_array_equal, run.params, trained)
+    assert json.loads((whole / "2" / "metrics.jsonl").read_text().splitlines()[-1])["learner/steps"] == 1, (
+        "or nothing is compared"
+    )
+    _, base = hf.load(with_world(last).model.path)
+    assert np.any(np.asarray(base["embed"]) != np.asarray(trained["embed"])), "the first stage learnt"
+
+
+@pytest.mark.parametrize("stage", ["1", "2"])
+def test_killed_in_either_stage_the_same_command_goes_on(whole, cache, tmp_path, stage):
+    script = [sys.executable, ROOT / "launch" / "tpu_run.py", "--config=sft_rlvr_nano", f"--workdir={tmp_path}"]
+    words = [*script, f"nano.cache={cache}", *(f"{key}={value}" for key, value in CHAIN.items())]
+    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    metrics = tmp_path / stage / "metrics.jsonl"
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and process.poll() is None and not (metrics.exists() and metrics.read_text()):
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert ("stage 1 of 2" in done.stdout) == (stage == "1"), "a finished stage is skipped"
+    assert arrays(tmp_path / "2") == arrays(whole / "2")
+
+
+def test_overrides_of_a_chain(cache, capsys):
+    first, second = stages(cache, "seed=3", "2.learner.epochs=2")
+    assert (first.seed, second.seed, first.learner.epochs, second.learner.epochs) == (3, 3, 1, 2)
+    assert (first.game.examples, second.game.questions) == (8, 4)
+    with pytest.raises(SystemExit):
+        stages(cache, "spice.documents=3")
+    assert "spice.documents" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        stages(cache, "3.seed=1")
+    assert "3.seed" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def another(cache, tmp_path_factory):
+    """Another model's folder: another architecture, with the tokenizer and template of the nano model."""
+    cfg = configuration.override(configs.load("spice_nano"), SPICE | {"nano.cache": str(cache)})
+    model = Path(with_world(cfg).model.path)
+    folder = tmp_path_factory.mktemp("another") / "model"
+    shape = dataclasses.replace(QWEN2, vocab_size=hf.read_config(model).vocab_size)
+    hf.save(folder, shape, random_params(shape), tokenizer_files_from=model)
+    return cfg, folder, shape
+
+
+def test_a_frozen_seat_is_played_by_another_model_and_resumes_bitwise(another, tmp_path):
+    cfg, folder, shape = another
+    cfg = dataclasses.replace(cfg, seats={"challenger": str(folder)}, iterations=2)
+    train.train(cfg, tmp_path / "whole")
+    train.train(dataclasses.replace(cfg, iterations=1), tmp_path / "parts")
+    train.train(cfg, tmp_path / "parts")
+    assert arrays(tmp_path / "whole") == arrays(tmp_path / "parts")
+    rows = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
+    assert all("challenger/episodes" not in row for row in rows), "nothing is learnt from it"
+    run = build(cfg, tmp_path / "again")
+    seated = run.world(0).players["challenger"]
+    assert (
+        seated.cfg.family == "qwen2" and seated.cfg.d_model == shape.d_model and seated.stop.transitions.shape[1] == 1
+    )
+    jax.tree.map(np.testing.assert_array_equal, seated.params, hf.load(folder)[1])
+
+
+def test_a_frozen_seat_is_counted_by_plan_and_flight_check(another):
+    cfg, folder, _ = another
+    seated = dataclasses.replace(with_world(cfg), seats={"challenger": str(folder)})
+    here = settled(seated)
+    size = sum(x.size * 4 for x in jax.tree.leaves(hf.load(folder)[1]))
+    assert plan.memory(here)["seat_challenger"] == size
+    by_name = {program.name: program for program in programs.programs(here)}
+    assert sharding.device_bytes(by_name["challenger_decode"].arguments["sampler_parameters"]) == size
+    assert "seat_challenger" in by_name["reasoner_decode"].beside and "seat_challenger" in by_name["train_step"].beside
+    assert f"challenger: {folder}" in plan.describe(seated, Path("runs/x"))
+    with pytest.raises(ValueError, match=r"seats\.judge.*challenger, reasoner"):
+        dataclasses.replace(cfg, seats={"judge": str(folder)})
+    with pytest.raises(ValueError, match="nothing is trained"):
+        dataclasses.replace(cfg, seats={"challenger": str(folder), "reasoner": str(folder)})
+
+
+def test_a_run_of_an_older_version_exports(another, tmp_path):
+    """Fields that have gone, changed their name or were not there yet keep nobody from the weights."""
+    cfg = dataclasses.replace(another[0], iterations=1)
+    run = build(cfg, tmp_path)
+    old = configuration.to_json(cfg) | {"rows_per_call": 16, "prompt_buckets": [16, 64]}
+    old["nano"]["architecture"]["qk_norm"] = True
+    del old["buckets"], old["seats"], old["nano"]["prompt_weight"], old["learner"]["warmup_steps"]
+    with Checkpoints(tmp_path / "old" / "checkpoints", config=old) as checkpoints:
+        checkpoints.save(1, run.state, {})
+    step, _, params, _ = export.load_run(tmp_path / "old")
+    assert step == 1
+    jax.tree.map(np.testing.assert_array_equal, params, run.params)
+    with pytest.raises(ValueError, match="rows_per_call: 16 -> '<absent>'"):
+        train.train(cfg, tmp_path / "old")
