@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import itertools
 import json
 import statistics
 import sys
@@ -28,7 +27,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -192,48 +190,20 @@ def step(
 
 
 def iterations(count: int, overrides: list[str]) -> dict[str, Any]:
-    """Where the seconds of an iteration go, from the start of its game to that of the next."""
-    spent = {"sampling": 0.0, "learning": 0.0}
-    starts: list[dict[str, float]] = []
-
-    def watched(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **more: Any) -> Any:
-            began = time.perf_counter()
-            result = jax.block_until_ready(function(*args, **more))
-            spent[kind] += time.perf_counter() - began
-            return result
-
-        return call
-
-    def build(*args: Any) -> train.Run:
-        run = build_run(*args)
-        doors = {name: watched("learning", getattr(run.learner, name)) for name in ("step", "score")}
-        return dataclasses.replace(
-            run, speak=watched("learning", run.speak), learner=dataclasses.replace(run.learner, **doors)
-        )
-
-    def play(*args: Any) -> Any:
-        starts.append({"seconds": time.perf_counter(), **spent})
-        return game(*args)
-
+    """Where the seconds of an iteration go, by the loop's own clock."""
     words = dict(word.split("=", 1) for word in overrides)
-    cfg = configuration.override(configs.load("spice_smollm2"), {"iterations": str(count + 1)} | words)
-    build_run, game = train.build, train.spice.play
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        contextlib.redirect_stdout(sys.stderr),
-        mock.patch.object(train, "build", build),
-        mock.patch.object(train.spice, "play", play),
-        mock.patch.object(Player, "respond", watched("sampling", Player.respond)),
-    ):
+    cfg = configuration.override(configs.load("spice_smollm2"), {"iterations": str(count)} | words)
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         train.train(cfg, Path(folder))
-    rows = [{name: after[name] - before[name] for name in after} for before, after in itertools.pairwise(starts)]
+        rows = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
+    seconds = [row["time/play"] + row["time/update"] for row in rows]
     counted = rows[2:] or rows
-    total = {name: sum(row[name] for row in counted) for name in counted[0]}
-    share = {name: round(total[name] / total["seconds"], 4) for name in spent}
+    total = sum(seconds[2:] or seconds)
+    parts = {"sampling": "time/sampling", "learning": "time/update", "checking": "time/checking"}
+    share = {part: round(sum(row[name] for row in counted) / total, 4) for part, name in parts.items()}
     return {
-        "seconds_per_iteration": [round(row["seconds"], 2) for row in rows],
-        "share": share | {"neither": round(1 - sum(share.values()), 4)},
+        "seconds_per_iteration": [round(each, 2) for each in seconds],
+        "share": share | {"neither": round(1 - share["sampling"] - share["learning"], 4)},
     }
 
 

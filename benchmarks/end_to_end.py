@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import json
 import statistics
 import sys
@@ -42,15 +41,17 @@ from common import SIZES, Ids, installed, interleaved, model_of, ratios, tunix_c
 
 from spicejax import config as configuration
 from spicejax import configs, sharding
-from spicejax.games.spice.game import SpiceConfig
+from spicejax.games.rlvr.game import RlvrConfig
 from spicejax.games.world import World
-from spicejax.generate.policy import Player
+from spicejax.generate.policy import Buckets, Player
 from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner
+from spicejax.learn.update import Updater
 from spicejax.models import hf, transformer
 from spicejax.run import train
+from spicejax.run.build import Run, build
 from spicejax.run.config import CorpusConfig, ModelConfig, RunConfig
-from spicejax.types import Episode, Rollout
+from spicejax.types import Episode
 
 GROUPS, SAMPLES, PROMPT, RESPONSE = 4, 8, 64, 128
 LEARNING_RATE = 1e-5
@@ -89,9 +90,8 @@ class Ours:
             name="end_to_end",
             model=ModelConfig(path=""),
             corpus=CorpusConfig(source=""),
-            spice=SpiceConfig(group_size=SAMPLES, challenger_max_new=RESPONSE, reasoner_max_new=RESPONSE),
-            prompt_buckets=(PROMPT,),
-            rows_per_call=GROUPS * SAMPLES,
+            game=RlvrConfig(questions=GROUPS, group_size=SAMPLES, max_new=RESPONSE),
+            buckets=Buckets((PROMPT,), GROUPS * SAMPLES),
             learner=learner.LearnerConfig(
                 learning_rate=LEARNING_RATE,
                 loss_norm_length=RESPONSE,
@@ -106,20 +106,19 @@ class Ours:
         mesh = sharding.make_mesh(cfg.mesh, jax.devices()[:1])
         params = jax.jit(transformer.init, static_argnums=0)(model, jax.random.key(0))
         optimizer = learner.make_optimizer(cfg.learner)
-        absent: Any = None  # documents and their questions: the prompts are given
-        self.run = train.Run(
+        absent: Any = None  # questions and their judges: the prompts are given
+        self.run = Run(
             cfg=cfg,
+            game=absent,
             workdir=Path(),
-            mesh=mesh,
-            tokenizer=absent,
-            player=Player(model, params, Ids(), stop_machine(model.vocab_size, []), cfg.buckets(), mesh),
-            speak=lambda params: params,
+            player=Player(model, params, Ids(), stop_machine(model.vocab_size, []), cfg.buckets, mesh),
+            others={},
+            copy=lambda params: params,
             initial=None,
             state=sharding.on_mesh(learner.init_state(params, optimizer), mesh),
-            frozen={},
-            learner=learner.make_learner(model, cfg.learner, optimizer),
-            documents=absent,
-            corpus=absent,
+            updater=Updater(cfg.learner, model, mesh, learner.make_learner(model, cfg.learner, optimizer), {}, None),
+            items=absent,
+            source=absent,
             held_out=[],
             verifier=absent,
         )
@@ -139,7 +138,7 @@ class Ours:
             settings=run.cfg.sampler,
             max_new=RESPONSE,
         )
-        self.episodes = [Episode("", g, r, reward_of(r.text)) for g, rs in enumerate(rollouts) for r in rs]
+        self.episodes = [Episode("reasoner", g, r, reward_of(r.text)) for g, rs in enumerate(rollouts) for r in rs]
         if (written := sum(len(e.rollout.token_ids) for e in self.episodes)) != GROUPS * SAMPLES * RESPONSE:
             raise RuntimeError(f"ours wrote {written} tokens, expected {GROUPS * SAMPLES * RESPONSE}")
         return {
@@ -348,10 +347,9 @@ def step_case(size: str, backends: list[str], layout: str, repeats: int) -> dict
 
 
 class Clock:
-    """Seconds by part and compilations of each iteration."""
+    """Seconds and compilations of each iteration."""
 
     def __init__(self) -> None:
-        self.parts: dict[str, float] = {}
         self.compiled: list[float] = []
         self.began = time.perf_counter()
         self.rows: list[dict[str, Any]] = []
@@ -365,46 +363,24 @@ class Clock:
         """An iteration ends and the next begins."""
         now = time.perf_counter()
         compiled = {"compilations": len(self.compiled), "compiling": sum(self.compiled)}
-        self.rows.append({"seconds": now - self.began, **compiled, **self.parts})
-        self.began, self.parts, self.compiled = now, {}, []
-
-    def timed(self, part: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """`call`, its time until the result is there booked on `part`."""
-
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            began = time.perf_counter()
-            result = jax.block_until_ready(call(*args, **kwargs))
-            self.parts[part] = self.parts.get(part, 0.0) + time.perf_counter() - began
-            return result
-
-        return wrapped
-
-
-class TimedPlayer:
-    """A player whose sampling is booked."""
-
-    def __init__(self, player: Player, clock: Clock) -> None:
-        self.buckets = player.buckets
-        self.respond: Callable[..., list[list[Rollout]]] = clock.timed("sampling", player.respond)
+        self.rows.append({"seconds": now - self.began, **compiled})
+        self.began, self.compiled = now, []
 
 
 @contextlib.contextmanager
 def watched(clock: Clock) -> Iterator[None]:
-    """Runs that are built inside book their time on `clock`; each world they make, for an iteration or an evaluation,
-    is a mark."""
-    build = train.build
+    """Of runs that are built inside, each world made for an iteration or an evaluation is a mark."""
 
-    class WatchedRun(train.Run):
-        def world(self, iteration: int) -> World:
-            clock.mark()
-            world = super().world(iteration)
-            players: Any = {role: TimedPlayer(player, clock) for role, player in world.players.items()}
-            return dataclasses.replace(world, players=players, check=clock.timed("checking", world.check))
-
-    def watching(cfg: RunConfig, workdir: Path) -> train.Run:
+    def watching(cfg: RunConfig, workdir: Path) -> Run:
         run = build(cfg, workdir)
-        run.learner = dataclasses.replace(run.learner, step=clock.timed("learning", run.learner.step))
-        return WatchedRun(**{f.name: getattr(run, f.name) for f in dataclasses.fields(run)})
+        world = run.world
+
+        def marked(iteration: int) -> World:
+            clock.mark()
+            return world(iteration)
+
+        run.world = marked
+        return run
 
     with mock.patch.object(train, "build", watching):
         yield
@@ -420,15 +396,17 @@ def nano_case(iterations: int, overrides: dict[str, str]) -> dict[str, Any]:
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder, watched(clock):
         summary = train.train(cfg, Path(folder))
+        metrics = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()][2:iterations]
     # Marks: the first evaluation (before it: building), iteration 0, 1, ..., the last evaluation.
     rows = clock.rows[2 : 2 + iterations]
     later = rows[2:]
+    parts = {"sampling": "time/sampling", "learning": "time/update", "checking": "time/checking"}
     total = sum(r["seconds"] for r in later)
-    shares = {part: sum(r.get(part, 0.0) for r in later) / total for part in ("sampling", "learning", "checking")}
-    rest = [1 - (r.get("sampling", 0.0) + r.get("learning", 0.0)) / r["seconds"] for r in later]
+    shares = {part: sum(m[name] for m in metrics) / total for part, name in parts.items()}
+    rest = [1 - (m["time/sampling"] + m["time/update"]) / r["seconds"] for m, r in zip(metrics, later, strict=True)]
     return {
         "iterations": iterations,
-        "valid_fraction": round(summary["valid_fraction"], 3),
+        "valid_fraction": round(summary["tasks_valid"] / summary["tasks_generated"], 3),
         "compilations": [r["compilations"] for r in rows],
         "compilations_after_two": sum(r["compilations"] for r in later),
         "compiling_after_two_s": round(sum(r["compiling"] for r in later), 3),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spicejax import configs
-from spicejax.run import chips
+from spicejax.flight import chips
 
 LAUNCH = Path(__file__).resolve().parents[1] / "launch" / "tpu_run.py"
 CONFIGS = "spice_qwen4b,spice_qwen8b,spice_octothinker3b,spice_octothinker8b"
@@ -54,8 +54,8 @@ def grown(name: str, topology: str, base: int) -> list[str]:
     times = count // base
     return [
         f"learner.rows={cfg.learner.rows * times}",
-        f"rows_per_call={cfg.rows_per_call * times}",
-        f"spice.documents={cfg.spice.documents * times}",
+        f"buckets.rows={cfg.buckets.rows * times}",
+        f"spice.documents={cfg.game.items * times}",
         f"learner.trajectories_per_update={cfg.learner.trajectories_per_update * times}",
     ]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -33,6 +35,9 @@ class World:
     sampler: SamplerConfig
     seed: int
     iteration: int
+    clock: defaultdict[str, float] = dataclasses.field(
+        default_factory=lambda: defaultdict(float)
+    )  # seconds spent, by what
 
     def ask(
         self,
@@ -45,8 +50,8 @@ class World:
         stream: int,
     ) -> list[list[Rollout]]:
         """Sample responses of `role`; `stream` names the random stream, so that roles never share draws."""
-        player = self.players[role]
-        return player.respond(
+        player, began = self.players[role], time.perf_counter()
+        rollouts = player.respond(
             [player.render(p) for p in prompts],
             samples=samples,
             first_row=first_row,
@@ -54,6 +59,8 @@ class World:
             settings=self.sampler,
             max_new=max_new,
         )
+        self.clock["sampling"] += time.perf_counter() - began
+        return rollouts
 
     def given(self, role: str, example: Example) -> Rollout:
         """An example as a rollout of `role`: as if the player had written every token of the reply."""

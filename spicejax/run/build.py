@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import time
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,7 @@ class Run:
     held_out: list[questions.Item]
     verifier: Verifier
     game_state: Any = None
+    clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))  # see World
 
     @property
     def params(self) -> Params:
@@ -74,21 +77,23 @@ class Run:
         players |= dict.fromkeys(first, self.first_player()) if first - set(self.others) else {}
         return World(
             players=players | self.others,
-            check=functools.partial(judge, self.verifier),
+            check=self.check,
             sampler=self.cfg.sampler,
             seed=self.cfg.seed,
             iteration=iteration,
+            clock=self.clock,
         )
 
-
-def judge(verifier: Verifier, pairs: Sequence[tuple[str | None, Task]]) -> list[Verdict]:
-    """Judge (answer, task) pairs, each on one host; all hosts get the same verdicts, time limits included."""
-    # By content, so that equal pairs are still judged once.
-    judges = [zlib.crc32(f"{task.answer}\0{answer}".encode()) % jax.process_count() for answer, task in pairs]
-    mine = [pair for pair, judge in zip(pairs, judges, strict=True) if judge == jax.process_index()]
-    shares = hosts.exchange([[v.correct, v.how] for v in verifier.check(mine)])
-    verdicts = [iter(share) for share in shares]
-    return [Verdict(*next(verdicts[judge])) for judge in judges]
+    def check(self, pairs: Sequence[tuple[str | None, Task]]) -> list[Verdict]:
+        """Judge (answer, task) pairs, each on one host; all hosts get the same verdicts, time limits included."""
+        began = time.perf_counter()
+        # By content, so that equal pairs are still judged once.
+        judges = [zlib.crc32(f"{task.answer}\0{answer}".encode()) % jax.process_count() for answer, task in pairs]
+        mine = [pair for pair, judge in zip(pairs, judges, strict=True) if judge == jax.process_index()]
+        shares = hosts.exchange([[v.correct, v.how] for v in self.verifier.check(mine)])
+        verdicts = [iter(share) for share in shares]
+        self.clock["checking"] += time.perf_counter() - began
+        return [Verdict(*next(verdicts[judge])) for judge in judges]
 
 
 def build(cfg: RunConfig, workdir: Path) -> Run:

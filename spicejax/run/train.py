@@ -71,6 +71,7 @@ def _loop(
     cfg = run.cfg
     for iteration in range(start, cfg.iterations):
         began = time.perf_counter()
+        run.clock.clear()
         played = run.game.play(run.world(iteration), next(run.items), cfg.game, run.game_state)
         run.game_state = played.state
         hosts.require_same(_digest(played.lessons), f"the rollouts of iteration {iteration}")
@@ -84,6 +85,7 @@ def _loop(
         metrics |= {
             "time/play": sampled - began,
             "time/update": ended - sampled,
+            **{f"time/{what}": seconds for what, seconds in run.clock.items()},
             "time/tokens_per_second": made / (ended - began),
         }
         done = iteration + 1

@@ -431,3 +431,29 @@ def test_three_training_steps_are_torch_adamw_steps(trainer):
 def test_bad_settings_are_named(field, value):
     with pytest.raises(ValueError, match=f"learner.{field}={value}"):
         LearnerConfig(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("schedule", "decay", "expected"),
+    [
+        ("constant", 0, [0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0]),
+        ("linear", 4, [0.0, 0.5, 1.0, 0.75, 0.5, 0.25, 0.0]),
+        ("cosine", 4, [0.0, 0.5, 1.0, (1 + 0.5**0.5) / 2, 0.5, (1 - 0.5**0.5) / 2, 0.0]),
+    ],
+)
+def test_the_learning_rate_warms_up_and_falls(schedule, decay, expected):
+    """Of an AdamW step on a constant gradient the size is the learning rate itself."""
+    cfg = LearnerConfig(learning_rate=1e-3, warmup_steps=2, schedule=schedule, decay_steps=decay, beta1=0.0, eps=1e-12)
+    optimizer, params = make_optimizer(cfg), jnp.zeros(1)
+    state, sizes = optimizer.init(params), []
+    for _ in range(7):
+        update, state = optimizer.update(jnp.ones(1), state, params)
+        sizes.append(-float(update[0]) / 1e-3)
+    np.testing.assert_allclose(sizes, expected, atol=1e-5)
+
+
+def test_a_schedule_without_its_length_is_refused():
+    with pytest.raises(ValueError, match=r"learner\.schedule=linear with decay_steps=0"):
+        LearnerConfig(schedule="linear")
+    with pytest.raises(ValueError, match=r"learner\.schedule=constant with decay_steps=9"):
+        LearnerConfig(decay_steps=9)
