@@ -29,6 +29,18 @@ jaxtyping.install_import_hook(
 )
 
 
+# Files that take longest, the longest first: dealt out last, one of them would keep a worker alone at the end.
+HEAVY = ("run/test_train", "generate/test_policy", "learn/test_learner", "run/test_pods", "run/test_chain",
+         "test_docs", "models/test_transformer", "models/test_gguf", "test_sharding", "text/test_tokens", "flight/test_check")  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Heavy files first; the order within a file stays."""
+    tests = Path(__file__).parent
+    names = {item.path: item.path.relative_to(tests).with_suffix("").as_posix() for item in items}
+    items.sort(key=lambda item: HEAVY.index(names[item.path]) if names[item.path] in HEAVY else len(HEAVY))
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Folder of tokenizers, golden numbers and small corpora beside the repository; skips where it is absent."""

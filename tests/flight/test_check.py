@@ -75,18 +75,37 @@ def assert_adds_up(row):
     assert total <= row["hbm_gib"] < total + 0.05  # the rest is code
 
 
+# Every case of the fast tests, compiled in one process: starting jax and libtpu takes longer than compiling.
+CASES = """
+import dataclasses
+layouts = MeshConfig(data=1, tensor=8), MeshConfig(data=1, fsdp=8, tensor=1)
+decoding = [check.check(config(mesh=layout), "v5e:2x4", only=("reasoner_decode",)) for layout in layouts]
+prefill = check.check(config(mesh=MeshConfig(data=1, tensor=4)), "v5p:2x2x1", only=("reasoner_prefill",))
+said = []
+for axes, only in ((dict(tensor=3), ()), (dict(tensor=8), ("train",))):
+    try:
+        check.check(config(mesh=MeshConfig(data=1, **axes)), "v5e:2x4", only=only)
+    except ValueError as error:
+        said.append(str(error))
+model = dataclasses.replace(model, num_heads=16, num_kv_heads=4)
+base = dataclasses.replace(config(mesh=MeshConfig(data=4, tensor=2)),
+    game=SpiceConfig(documents=8, group_size=4, challenger_max_new=128, reasoner_max_new=1024),
+    learner=LearnerConfig(rows=8, row_length=2048))
+cached = [dataclasses.replace(base, buckets=Buckets((128,), 256, cache=kind)) for kind in ("compute", "int8")]
+cached = [check.check(c, "v5e:2x4", only=("reasoner_decode",))["programs"][0] for c in cached]
+print(json.dumps({"decoding": decoding, "prefill": prefill["programs"][0], "refused": said, "cached": cached}))
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return run(CASES)
+
+
 @needs_libtpu
-def test_decoding_on_v5e_fits_the_sum_of_its_arrays_and_gathers_no_weights_under_tensor_parallelism():
-    """One process compiles the same step for two layouts: where weights are split over rows they must be gathered."""
-    split, whole = run(
-        textwrap.dedent(
-            """
-            layouts = MeshConfig(data=1, tensor=8), MeshConfig(data=1, fsdp=8, tensor=1)
-            found = [check.check(config(mesh=layout), "v5e:2x4", only=("reasoner_decode",)) for layout in layouts]
-            print(json.dumps(found))
-            """
-        )
-    )
+def test_decoding_on_v5e_fits_the_sum_of_its_arrays_and_gathers_no_weights_under_tensor_parallelism(compiled):
+    """The same step for two layouts: where weights are split over rows they must be gathered."""
+    split, whole = compiled["decoding"]
     assert set(split) >= KEYS and set(split["programs"][0]) >= PROGRAM_KEYS
     assert (split["topology"], split["chips"], split["fits"]) == ("v5e:2x4", 8, True)
     assert "train_step" in split["left_out"] and "reasoner_decode" not in split["left_out"]
@@ -111,22 +130,9 @@ def test_decoding_on_v5e_fits_the_sum_of_its_arrays_and_gathers_no_weights_under
 
 
 @needs_libtpu
-def test_an_8_bit_cache_is_written_in_place_and_read_once():
+def test_an_8_bit_cache_is_written_in_place_and_read_once(compiled):
     """What the compiler must not do: copy the cache to write a column, or pad its scales to whole tiles."""
-    plain, small = run(
-        textwrap.dedent(
-            """
-            import dataclasses
-            model = dataclasses.replace(model, num_heads=16, num_kv_heads=4)
-            base = dataclasses.replace(config(mesh=MeshConfig(data=4, tensor=2)),
-                game=SpiceConfig(documents=8, group_size=4, challenger_max_new=128, reasoner_max_new=1024),
-                learner=LearnerConfig(rows=8, row_length=2048))
-            cached = [Buckets((128,), 256, cache=kind) for kind in ("compute", "int8")]
-            kinds = [dataclasses.replace(base, buckets=buckets) for buckets in cached]
-            print(json.dumps([check.check(c, "v5e:2x4", only=("reasoner_decode",))["programs"][0] for c in kinds]))
-            """
-        )
-    )
+    plain, small = compiled["cached"]
     assert small["kv_cache_gib"] < 0.7 * plain["kv_cache_gib"], "half, and the window's tokens"
     assert small["temporaries_gib"] < 0.1 * small["kv_cache_gib"]
     shapes = small["parts_gib"]["kv_cache"] + small["parts_gib"]["sampler_parameters"]
@@ -168,8 +174,8 @@ def test_training_on_v5p_takes_the_state_and_six_n_flops():
 
 
 @needs_libtpu
-def test_prefill_on_v5p_under_tensor_parallelism():
-    row = only("reasoner_prefill", "v5p:2x2x1", tensor=4)
+def test_prefill_on_v5p_under_tensor_parallelism(compiled):
+    row = compiled["prefill"]
     assert near(row["arguments_gib"], 2 * MATRICES / 4)
     lanes = 512 // 128  # prefill_chunk tokens at once
     assert near(row["outputs_gib"], 2 * lanes * 128 * L * HEADS * HEAD * 2 / 4)
@@ -181,20 +187,8 @@ def test_prefill_on_v5p_under_tensor_parallelism():
 
 
 @needs_libtpu
-def test_a_wrong_mesh_and_a_wrong_program_are_named_with_the_choices():
-    mesh, program = run(
-        textwrap.dedent(
-            """
-            said = []
-            for axes, only in ((dict(tensor=3), ()), (dict(tensor=8), ("train",))):
-                try:
-                    check.check(config(mesh=MeshConfig(data=1, **axes)), "v5e:2x4", only=only)
-                except ValueError as error:
-                    said.append(str(error))
-            print(json.dumps(said))
-            """
-        )
-    )
+def test_a_wrong_mesh_and_a_wrong_program_are_named_with_the_choices(compiled):
+    mesh, program = compiled["refused"]
     assert "does not divide 8 devices; with data=1 these do: fsdp=1 tensor=8" in mesh
     assert program.startswith("--programs: small has no ['train']; choose from [") and "'train_step'" in program
 
