@@ -37,10 +37,6 @@ class Slots:
     prompt: int  # P, tokens of the prompt area
     length: int  # R, tokens of a slot
 
-    def __post_init__(self) -> None:
-        if self.prompt < 1 or self.length < 1:
-            raise ValueError(f"Slots(prompt={self.prompt}, length={self.length}): both must be at least 1 token")
-
     def count(self, row: int) -> int:
         """Slots of a row of `row` tokens; ValueError where they do not fill it."""
         slots, left = divmod(row - self.prompt, self.length)
@@ -111,12 +107,8 @@ def _cudnn_attention(query: Array, key: Array, value: Array, mask: Bool[Array, "
 
 
 def _blockwise_attention(
-    query: Float[Array, "B T H h"],
-    key: Float[Array, "B T K h"],
-    value: Float[Array, "B T K h"],
-    segment_ids: Int[Array, "B T"] | None,
-    slots: Slots | None,
-) -> Float[Array, "B T H h"]:
+    query: Array, key: Array, value: Array, segment_ids: Array | None, slots: Slots | None
+) -> Array:
     """In plain XLA, without most of the masked work: no slot meets another, and few tokens meet later ones."""
     batch, length, heads, head_dim = query.shape
     kv_heads = key.shape[2]
@@ -129,7 +121,7 @@ def _blockwise_attention(
     for start in range(0, lead, size):
         end = min(start + size, lead)
         part = blockwise.Part(k[:, :, None, :end], v[:, :, None, :end], ids[:, None, :end])
-        out.append(blockwise.attend(q[:, :, start:end], ids[:, start:end], [part], (start,)))
+        out.append(blockwise.attend(q[:, :, start:end], ids[:, start:end], (part,), (start,)))
     if slots is not None:
         count = slots.count(length)
 
@@ -139,7 +131,7 @@ def _blockwise_attention(
 
         prompt = blockwise.Part(k[:, :, None, :lead], v[:, :, None, :lead], ids[:, None, :lead])
         own = blockwise.Part(in_slots(k, 2), in_slots(v, 2), in_slots(ids, 1))
-        out.append(blockwise.attend(q[:, :, lead:], ids[:, lead:], [prompt, own], (None, 0)))
+        out.append(blockwise.attend(q[:, :, lead:], ids[:, lead:], (prompt, own), (None, 0)))
     return jnp.concatenate(out, axis=2).swapaxes(1, 2).reshape(query.shape)
 
 

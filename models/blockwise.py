@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -27,10 +26,11 @@ class Part(NamedTuple):
     segment_ids: Int[Array, "B N S"]
 
 
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
 def attend(
     query: Float[Array, "B K T G h"],
     segment_ids: Int[Array, "B T"],
-    parts: Sequence[Part],
+    parts: tuple[Part, ...],
     offsets: tuple[int | None, ...],
 ) -> Float[Array, "B K T G h"]:
     """Softmax over the keys of all parts together, in float32; the G queries of a token share a key head.
@@ -41,7 +41,7 @@ def attend(
       offsets: for each part where its runs of queries start among its keys: query r of a run sees key s where
         s <= offset + r. None = all of them.
     """
-    return _attend(query, segment_ids, tuple(parts), offsets)
+    return _forward(query, segment_ids, parts, offsets)[0]
 
 
 def _scores(query: Array, segment_ids: Array, part: Part, offset: int | None) -> Float[Array, "B K N R G S"]:
@@ -57,11 +57,6 @@ def _scores(query: Array, segment_ids: Array, part: Part, offset: int | None) ->
 
 def _by_run(x: Float[Array, "B K T G"], scores: Float[Array, "B K N R G S"]) -> Float[Array, "B K N R G 1"]:
     return x.reshape(*scores.shape[:-1], 1)
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
-def _attend(query: Array, segment_ids: Array, parts: tuple[Part, ...], offsets: tuple[int | None, ...]) -> Array:
-    return _forward(query, segment_ids, parts, offsets)[0]
 
 
 def _forward(query: Array, segment_ids: Array, parts: tuple[Part, ...], offsets: tuple[int | None, ...]) -> tuple:
@@ -110,4 +105,4 @@ def _no_gradient(ids: Array) -> Any:
     return np.zeros(ids.shape, jax.dtypes.float0)
 
 
-_attend.defvjp(_forward, _backward)
+attend.defvjp(_forward, _backward)

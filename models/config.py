@@ -22,17 +22,6 @@ class RopeScaling:
     high_freq_factor: float  # wavelengths below original_max_position / this stay as they are
     original_max_position: int  # context length before stretching, in tokens
 
-    def __post_init__(self) -> None:
-        if self.factor < 1:
-            raise ValueError(f"RopeScaling.factor={self.factor}: give a factor of at least 1")
-        if not 0 < self.low_freq_factor < self.high_freq_factor:
-            raise ValueError(
-                f"RopeScaling: low_freq_factor={self.low_freq_factor} must be positive and below "
-                f"high_freq_factor={self.high_freq_factor}"
-            )
-        if self.original_max_position < 1:
-            raise ValueError(f"RopeScaling.original_max_position={self.original_max_position}: give a positive length")
-
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig:

@@ -93,35 +93,29 @@ _SIZES = {
     "num_layers": "num_hidden_layers",
     "num_heads": "num_attention_heads",
     "max_position": "max_position_embeddings",
+    "num_kv_heads": "num_key_value_heads",
 }
 # HF's words for the fields of RopeScaling, in their order.
 _LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 # Attributes that become a field of TransformerConfig, or that `_rope` reads.
 _READ = frozenset(
-    """architectures dtype head_dim hidden_size intermediate_size max_position_embeddings model_type
+    """dtype head_dim hidden_size intermediate_size max_position_embeddings model_type
     num_attention_heads num_hidden_layers num_key_value_heads rms_norm_eps rope_parameters rope_scaling rope_theta
     tie_word_embeddings torch_dtype vocab_size""".split()
 )
 # Attributes that change the maths, with the values under which they do not. Anything else is refused. A dropout acts
 # only in HF's training mode, but a checkpoint that asks for it is one we cannot continue as its makers did.
+_OFF = """add_cross_attention attention_bias is_encoder_decoder mlp_bias rope_interleaved tie_encoder_decoder use_mrope
+    use_sliding_window"""
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "add_cross_attention": (False,),
-    "attention_bias": (False, None),
+    **dict.fromkeys(_OFF.split(), (False, None)),
+    **dict.fromkeys(("auto_map", "cross_attention_hidden_size", "quantization_config"), (None,)),
     "attention_dropout": (0.0, None),
-    "auto_map": (None,),
     "chunk_size_feed_forward": (0,),
-    "cross_attention_hidden_size": (None,),
     "hidden_act": ("silu", "swish"),
-    "is_encoder_decoder": (False,),
-    "mlp_bias": (False, None),
     "partial_rotary_factor": (1.0, None),
     "pretraining_tp": (1, None),
     "pruned_heads": ({}, None),
-    "quantization_config": (None,),
-    "rope_interleaved": (False, None),
-    "tie_encoder_decoder": (False,),
-    "use_mrope": (False, None),
-    "use_sliding_window": (False, None),
 }
 # Attributes that do not touch the logits: token ids, bookkeeping, initialisation, generation defaults, output formats.
 _HARMLESS = frozenset(
@@ -131,7 +125,7 @@ _HARMLESS = frozenset(
     initializer_range is_decoder is_llama_config label2id length_penalty max_length max_window_layers min_length
     no_repeat_ngram_size num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states
     output_scores pad_token_id prefix problem_type remove_invalid_values repetition_penalty return_dict
-    return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss
+    return_dict_in_generate sep_token_id sliding_window suppress_tokens task_specific_params temperature tf_legacy_loss
     tokenizer_class top_k top_p torchscript transformers.js_config transformers_version typical_p unsloth_fixed
     unsloth_version use_bfloat16 use_cache""".split()
 )
@@ -150,16 +144,23 @@ def from_hf_config(config: dict[str, Any]) -> TransformerConfig:
         )
     _check_attributes(config, family)
     theta, scaling = _rope(config, family)
-    sizes: dict[str, Any] = {ours: _required(config, theirs) for ours, theirs in _SIZES.items()}
-    heads = sizes["num_heads"]
+    if family == "llama" and not config.get(
+        "num_key_value_heads"
+    ):  # one for each query head, HF's rule for Llama alone
+        config = config | {"num_key_value_heads": config.get("num_attention_heads")}
+    sizes: dict[str, Any] = {ours: config.get(theirs) for ours, theirs in _SIZES.items()}
+    for ours, theirs in _SIZES.items():
+        if not isinstance(sizes[ours], int):
+            raise ValueError(
+                f"config.json: {theirs}={sizes[ours]!r}, an integer is needed; copy it from the model's original repo"
+            )
     # The defaults below (head_dim, tie_word_embeddings, rms_norm_eps) are those of the HF classes.
-    default_head = 128 if family == "qwen3" else sizes["d_model"] // heads
+    default_head = 128 if family == "qwen3" else sizes["d_model"] // sizes["num_heads"]
     stated = config.get("dtype") or config.get("torch_dtype")
     dtype: Any = stated if stated in get_args(DType) else "float32"
     return TransformerConfig(
         family=family,
         **sizes,
-        num_kv_heads=_kv_heads(config, family, heads),
         head_dim=config.get("head_dim") or default_head,
         rope_theta=theta,
         tie_embeddings=bool(config.get("tie_word_embeddings", False)),
@@ -179,7 +180,6 @@ def to_hf_config(cfg: TransformerConfig) -> dict[str, Any]:
         "architectures": [ARCHITECTURES[cfg.family]],
         "model_type": cfg.family,
         **{theirs: getattr(cfg, ours) for ours, theirs in _SIZES.items()},
-        "num_key_value_heads": cfg.num_kv_heads,
         "head_dim": cfg.head_dim,
         "hidden_act": "silu",
         "rms_norm_eps": cfg.rms_norm_eps,
@@ -200,42 +200,20 @@ def to_hf_config(cfg: TransformerConfig) -> dict[str, Any]:
     return config
 
 
-def _required(config: dict[str, Any], name: str) -> int:
-    value = config.get(name)
-    if not isinstance(value, int):
-        raise ValueError(f"config.json: {name}={value!r}, an integer is needed; copy it from the model's original repo")
-    return value
-
-
-def _kv_heads(config: dict[str, Any], family: str, heads: int) -> int:
-    if family == "llama":  # absent = one kv head per query head, HF's rule for Llama alone
-        return config.get("num_key_value_heads") or heads
-    return _required(config, "num_key_value_heads")
-
-
 def _check_attributes(config: dict[str, Any], family: str) -> None:
+    full = ["full_attention"] * (config.get("num_hidden_layers") or 0)
+    neutral = _NEUTRAL | {"layer_types": (full, None), "architectures": ([ARCHITECTURES[family]], [], None)}
+    if family == "llama":  # Qwen states a window beside use_sliding_window, which is off where it is absent
+        neutral["sliding_window"] = (None,)
     for name, value in config.items():
-        if name in _READ or name in _HARMLESS:
-            continue
-        if name in _NEUTRAL:
-            if value not in _NEUTRAL[name]:
-                allowed = " or ".join(repr(v) for v in _NEUTRAL[name])
-                raise ValueError(f"config.json: {name}={value!r} changes the maths; supported only as {allowed}")
-        elif name == "sliding_window":
-            # Qwen states a window beside use_sliding_window, which is checked above and off where it is absent.
-            if value is not None and family == "llama":
-                raise ValueError(f"config.json: sliding_window={value!r} changes the maths; supported only as null")
-        elif name == "layer_types":
-            if value is not None and set(value) - {"full_attention"}:
-                raise ValueError(f"config.json: layer_types={sorted(set(value))}; only full_attention is supported")
-        else:
+        if value not in neutral.get(name, (value,)):
+            allowed = " or ".join(repr(v) for v in neutral[name])
+            raise ValueError(f"config.json: {name}={value!r} changes the maths; supported only as {allowed}")
+        if name not in _READ | _HARMLESS | neutral.keys():
             raise ValueError(
                 f"config.json: unknown attribute {name}={value!r}. If it cannot change the logits, add it to _HARMLESS "
                 "in models/families.py; if it can, this model needs code first"
             )
-    expected = ARCHITECTURES[family]
-    if config.get("architectures") not in (None, [], [expected]):
-        raise ValueError(f"config.json: architectures={config['architectures']!r}; supported is {[expected]!r}")
 
 
 def _rope(config: dict[str, Any], family: str) -> tuple[float, RopeScaling | None]:

@@ -1,9 +1,13 @@
-"""What the files of a model are called, and where an installed package keeps them."""
+"""What the files of a model are called, where an installed package keeps them, and an array in one."""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 # What a tokenizer or a chat template may consist of.
 TOKENIZER_FILES = (
@@ -17,6 +21,13 @@ TOKENIZER_FILES = (
     "chat_template.jinja",
     "chat_template.json",
 )
+
+
+class Tensor(NamedTuple):
+    """One array on disk, as Hugging Face lays it out."""
+
+    shape: tuple[int, ...]
+    read: Callable[[], np.ndarray]
 
 
 def resolve(path: str | Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, get_args
@@ -9,11 +10,12 @@ from typing import Any, get_args
 import numpy as np
 
 from spicejax.models.config import Family, RopeScaling, TransformerConfig
+from spicejax.models.files import Tensor
 from spicejax.models.layers import rope_frequencies
 
 _ROPE_FACTORS = "rope_freqs.weight"  # llama.cpp's form of the llama3 rule: one divisor per frequency
 
-# Keys below "<arch>." that `read_config` reads; any other is refused, since it may change the maths.
+# Keys below "<arch>." that `_config` reads; any other is refused, since it may change the maths.
 _READ = frozenset(
     """block_count context_length embedding_length feed_forward_length attention.head_count attention.head_count_kv
     attention.layer_norm_rms_epsilon attention.key_length attention.value_length rope.freq_base rope.dimension_count
@@ -21,45 +23,37 @@ _READ = frozenset(
 )
 
 
-class GGUFTensors:
-    """The tensors of one GGUF file under HF names, read one at a time, float32."""
+def open_file(
+    path: Path, tensor_names: Callable[[TransformerConfig], Iterable[str]]
+) -> tuple[TransformerConfig, dict[str, Tensor]]:
+    """The config and the tensors of one GGUF file, float32.
 
-    def __init__(self, path: Path, tensor_names: Callable[[TransformerConfig], Iterable[str]]) -> None:
-        """`tensor_names` says how HF calls the tensors of a model; what it does not name keeps its GGUF name."""
-        from gguf import MODEL_ARCH, GGUFReader, get_tensor_name_map  # here: the library is slow to import
-
-        reader = GGUFReader(path)
-        self.config = _config(reader, path)
-        self._tensors = {t.name: t for t in reader.tensors if t.name != _ROPE_FACTORS}
-        known = get_tensor_name_map(MODEL_ARCH[self.config.family.upper()], self.config.num_layers)
-        for name in tensor_names(self.config):
-            if (theirs := known.get_name(name, (".weight", ".bias"))) in self._tensors:
-                self._tensors[name] = self._tensors.pop(theirs)
-
-    def names(self) -> set[str]:
-        return set(self._tensors)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return tuple(int(n) for n in reversed(self._tensors[name].shape))  # GGUF lists the fastest axis first
-
-    def read(self, name: str) -> np.ndarray:
-        from gguf.quants import dequantize
-
-        tensor = self._tensors[name]
-        value = np.asarray(dequantize(tensor.data, tensor.tensor_type), np.float32).reshape(self.shape(name))
-        if self.config.family == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
-            return _half_split(value, self.config.head_dim)
-        return value
-
-
-def read_config(path: Path) -> TransformerConfig:
-    """The config in a GGUF file's metadata.
-
+    `tensor_names` says how HF calls the tensors of a model; what it does not name keeps its GGUF name.
     Raises ValueError on an architecture or a metadata key that the decoder does not know, naming it.
     """
-    from gguf import GGUFReader
+    from gguf import MODEL_ARCH, GGUFReader, get_tensor_name_map  # here: the library is slow to import
 
-    return _config(GGUFReader(path), path)
+    reader = GGUFReader(path)
+    cfg = _config(reader, path)
+    found = {t.name: t for t in reader.tensors if t.name != _ROPE_FACTORS}
+    known = get_tensor_name_map(MODEL_ARCH[cfg.family.upper()], cfg.num_layers)
+    for name in tensor_names(cfg):
+        if (theirs := known.get_name(name, (".weight", ".bias"))) in found:
+            found[name] = found.pop(theirs)
+    return cfg, {name: Tensor(_shape(t), functools.partial(_read, cfg, name, t)) for name, t in found.items()}
+
+
+def _read(cfg: TransformerConfig, name: str, tensor: Any) -> np.ndarray:
+    from gguf.quants import dequantize
+
+    value = np.asarray(dequantize(tensor.data, tensor.tensor_type), np.float32).reshape(_shape(tensor))
+    if cfg.family == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
+        return _half_split(value, cfg.head_dim)
+    return value
+
+
+def _shape(tensor: Any) -> tuple[int, ...]:
+    return tuple(int(n) for n in reversed(tensor.shape))  # GGUF lists the fastest axis first
 
 
 def _half_split(weight: np.ndarray, head_dim: int) -> np.ndarray:
@@ -79,7 +73,7 @@ def _config(reader: Any, path: Path) -> TransformerConfig:
         raise ValueError(
             f"{path}: GGUF metadata {prefix}{unknown} is not supported; convert from the HF folder instead"
         )
-    shapes = {t.name: tuple(int(n) for n in reversed(t.shape)) for t in reader.tensors}
+    shapes = {t.name: _shape(t) for t in reader.tensors}
     heads = data["attention.head_count"]
     head_dim = data.get("attention.key_length", data["embedding_length"] // heads)
     for key in ("attention.value_length", "rope.dimension_count"):

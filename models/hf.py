@@ -8,7 +8,6 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,80 +21,33 @@ from safetensors.numpy import save_file
 from spicejax.models import gguf
 from spicejax.models.config import DType, TransformerConfig
 from spicejax.models.families import from_hf_config, to_hf_config
-from spicejax.models.files import TOKENIZER_FILES, resolve
-from spicejax.models.lora import flatten, unflatten
+from spicejax.models.files import TOKENIZER_FILES, Tensor, resolve
+from spicejax.models.lora import MATRICES, flatten, unflatten
 from spicejax.models.transformer import Params, abstract_params
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 
 
-class Entry(NamedTuple):
-    """Where one parameter stands in HF files, and how its axes are laid out there."""
-
-    name: str  # "{}" is the layer
-    inputs: int = 0  # 0: same order of elements; n: HF's [outputs, inputs], our first n axes being the inputs
-
-
-# Of all families; a model has some of them.
-NAMES: dict[str, Entry] = {
-    "embed": Entry("model.embed_tokens.weight"),
-    "layers/attn_norm/scale": Entry("model.layers.{}.input_layernorm.weight"),
-    "layers/attn/q": Entry("model.layers.{}.self_attn.q_proj.weight", 1),
-    "layers/attn/k": Entry("model.layers.{}.self_attn.k_proj.weight", 1),
-    "layers/attn/v": Entry("model.layers.{}.self_attn.v_proj.weight", 1),
-    "layers/attn/o": Entry("model.layers.{}.self_attn.o_proj.weight", 2),
-    "layers/mlp_norm/scale": Entry("model.layers.{}.post_attention_layernorm.weight"),
-    "layers/mlp/gate": Entry("model.layers.{}.mlp.gate_proj.weight", 1),
-    "layers/mlp/up": Entry("model.layers.{}.mlp.up_proj.weight", 1),
-    "layers/mlp/down": Entry("model.layers.{}.mlp.down_proj.weight", 1),
-    "norm/scale": Entry("model.norm.weight"),
-    "unembed": Entry("lm_head.weight"),
-    **{f"layers/attn/{x}_bias": Entry(f"model.layers.{{}}.self_attn.{x}_proj.bias") for x in ("q", "k", "v")},
-    **{f"layers/attn/{x}_norm/scale": Entry(f"model.layers.{{}}.self_attn.{x}_norm.weight") for x in ("q", "k")},
+# Our parameters and HF's tensors, of all families; a model has some of them. "{}" is the layer.
+NAMES: dict[str, str] = {
+    "embed": "model.embed_tokens.weight",
+    "layers/attn_norm/scale": "model.layers.{}.input_layernorm.weight",
+    **{f"layers/attn/{x}": f"model.layers.{{}}.self_attn.{x}_proj.weight" for x in ("q", "k", "v", "o")},
+    "layers/mlp_norm/scale": "model.layers.{}.post_attention_layernorm.weight",
+    **{f"layers/mlp/{x}": f"model.layers.{{}}.mlp.{x}_proj.weight" for x in ("gate", "up", "down")},
+    "norm/scale": "model.norm.weight",
+    "unembed": "lm_head.weight",
+    **{f"layers/attn/{x}_bias": f"model.layers.{{}}.self_attn.{x}_proj.bias" for x in ("q", "k", "v")},
+    **{f"layers/attn/{x}_norm/scale": f"model.layers.{{}}.self_attn.{x}_norm.weight" for x in ("q", "k")},
 }
 _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
-# Buffers that old checkpoints carry and the config already says.
-_REDUNDANT = ("rotary_emb.inv_freq",)
-
-
-class SafeTensors:
-    """The tensors of a folder with model.safetensors, or with shards and their index."""
-
-    def __init__(self, folder: Path) -> None:
-        single = folder / SINGLE
-        if single.is_file():
-            files = [single]
-        elif (folder / INDEX).is_file():
-            wanted = set(json.loads((folder / INDEX).read_text())["weight_map"].values())
-            files = [folder / name for name in sorted(wanted)]
-        else:
-            raise FileNotFoundError(f"{folder}: neither {SINGLE} nor {INDEX}; other formats are not read")
-        absent = [f.name for f in files if not f.is_file()]
-        if absent:
-            raise FileNotFoundError(f"{folder}: the index names {absent}, not there; finish the download")
-        self._where: dict[str, Any] = {}
-        for file in files:
-            handle = safetensors.safe_open(file, framework="np")
-            self._where |= dict.fromkeys(handle.keys(), handle)
-
-    def names(self) -> set[str]:
-        return set(self._where)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return tuple(self._where[name].get_slice(name).get_shape())
-
-    def read(self, name: str) -> np.ndarray:
-        return self._where[name].get_tensor(name)
-
-
-Tensors = SafeTensors | gguf.GGUFTensors  # named arrays on disk in HF's layout
 
 
 def read_config(path: str | Path) -> TransformerConfig:
     """The config at `path` (see `load`), without its weights."""
     place = locate(path)
-    return gguf.read_config(place) if place.suffix == ".gguf" else _folder_config(place)
+    return gguf.open_file(place, tensor_names)[0] if place.suffix == ".gguf" else _folder_config(place)
 
 
 def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None) -> tuple[TransformerConfig, Params]:
@@ -108,19 +60,19 @@ def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None)
     Raises FileNotFoundError where nothing is there, ValueError naming missing, unexpected or misshaped tensors.
     """
     place = locate(path)
-    tensors: Tensors
     if place.suffix == ".gguf":
-        tensors = gguf.GGUFTensors(place, tensor_names)
-        cfg = tensors.config
+        cfg, tensors = gguf.open_file(place, tensor_names)
     else:
-        cfg = _folder_config(place)
-        tensors = SafeTensors(place)
+        cfg, tensors = _folder_config(place), open_folder(place)
     dtype = dtype or cfg.param_dtype
     cfg = dataclasses.replace(cfg, dtype=dtype, param_dtype=dtype)
-    _check_names(place, cfg, tensors)
+    # Buffers of old checkpoints, and a tied embedding that some writers repeat: the config says both.
+    redundant = ("rotary_emb.inv_freq", *(["lm_head.weight"] if cfg.tie_embeddings else []))
+    wanted, found = tensor_names(cfg), {name: tensor.shape for name, tensor in tensors.items()}
+    _require_shapes(str(place), wanted, {n: s for n, s in found.items() if n in wanted or not n.endswith(redundant)})
     abstract = flatten(abstract_params(cfg))
     places: dict[str, Any] = dict.fromkeys(abstract) if shardings is None else flatten(shardings)
-    return cfg, unflatten({key: _read(tensors, NAMES[key], abstract[key], places[key], key) for key in abstract})
+    return cfg, unflatten({key: _read(tensors, key, abstract[key], places[key]) for key in abstract})
 
 
 def locate(path: str | Path) -> Path:
@@ -136,20 +88,59 @@ def locate(path: str | Path) -> Path:
     )
 
 
-def hf_shape(shape: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
-    """The shape in HF's file of one layer's parameter of our `shape`."""
-    if entry.inputs == 0:
-        return (math.prod(shape),) if entry.name.endswith(".bias") else shape
-    return math.prod(shape[entry.inputs :]), math.prod(shape[: entry.inputs])
-
-
 def tensor_names(cfg: TransformerConfig) -> dict[str, tuple[int, ...]]:
     """Every tensor of the model in HF's naming and order, with its shape there; a tied output layer has none."""
-    flat = flatten(abstract_params(cfg))
-    return {
-        name: hf_shape(flat[key].shape if layer is None else flat[key].shape[1:], entry)
-        for name, (key, layer, entry) in _entries(cfg)
-    }
+    return {name: part.shape for name, part in _parts(cfg).items()}
+
+
+class Part(NamedTuple):
+    """What of our parameters one HF tensor holds."""
+
+    key: str
+    layer: int | None
+    inputs: int  # 0: same order of elements; n: HF's [outputs, inputs], our first n axes being the inputs
+    shape: tuple[int, ...]  # in HF's file
+
+
+def _parts(cfg: TransformerConfig) -> dict[str, Part]:
+    """The part of every tensor, in the order of the files: top first, then layer by layer."""
+    present = flatten(abstract_params(cfg))
+    layered = [key for key in NAMES if key in present and key.startswith("layers/")]
+
+    def part(key: str, layer: int | None) -> Part:
+        shape, inputs = present[key].shape[layer is not None :], _inputs(key)
+        if inputs:
+            shape = math.prod(shape[inputs:]), math.prod(shape[:inputs])
+        elif key.endswith("_bias"):
+            shape = (math.prod(shape),)
+        return Part(key, layer, inputs, shape)
+
+    parts = {name: part(key, None) for key, name in NAMES.items() if key in present and key not in layered}
+    for layer in range(cfg.num_layers):
+        parts |= {NAMES[key].format(layer): part(key, layer) for key in layered}
+    return parts
+
+
+def _inputs(key: str) -> int:
+    return MATRICES.get(key.rpartition("/")[2], ("", 0))[1]
+
+
+def open_folder(folder: Path) -> dict[str, Tensor]:
+    """The tensors of a folder with model.safetensors, or with shards and their index."""
+    files = [folder / SINGLE]
+    if not files[0].is_file():
+        if not (folder / INDEX).is_file():
+            raise FileNotFoundError(f"{folder}: neither {SINGLE} nor {INDEX}; other formats are not read")
+        named = json.loads((folder / INDEX).read_text())["weight_map"].values()
+        files = [folder / name for name in sorted(set(named))]
+    if absent := [f.name for f in files if not f.is_file()]:
+        raise FileNotFoundError(f"{folder}: the index names {absent}, not there; finish the download")
+    found = {}
+    for handle in (safetensors.safe_open(file, framework="np") for file in files):
+        for name in handle.keys():
+            shape = tuple(handle.get_slice(name).get_shape())
+            found[name] = Tensor(shape, functools.partial(handle.get_tensor, name))
+    return found
 
 
 def _folder_config(folder: Path) -> TransformerConfig:
@@ -159,36 +150,30 @@ def _folder_config(folder: Path) -> TransformerConfig:
         raise ValueError(f"{folder}: {error}") from error
 
 
-def _check_names(place: Path, cfg: TransformerConfig, tensors: Tensors) -> None:
-    expected, found = tensor_names(cfg), tensors.names()
-    extra = {n for n in found - set(expected) if not n.endswith(_REDUNDANT)}
-    if cfg.tie_embeddings:
-        extra -= {"lm_head.weight"}  # some writers repeat the embedding; the config says that it is the same
-    wrong = {n: (tensors.shape(n), s) for n, s in expected.items() if n in found and tensors.shape(n) != s}
-    problems = []
-    for title, names in (("missing", set(expected) - found), ("unexpected", extra)):
+def _require_shapes(what: str, wanted: dict[str, tuple[int, ...]], found: dict[str, tuple[int, ...]]) -> None:
+    """Raise ValueError naming the arrays that are missing, too many or of another shape."""
+    wrong = [name for name in sorted(wanted.keys() & found) if wanted[name] != found[name]]
+    problems = [f"{name} has shape {found[name]}, the config says {wanted[name]}" for name in wrong[:6]]
+    for title, names in (("unexpected", sorted(found.keys() - wanted)), ("missing", sorted(wanted.keys() - found))):
         if names:
-            shown = sorted(names)
-            more = f" and {len(shown) - 6} more" if len(shown) > 6 else ""
-            problems.append(f"{len(shown)} tensors {title}: {', '.join(shown[:6])}{more}")
-    for name, (got, want) in sorted(wrong.items())[:6]:
-        problems.append(f"{name} has shape {got}, the config says {want}")
+            more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+            problems.insert(0, f"{len(names)} tensors {title}: {', '.join(names[:6])}{more}")
     if problems:
-        raise ValueError(f"{place}: the tensors do not fit config.json of family {cfg.family}. " + "; ".join(problems))
+        raise ValueError(f"{what}: the tensors do not fit the config. " + "; ".join(problems))
 
 
-def _read(tensors: Tensors, entry: Entry, leaf: jax.ShapeDtypeStruct, sharding: Any, key: str) -> jax.Array:
+def _read(tensors: dict[str, Tensor], key: str, leaf: jax.ShapeDtypeStruct, sharding: Any) -> jax.Array:
     """One parameter on the devices; a stacked one is filled layer by layer in a donated buffer."""
     if not key.startswith("layers/"):
-        value = tensors.read(entry.name).astype(leaf.dtype)
+        value = tensors[NAMES[key]].read().astype(leaf.dtype)
         if sharding is None:
             return jnp.asarray(value)
         return jax.make_array_from_callback(leaf.shape, sharding, lambda index: value[index])
     buffer = jnp.zeros(leaf.shape, leaf.dtype, device=sharding)
     for layer in range(leaf.shape[0]):
-        value = tensors.read(entry.name.format(layer))
+        value = tensors[NAMES[key].format(layer)].read()
         # Waiting bounds host memory: otherwise all layers' arrays queue up behind the transfer.
-        buffer = jax.block_until_ready(_write_layer(buffer, value, np.int32(layer), entry.inputs, sharding))
+        buffer = jax.block_until_ready(_write_layer(buffer, value, np.int32(layer), _inputs(key), sharding))
     return buffer
 
 
@@ -213,16 +198,17 @@ def save(
     `dtype` None keeps cfg.param_dtype. The folder is written beside `path` and renamed, so a reader sees the old model
     or the new one, whole. Where `params` are spread over hosts every process calls this; process 0 writes.
 
-    Raises ValueError where `params` do not fit `cfg`, FileNotFoundError where `tokenizer_files_from` has no tokenizer,
-    FileExistsError where `path` is a folder of something else, OSError where what was written does not read back.
+    Raises ValueError where `params` do not fit `cfg`, FileExistsError where `path` is a folder of something else,
+    OSError where what was written does not read back.
     """
     target, dtype = Path(path).expanduser().absolute(), dtype or cfg.param_dtype
-    _check_params(cfg, params)
-    base = None if tokenizer_files_from is None else _tokenizer_folder(tokenizer_files_from)
+    flat, parts = flatten(params), _parts(cfg)
+    shapes = {key: leaf.shape for key, leaf in flatten(abstract_params(cfg)).items()}
+    _require_shapes("the parameters", shapes, {key: tuple(leaf.shape) for key, leaf in flat.items()})
+    base = None if tokenizer_files_from is None else Path(tokenizer_files_from).expanduser()
     if target.exists() and not (target / "config.json").is_file() and (target.is_file() or any(target.iterdir())):
         raise FileExistsError(f"{target} exists and is no model folder; choose another path, nothing was changed")
     shards = _plan_shards(cfg, max_shard_bytes, dtype)
-    entries, flat = dict(_entries(cfg)), flatten(params)
     writer = jax.process_index() == 0
     temporary = target.with_name(f".{target.name}.writing-{os.getpid()}")
     try:
@@ -230,10 +216,7 @@ def save(
             temporary.mkdir(parents=True)
         for name, tensors in shards.items():
             # Every process takes part in fetching: a parameter may be spread over hosts.
-            arrays = {}
-            for tensor in tensors:
-                key, layer, entry = entries[tensor]
-                arrays[tensor] = _fetch(flat[key], layer, entry, dtype)
+            arrays = {tensor: _fetch(flat[parts[tensor].key], parts[tensor], dtype) for tensor in tensors}
             if writer:
                 save_file(arrays, temporary / name, metadata={"format": "pt"})
                 _read_back(temporary / name, arrays)
@@ -250,22 +233,6 @@ def save(
         multihost_utils.sync_global_devices(f"export to {target}")
 
 
-def _check_params(cfg: TransformerConfig, params: Params) -> None:
-    want = {key: leaf.shape for key, leaf in flatten(abstract_params(cfg)).items()}
-    got = {key: tuple(leaf.shape) for key, leaf in flatten(params).items()}
-    wrong = sorted(key for key in want.keys() | got.keys() if want.get(key) != got.get(key))
-    if wrong:
-        shown = ", ".join(f"{key}: {got.get(key)} instead of {want.get(key)}" for key in wrong[:6])
-        raise ValueError(f"the parameters do not fit the config ({len(wrong)} differ): {shown}")
-
-
-def _tokenizer_folder(path: str | Path) -> Path:
-    folder = Path(path).expanduser()
-    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
-        raise FileNotFoundError(f"{folder}: no tokenizer files there; give the folder of the base model, or None")
-    return folder
-
-
 def _plan_shards(cfg: TransformerConfig, max_bytes: int, dtype: DType) -> dict[str, dict[str, int]]:
     """File name -> {tensor name: bytes}, filled in order; a tensor above the limit gets a file of its own."""
     groups: list[dict[str, int]] = [{}]
@@ -279,27 +246,13 @@ def _plan_shards(cfg: TransformerConfig, max_bytes: int, dtype: DType) -> dict[s
     return {f"model-{i:05d}-of-{len(groups):05d}.safetensors": group for i, group in enumerate(groups, 1)}
 
 
-def _entries(cfg: TransformerConfig) -> Iterator[tuple[str, tuple[str, int | None, Entry]]]:
-    """Tensor name -> our key, layer and entry, in the order of the files: top first, then layer by layer."""
-    present = flatten(abstract_params(cfg))
-    table = {key: entry for key, entry in NAMES.items() if key in present}
-    layered = {key: entry for key, entry in table.items() if key.startswith("layers/")}
-    yield from ((entry.name, (key, None, entry)) for key, entry in table.items() if key not in layered)
-    for layer in range(cfg.num_layers):
-        yield from ((entry.name.format(layer), (key, layer, entry)) for key, entry in layered.items())
-
-
-def _fetch(leaf: Any, layer: int | None, entry: Entry, dtype: DType) -> np.ndarray:
+def _fetch(leaf: Any, part: Part, dtype: DType) -> np.ndarray:
     """One tensor in HF's layout on the host."""
-    value = leaf if layer is None else _take_layer(leaf, np.int32(layer))
+    value = leaf if part.layer is None else _take_layer(leaf, np.int32(part.layer))
     if isinstance(value, jax.Array) and not value.is_fully_addressable:
         value = multihost_utils.process_allgather(value, tiled=True)
     host = np.asarray(value)
-    shape = host.shape
-    if entry.inputs:
-        host = host.reshape(math.prod(shape[: entry.inputs]), math.prod(shape[entry.inputs :])).T
-    else:
-        host = host.reshape(hf_shape(shape, entry))
+    host = host.reshape(part.shape[::-1]).T if part.inputs else host.reshape(part.shape)
     # safetensors writes the memory behind an array: a transposed view would be saved in the wrong order, in silence.
     return np.ascontiguousarray(host, dtype=jnp.dtype(dtype))
 

@@ -16,7 +16,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-Params = dict[str, Any]
+Params = dict[str, Any]  # nested dict of arrays; the leaves under "layers" have a leading axis L
 
 # Matrix -> (the part of a layer it is in, how many leading axes it contracts).
 MATRICES: dict[str, tuple[str, int]] = {
@@ -91,11 +91,8 @@ def split(params: Params) -> tuple[Params, Params]:
 
 
 def join(base: Params, other: Params) -> Params:
-    """One tree of the leaves of both; ValueError where both have the same leaf."""
-    joined, more = flatten(base), flatten(other)
-    if twice := joined.keys() & more:
-        raise ValueError(f"both trees have `{min(twice)}`")
-    return unflatten(joined | more)
+    """One tree of the leaves of both, which have none in common."""
+    return unflatten(flatten(base) | flatten(other))
 
 
 def merge(cfg: LoraConfig, params: Params) -> Params:

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from spicejax.models.lora import MATRICES
+from spicejax.models.lora import MATRICES, Params
 
-Params = dict[str, Any]
 Matrix = Any  # a jax.Array, or a qwix.QArray of the same shape
 
 
@@ -26,9 +25,7 @@ def quantize(params: Params, dtype: DTypeLike) -> Params:
     try:
         import qwix  # an extra
     except ModuleNotFoundError as error:
-        if error.name != "qwix":
-            raise
-        raise ModuleNotFoundError("int8 weights need qwix, not installed here: pip install 'spicejax[int8]'") from None
+        raise ModuleNotFoundError("int8 weights need qwix, not installed here: pip install 'spicejax[int8]'") from error
     plain = jax.tree.map(lambda p: p.astype(dtype), params)
     layers = {module: dict(leaves) for module, leaves in plain["layers"].items()}
     for name, (module, contracted) in MATRICES.items():

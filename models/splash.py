@@ -88,15 +88,8 @@ def _split(mesh: jax.sharding.AbstractMesh, logical: str, size: int) -> tuple[st
     return axes if axes and size % ways == 0 else None
 
 
-def _rows(
-    query: Float[Array, "B T H h"],
-    key: Float[Array, "B T K h"],
-    value: Float[Array, "B T K h"],
-    segments: Int[Array, "B T"],
-    *,
-    kernel: Any,  # from `_kernel`
-    pad: int,
-) -> Float[Array, "B T H h"]:
+def _rows(query: Array, key: Array, value: Array, segments: Array, *, kernel: Any, pad: int) -> Array:
+    """`attention` of the rows and heads of one device; `kernel` is from `_kernel`."""
     batch, length, _, head_dim = query.shape
     kv_heads = key.shape[2]
     grouped = (query * head_dim**-0.5).astype(query.dtype).reshape(batch, length, kv_heads, -1, head_dim)
@@ -146,16 +139,8 @@ def _blocks(length: int, side: int, slots: Slots | None) -> int:
 def _kernel(length: int, group: int, slots: Slots | None, interpret: bool) -> kernels.SplashAttentionKernel:
     """The kernel of a kv head and its `group` query heads. Its tables are numpy: no trace can leak into the cache."""
     side = min(BLOCK, length)
-    sizes = kernels.BlockSizes(
-        block_q=side,
-        block_kv=side,
-        block_kv_compute=side,
-        block_q_dkv=side,
-        block_kv_dkv=side,
-        block_kv_dkv_compute=side,
-        block_q_dq=side,
-        block_kv_dq=side,
-    )
+    names = "block_q block_kv block_kv_compute block_q_dkv block_kv_dkv block_kv_dkv_compute block_q_dq block_kv_dq"
+    sizes = kernels.BlockSizes(**dict.fromkeys(names.split(), side))  # pyright: ignore[reportArgumentType]
 
     def make() -> kernels.SplashAttentionKernel:
         mask = masks.MultiHeadMask([SlotMask(length, slots)] * group)

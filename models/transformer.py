@@ -15,30 +15,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from spicejax.models import lora
 from spicejax.models.attention import Slots
 from spicejax.models.cache import Context, KVCache
-from spicejax.models.config import DType, RopeScaling, TransformerConfig
+from spicejax.models.config import DType as DType
+from spicejax.models.config import TransformerConfig
 from spicejax.models.layers import INIT_STD, Attention, RMSNorm, SwiGLU, constrain, rope_tables
+from spicejax.models.lora import Params
 from spicejax.models.scoring import label_logprobs
-
-__all__ = [
-    "DType",
-    "RopeScaling",
-    "Slots",
-    "TransformerConfig",
-    "abstract_params",
-    "activation_sizes",
-    "extend",
-    "extend_layers",
-    "hidden_states",
-    "init",
-    "logits",
-    "num_params",
-    "param_axes",
-    "rotations",
-    "token_logprobs",
-    "unstack",
-]
-
-Params = dict[str, Any]  # nested dict of arrays; the leaves under "layers" have a leading axis L
 
 
 class Block(nn.Module):
@@ -123,14 +104,10 @@ def init(cfg: TransformerConfig, key: PRNGKeyArray) -> Params:
     return dict(Decoder(cfg).init(key, dummy, dummy)["params"])
 
 
+@functools.lru_cache(maxsize=64)  # it traces the model
 def abstract_params(cfg: TransformerConfig) -> Params:
-    """The shapes and dtypes of `init`, without making an array."""
-    return jax.tree.map(lambda leaf: leaf, _abstract_params(cfg))  # new dicts: the cached ones stay as they are
-
-
-@functools.lru_cache(maxsize=64)
-def _abstract_params(cfg: TransformerConfig) -> Params:
-    return jax.eval_shape(functools.partial(init, cfg), jax.random.key(0))  # traces the model, hence the cache
+    """The shapes and dtypes of `init`, without making an array. One tree for all who ask: leave it as it is."""
+    return jax.eval_shape(functools.partial(init, cfg), jax.random.key(0))
 
 
 def num_params(cfg: TransformerConfig) -> int:
@@ -285,8 +262,6 @@ def token_logprobs(
     `chunk` works through that many vocabulary entries at a time, forward and backward: memory B * T * chunk instead of
     B * T * V; 0 = all at once. No gradient reaches the temperature.
     """
-    if isinstance(temperature, float | int) and temperature <= 0:
-        raise ValueError(f"token_logprobs: temperature={temperature} must be positive; greedy sampling has no density")
     table = params["embed" if cfg.tie_embeddings else "unembed"]
     sharpness = jax.lax.stop_gradient(1.0 / jnp.asarray(temperature, jnp.float32))
     return label_logprobs(hidden.astype(cfg.dtype), table, targets, sharpness, chunk or cfg.vocab_size)

@@ -117,14 +117,13 @@ def connect(mesh: Mesh) -> None:
     axes = [name for name in AXES if mesh.shape[name] > 1]
     groups = [group for n in range(1, len(axes) + 1) for group in itertools.combinations(axes, n)]
 
+    spec = PartitionSpec(AXES)
+
+    @functools.partial(jax.shard_map, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
     def add(x: jax.Array) -> jax.Array:
         return sum((jax.lax.psum(x, group) for group in groups), x)
 
-    ones = put_global(np.ones(mesh.size, np.float32), NamedSharding(mesh, PartitionSpec(AXES)))
-    add_everywhere = jax.shard_map(
-        add, mesh=mesh, in_specs=PartitionSpec(AXES), out_specs=PartitionSpec(AXES), check_vma=False
-    )
-    jax.block_until_ready(jax.jit(add_everywhere)(ones))
+    jax.block_until_ready(jax.jit(add)(put_global(np.ones(mesh.size, np.float32), NamedSharding(mesh, spec))))
 
 
 def param_shardings(mesh: AnyMesh, axes: Any, abstract: Any) -> Any:
@@ -155,8 +154,7 @@ def device_memory() -> float:
 
 def device_bytes(tree: Any) -> float:
     """Bytes that one device holds of abstract arrays with shardings."""
-    leaves = jax.tree.leaves(tree)
-    return float(sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize for x in leaves))
+    return float(sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(tree)))
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
@@ -194,14 +192,10 @@ def activations(mesh: Mesh, sizes: Mapping[str, int]) -> Iterator[None]:
     Args:
       sizes: length of each logical axis; one that is absent or does not divide stays whole.
     """
-    rules = [(name, _split(mesh, name, sizes[name])) for name in ACTIVATIONS if name in sizes]
+    ways = {name: math.prod(mesh.shape[axis] for axis in axes) for name, axes in ACTIVATIONS.items()}
+    rules = [(name, None if sizes[name] % ways[name] else ACTIVATIONS[name]) for name in ACTIVATIONS if name in sizes]
     with jax.set_mesh(mesh), nn.logical_axis_rules(rules):  # pyright: ignore[reportPrivateImportUsage]
         yield
-
-
-def _split(mesh: Mesh, name: str, size: int) -> tuple[str, ...] | None:
-    axes = ACTIVATIONS[name]
-    return axes if size % math.prod(mesh.shape[axis] for axis in axes) == 0 else None
 
 
 def put_global(tree: Any, places: Any) -> Any:
@@ -236,16 +230,13 @@ def on_mesh(tree: Any, mesh: Mesh) -> Any:
 def fetch(tree: Any) -> Any:
     """The tree as whole numpy arrays, on every process; what is spread over hosts is gathered in one program."""
     leaves, structure = jax.tree.flatten(tree)
-    spread = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array) and not _is_here(x)]
+    arrays = ((k, x) for k, x in enumerate(leaves) if isinstance(x, jax.Array))
+    spread = [k for k, x in arrays if not (x.is_fully_addressable or x.is_fully_replicated)]
     if spread:
         gathered = _gather(leaves[spread[0]].sharding.mesh)(*(leaves[k] for k in spread))
         for k, x in zip(spread, gathered, strict=True):
             leaves[k] = x
     return jax.tree.unflatten(structure, jax.device_get(leaves))
-
-
-def _is_here(x: jax.Array) -> bool:
-    return x.is_fully_addressable or x.is_fully_replicated
 
 
 @functools.lru_cache(maxsize=8)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from spicejax.models import transformer
-from spicejax.models.transformer import RopeScaling, TransformerConfig
+from spicejax.models.config import RopeScaling, TransformerConfig
 
 # Odd on purpose: H != K, H * h != D, nothing equal to anything else.
 QWEN3 = TransformerConfig(

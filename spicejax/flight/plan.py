@@ -11,11 +11,11 @@ import jax
 from spicejax import sharding
 from spicejax.flight import programs
 from spicejax.games.catalogue import game_of
-from spicejax.generate import policy, weights
+from spicejax.generate import weights
 from spicejax.models import cache as caching
 from spicejax.models import transformer
 from spicejax.run.config import RunConfig
-from spicejax.run.settle import Settled, architecture, as_is, resting, seat_buckets, settled
+from spicejax.run.settle import Settled, architecture, as_is, resting, settled
 
 GIB = 2**30
 
@@ -47,13 +47,8 @@ def memory(here: Settled) -> dict[str, float]:
 
 def kv_bytes(here: Settled, ask: programs.Ask) -> float:
     """Bytes of a device for the KV entries of one ask: each prompt slot's prompt once, and the responses."""
-    cfg, mesh, role = here.cfg, here.sampler_mesh, ask.seat or ask.role
-    model = here.seats.get(role, weights.sampled(here.model))
-    buckets = seat_buckets(here, role) if role in here.seats else cfg.buckets
-    bucket = programs.prompt_length(cfg, ask)
-    shape = policy.layout(
-        model, buckets, mesh, bucket=bucket, prompts=ask.prompts, samples=ask.samples, max_new=ask.max_new
-    )
+    shape = programs.engine_layout(here, ask)
+    model, mesh = shape.model, shape.mesh
     heads = mesh.shape["tensor"] if model.num_kv_heads % mesh.shape["tensor"] == 0 else 1
     token = caching.token_bytes(model.num_layers, model.num_kv_heads, model.head_dim, shape.cache)
     return shape.prompts * (shape.prefix + shape.group * shape.suffix) * token / heads / shape.shards

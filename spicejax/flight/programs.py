@@ -68,6 +68,14 @@ def prompt_length(cfg: RunConfig, ask: Ask) -> int:
     return cfg.buckets.prompt[-1 if ask.prompt == "document" else 0]
 
 
+def engine_layout(here: Settled, ask: Ask) -> engine.Layout:
+    """The engine's shape for one ask."""
+    role, work = ask.seat or ask.role, policy.Work(prompt_length(here.cfg, ask), ask.prompts, ask.samples, ask.max_new)
+    if role in here.seats:
+        return policy.layout(here.seats[role], seat_buckets(here, role), here.sampler_mesh, work)
+    return policy.layout(weights.sampled(here.model), here.cfg.buckets, here.sampler_mesh, work)
+
+
 def optimizer_steps(cfg: RunConfig) -> int:
     """Optimizer steps of an iteration."""
     trajectories = sum(ask.trained * (ask.group or ask.samples) for ask in cfg.asks)
@@ -91,48 +99,35 @@ def micro_batches(cfg: RunConfig) -> list[int]:
 
 def _sampling(here: Settled, ask: Ask) -> list[Program]:
     """The engine's programs for one ask: prompts are loaded, then all their responses decoded."""
-    cfg, mesh, role = here.cfg, here.sampler_mesh, ask.seat or ask.role
-    policy_copy, training = weights.copied(here.model, mesh, cfg.sampler_weights), resting(here)
+    cfg, role, layout = here.cfg, ask.seat or ask.role, engine_layout(here, ask)
+    held, training = weights.copied(here.model, here.sampler_mesh, cfg.sampler_weights), resting(here)
     if role in here.seats:
-        model, buckets, held = here.seats[role], seat_buckets(here, role), training.pop(f"seat_{role}")
-        training["policy_copy"] = policy_copy
-    else:
-        model, buckets, held = weights.sampled(here.model), cfg.buckets, policy_copy
-    bucket = prompt_length(cfg, ask)
-    layout = policy.layout(
-        model, buckets, mesh, bucket=bucket, prompts=ask.prompts, samples=ask.samples, max_new=ask.max_new
-    )
-    found = engine.programs(model, layout, held, stop_states=1, filtered=cfg.sampler.filtered)
-    size = transformer.num_params(model)
+        training["policy_copy"], held = held, training.pop(f"seat_{role}")
+    found = engine.programs(layout, held, stop_states=1, filtered=cfg.sampler.filtered)
+    size = transformer.num_params(layout.model)
     loads = math.ceil(ask.prompts / layout.lanes)
     # Slots that become free are filled again.
     steps = max(1.0, ask.prompts * ask.samples / layout.rows) * ask.max_new
     batch = {"prefill": layout.lanes, "insert": layout.lanes, "decode": layout.rows}
 
     def lower(program: engine.Program) -> jax.stages.Lowered:
-        with sharding.activations(mesh, transformer.activation_sizes(model, batch[program.name])):
+        with sharding.activations(layout.mesh, transformer.activation_sizes(layout.model, batch[program.name])):
             return program.lower()
 
     _, prefix, state, *_ = next(program.arguments for program in found if program.name == "decode")
     copy, responses = {"sampler_parameters": held}, (state.recent, state.older)
     slots = {"kv_cache": (prefix, responses)}
-    pieces = math.ceil(layout.prefix / layout.chunk)
     reading, writing = 2.0 * size * layout.lanes * layout.prefix, 2.0 * size * layout.rows * steps
-    inserting = {"kv_cache": prefix}, training | copy | {"responses": responses}
     # A cache with a window is written by a loop over windows and one over their steps.
     decoding = (steps / layout.window, layout.window) if layout.ring else (steps,)
-    uses: dict[str, tuple[float, tuple[float, ...], float, dict[str, Tree], dict[str, Tree]]] = {
-        "prefill": (loads, (pieces,), reading, copy, training | slots),
-        "insert": (loads, (1,), 0.0, *inserting),
-        "decode": (1, decoding, writing, copy | slots, training),
+    uses: dict[str, tuple[Any, ...]] = {  # fields of Program, from `calls` on
+        "prefill": (loads, copy, training | slots, (math.ceil(layout.prefix / layout.chunk),), None, reading),
+        "insert": (loads, {"kv_cache": prefix}, training | copy | {"responses": responses}, (1,), None, 0.0),
+        "decode": (1, copy | slots, training, decoding, None, writing),
     }
-    found_programs = []
-    for program in found:
-        calls, trips, flops, inside, beside = uses[program.name]
-        lowering = functools.partial(lower, program)
-        name, rows = f"{ask.role}_{program.name}", batch[program.name]
-        found_programs.append(Program(name, lowering, calls, inside, beside, trips, None, flops, rows))
-    return found_programs
+    return [
+        Program(f"{ask.role}_{p.name}", functools.partial(lower, p), *uses[p.name], rows=batch[p.name]) for p in found
+    ]
 
 
 def _learning(here: Settled, kept: dict[str, Tree]) -> list[Program]:
@@ -141,9 +136,8 @@ def _learning(here: Settled, kept: dict[str, Tree]) -> list[Program]:
 
     cfg, model, mesh, learn = here.cfg, here.model, here.mesh, here.cfg.learner
     params, (state, frozen) = weights.parameters(model, mesh), abstract_state(here)
-    doors = learner.make_learner(
-        model, learn, learner.make_optimizer(learn), temperature=cfg.sampler.temperature, on_policy=learn.on_policy
-    )
+    optimizer = learner.make_optimizer(learn)
+    doors = learner.make_learner(model, learn, optimizer, temperature=cfg.sampler.temperature)
     used, steps = micro_batches(cfg), optimizer_steps(cfg)
     slots = {s.row_length: Slots(s.prompt, s.slot_length) for s in learn.shapes if s.prompt}
     kernels = functools.partial(splash.flops, slots=slots)

@@ -28,6 +28,7 @@ from spicejax.types import Params
 class Layout:
     """The static shape of an engine. One layout, one compilation of each program."""
 
+    model: transformer.TransformerConfig
     prompts: int  # U, prompt slots
     group: int  # G, row slots of each prompt slot; row slot b belongs to prompt slot b // G
     prefix: int  # P, tokens a prompt slot holds, a multiple of `chunk`
@@ -57,6 +58,21 @@ class Layout:
     def shards(self) -> int:
         """Parts of the mesh that hold prompt slots of their own; a prompt is prefilled where it stays."""
         return sharding.ways(self.mesh, self.prompts)
+
+    def place(self, shape: tuple[int, ...]) -> jax.sharding.NamedSharding:
+        """Where an array of the engine lies, by its shape: caches by row and head, others by their first axis."""
+        if len(shape) > 2:
+            return sharding.kv_cache(self.mesh, shape[1], self.model.num_kv_heads)
+        return sharding.rows(self.mesh, shape[0]) if shape else sharding.replicated(self.mesh)
+
+    def keep(self, tree: Any) -> Any:
+        """The tree, its arrays held where they lie."""
+        return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, self.place(x.shape)), tree)
+
+    def new_cache(self, rows: int, slots: int, dtype: caching.CacheDtype | None = None) -> caching.KVCache:
+        """An empty cache, by default in the engine's precision."""
+        cfg = self.model
+        return caching.init_cache(cfg.num_layers, rows, cfg.num_kv_heads, slots, cfg.head_dim, dtype or self.cache)
 
 
 class Rows(NamedTuple):
@@ -94,12 +110,12 @@ class State(NamedTuple):
     out: Output
 
 
-def init_prefix(cfg: transformer.TransformerConfig, layout: Layout) -> caching.KVCache:
+def init_prefix(layout: Layout) -> caching.KVCache:
     """Empty prompt slots."""
-    return _place(layout, cfg, _cache(cfg, layout, layout.prompts, layout.prefix))
+    return layout.keep(layout.new_cache(layout.prompts, layout.prefix))
 
 
-def init_state(cfg: transformer.TransformerConfig, layout: Layout) -> State:
+def init_state(layout: Layout) -> State:
     """Empty row slots."""
     rows, width = layout.rows, layout.suffix
     zeros = jnp.zeros(rows, jnp.int32)
@@ -112,18 +128,12 @@ def init_state(cfg: transformer.TransformerConfig, layout: Layout) -> State:
         done=jnp.ones(rows, bool),
         finite=jnp.array(True),
     )
-    recent = _cache(cfg, layout, rows, layout.recent, cfg.dtype if layout.window else layout.cache)
-    older = _cache(cfg, layout, rows, layout.ring) if layout.ring else None
-    return _place(layout, cfg, State(jnp.int32(0), zeros, zeros, recent, older, out))
+    recent = layout.new_cache(rows, layout.recent, layout.model.dtype if layout.window else None)
+    older = layout.new_cache(rows, layout.ring) if layout.ring else None
+    return layout.keep(State(jnp.int32(0), zeros, zeros, recent, older, out))
 
 
-def prefill(
-    cfg: transformer.TransformerConfig,
-    layout: Layout,
-    params: Params,
-    tokens: Int[Array, "N P"],
-    lengths: Int[Array, "N"],
-) -> caching.KVCache:
+def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: Int[Array, "N"]) -> caching.KVCache:
     """KV entries [L, N, K, P, h] of N right-padded prompts, `chunk` tokens of each at a time.
 
     No matrix of scores is larger than chunk x P, chunks after the longest length are left out, and no logits are
@@ -137,21 +147,17 @@ def prefill(
         part = jax.lax.dynamic_slice_in_dim(tokens, start, layout.chunk, axis=1)
         positions = jnp.broadcast_to(start + jnp.arange(layout.chunk, dtype=jnp.int32), part.shape)
         before = caching.Context(cache, jnp.broadcast_to(slot < start, (lanes, bucket)))
-        _, new = transformer.extend(cfg, params, part, positions, () if alone else (before,))
-        return _place(layout, cfg, caching.write(cache, new, start))
+        _, new = transformer.extend(layout.model, params, part, positions, () if alone else (before,))
+        return layout.keep(caching.write(cache, new, start))
 
-    empty = _place(layout, cfg, _cache(cfg, layout, lanes, bucket))
+    empty = layout.keep(layout.new_cache(lanes, bucket))
     if bucket == layout.chunk:
         return piece(0, empty, alone=True)
     return jax.lax.fori_loop(0, -(-jnp.max(lengths) // layout.chunk), piece, empty)
 
 
 def insert(
-    cfg: transformer.TransformerConfig,
-    layout: Layout,
-    prefix: caching.KVCache,
-    new: caching.KVCache,
-    slots: Int[Array, "shards lanes"],
+    layout: Layout, prefix: caching.KVCache, new: caching.KVCache, slots: Int[Array, "shards lanes"]
 ) -> caching.KVCache:
     """Put prefilled prompts into prompt slots.
 
@@ -168,11 +174,10 @@ def insert(
         place = jax.vmap(lambda o, f, s: o.at[:, s].set(f, mode="drop"), in_axes=(1, 1, 0), out_axes=1)
         return place(split(old), split(fresh), slots).reshape(old.shape)
 
-    return _place(layout, cfg, jax.tree.map(put, prefix, new))
+    return layout.keep(jax.tree.map(put, prefix, new))
 
 
 def decode(
-    cfg: transformer.TransformerConfig,
     layout: Layout,
     params: Params,
     prefix: caching.KVCache,
@@ -186,63 +191,74 @@ def decode(
 ) -> tuple[State, Output]:
     """Start the fresh rows and decode until `refill_at` row slots could take new work, or all rows are done.
 
-    Returns the state and its output once more, whole on every device, for the host to read.
-
-    The stream of row b is `fold_in(fold_in(key, row_ids[b]), t)`: its text depends neither on its neighbours nor on
-    when it started, padding or slots.
+    Returns the state and its output once more, whole on every device, for the host to read. The stream of row b is
+    `fold_in(fold_in(key, row_ids[b]), t)`: its text depends neither on its neighbours nor on when it started, padding
+    or slots.
 
     Args:
       transitions: the stop machine (see `generate/stops.py`).
       key: typed PRNG key of this iteration and role.
     """
+    cfg, in_place = layout.model, reads_in_place(layout)
     state = _begin(state, rows)
     row_keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(rows.row_ids)
-    cut = reads_in_place(layout)
-    depth = cfg.num_layers
-    layers = transformer.unstack(params["layers"], depth) if cut else ()
-    prefixes = transformer.unstack(prefix, depth) if cut else ()
-    if cut:
-        state = state._replace(
-            recent=transformer.unstack(state.recent, depth), older=transformer.unstack(state.older, depth)
-        )
-    rotations = transformer.rotations(cfg, layout.prefix + layout.suffix + 1) if cut else ()
+
+    def cut(tree: Any) -> tuple[Any, ...]:  # what is read together: each layer, or all
+        return transformer.unstack(tree, cfg.num_layers) if in_place else (tree,)
+
+    layers, prefixes = cut(params["layers"]), cut(prefix)
+    state = state._replace(recent=cut(state.recent), older=cut(state.older))
+    rotations = transformer.rotations(cfg, layout.prefix + layout.suffix + 1) if in_place else ()
     prefix_mask = jnp.arange(layout.prefix) < rows.prefix_lengths[:, None]
     offsets = jnp.repeat(rows.prefix_lengths, layout.group)
 
-    def step(older: Any, state: State) -> State:
+    def step(older: tuple[caching.KVCache | None, ...], state: State) -> State:
         t = state.out.lengths
-        # All rows write the same column of a ring. A row is never older than R, so what it still needs is the t columns
-        # before this one, whenever it began: no scatter by row, and nothing to clear at a refill.
-        age = (state.step - 1 - jnp.arange(layout.recent)) % layout.recent
-        column = state.step % layout.recent
-        masks = [prefix_mask, age < t[:, None]]
-        if layout.ring:  # column j holds the last step of a finished window that is j modulo the ring
-            age = column + (state.step - column - 1 - jnp.arange(layout.ring)) % layout.ring
-            masks.append((age >= layout.window) & (age < t[:, None]))
+        column, rings = _rings(layout, state.step, t)
+        masks = [prefix_mask, *rings]
         tokens, positions = state.token[:, None], (offsets + t)[:, None]
 
         def seen(*caches: caching.KVCache | None) -> list[caching.Context]:
             return [caching.Context(c, mask) for c, mask in zip(caches, masks, strict=False) if c is not None]
 
-        def put(recent: caching.KVCache, new: caching.KVCache, column: Array) -> caching.KVCache:
-            return _place(layout, cfg, caching.write(recent, new, column))
-
-        if cut:
-            context = list(map(seen, prefixes, state.recent, older))
+        context = list(map(seen, prefixes, state.recent, older))
+        if in_place:
             rotation = tuple(table[positions] for table in rotations)
             hidden, new = transformer.extend_layers(cfg, params, layers, tokens, rotation, context)
             # The same column, but known after the last layer only: seeing that all is read before, XLA writes in place.
-            late = jnp.minimum(column, column + jnp.isnan(hidden[0, 0, 0]))
-            recent = tuple(put(old, entries, late) for old, entries in zip(state.recent, new, strict=True))
+            column = jnp.minimum(column, column + jnp.isnan(hidden[0, 0, 0]))
         else:
-            hidden, new = transformer.extend(cfg, params, tokens, positions, seen(prefix, state.recent, older))
-            recent = put(state.recent, new, column)
+            hidden, *new = transformer.extend(cfg, params, tokens, positions, context[0])
+        recent = tuple(layout.keep(caching.write(old, x, column)) for old, x in zip(state.recent, new, strict=True))
         logits = transformer.logits(cfg, params, hidden[:, 0])
-        keys = jax.vmap(jax.random.fold_in)(row_keys, t)
-        token, logprob, sample_logprob = draw(logits, keys, knobs, filtered=filtered)
-        machine = transitions[token, state.machine].astype(jnp.int32)
-        out = _record(state.out, logits, machine == ACCEPT, rows.limits, token, logprob, sample_logprob)
-        return State(state.step + 1, token, jnp.maximum(machine, 0), recent, None, out)
+        drawn = draw(logits, jax.vmap(jax.random.fold_in)(row_keys, t), knobs, filtered=filtered)
+        machine = transitions[drawn[0], state.machine].astype(jnp.int32)
+        out = _record(state.out, logits, machine == ACCEPT, rows.limits, drawn)
+        return State(state.step + 1, drawn[0], jnp.maximum(machine, 0), recent, None, out)
+
+    state = _run(layout, rows, step, state)
+    state = state._replace(recent=_stacked(state.recent), older=_stacked(state.older) if layout.ring else None)
+    whole = sharding.replicated(layout.mesh)
+    return state, jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, whole), state.out)
+
+
+def _rings(layout: Layout, step: Int[Array, ""], t: Int[Array, "B"]) -> tuple[Int[Array, ""], list[Bool[Array, "B _"]]]:
+    """The column to write, and those of each ring, recent and older, that hold one of the t tokens of a row so far.
+
+    All rows write the same column of a ring. A row is never older than R, so what it still needs is the t columns
+    before this one, whenever it began: no scatter by row, and nothing to clear at a refill.
+    """
+    age = (step - 1 - jnp.arange(layout.recent)) % layout.recent
+    column = step % layout.recent
+    masks = [age < t[:, None]]
+    if layout.ring:  # column j holds the last step of a finished window that is j modulo the ring
+        age = column + (step - column - 1 - jnp.arange(layout.ring)) % layout.ring
+        masks.append((age >= layout.window) & (age < t[:, None]))
+    return column, masks
+
+
+def _run(layout: Layout, rows: Rows, step: Callable[[Any, State], State], state: State) -> State:
+    """Take steps until enough row slots are free; the older tokens, its first argument, move as a window ends."""
 
     def go_on(state: State) -> Bool[Array, ""]:
         free = jnp.sum(state.out.done.reshape(layout.prompts, layout.group), axis=-1)
@@ -261,20 +277,12 @@ def decode(
         last = state.step - 1
         written = jnp.arange(layout.window) <= last % layout.window
         start = (last - last % layout.window) % layout.ring
-
-        def move(older: caching.KVCache, recent: caching.KVCache) -> caching.KVCache:
-            return _place(layout, cfg, caching.write(older, recent, start, written))
-
-        moved = tuple(map(move, older, state.recent)) if cut else move(older, state.recent)
-        return state._replace(older=moved)
+        pairs = zip(older, state.recent, strict=True)
+        return state._replace(older=tuple(layout.keep(caching.write(o, new, start, written)) for o, new in pairs))
 
     if layout.ring:
-        state = jax.lax.while_loop(go_on, window, state)
-    else:
-        state = jax.lax.while_loop(go_on, functools.partial(step, state.older), state._replace(older=None))
-    if cut:
-        state = state._replace(recent=_stacked(state.recent), older=_stacked(state.older) if layout.ring else None)
-    return state, jax.tree.map(functools.partial(_whole, layout), state.out)
+        return jax.lax.while_loop(go_on, window, state)
+    return jax.lax.while_loop(go_on, functools.partial(step, state.older), state._replace(older=None))
 
 
 def reads_in_place(layout: Layout) -> bool:
@@ -298,16 +306,9 @@ def _begin(state: State, rows: Rows) -> State:
     )
 
 
-def _record(
-    out: Output,
-    logits: Float[Array, "B V"],
-    accepted: Bool[Array, "B"],
-    limits: Int[Array, "B"],
-    token: Int[Array, "B"],
-    logprob: Float[Array, "B"],
-    sample_logprob: Float[Array, "B"],
-) -> Output:
+def _record(out: Output, logits: Array, accepted: Array, limits: Array, drawn: tuple[Array, Array, Array]) -> Output:
     """Append one token to every row that is not done."""
+    token, logprob, sample_logprob = drawn
     live = ~out.done
     here = live[:, None] & (jnp.arange(out.tokens.shape[1]) == out.lengths[:, None])
     lengths = out.lengths + live
@@ -323,41 +324,15 @@ def _record(
     )
 
 
-def _cache(
-    cfg: transformer.TransformerConfig,
-    layout: Layout,
-    rows: int,
-    slots: int,
-    dtype: caching.CacheDtype | None = None,
-) -> caching.KVCache:
-    return caching.init_cache(cfg.num_layers, rows, cfg.num_kv_heads, slots, cfg.head_dim, dtype or layout.cache)
-
-
 def _stacked(layers: tuple[caching.KVCache, ...]) -> caching.KVCache:
     return jax.tree.map(lambda *parts: jnp.concatenate(parts), *layers)
 
 
-def place(cfg: transformer.TransformerConfig, layout: Layout, shape: tuple[int, ...]) -> jax.sharding.NamedSharding:
-    """Where an array of the engine lies, by its shape: caches by row and head, others by their first axis."""
-    if len(shape) > 2:
-        return sharding.kv_cache(layout.mesh, shape[1], cfg.num_kv_heads)
-    return sharding.rows(layout.mesh, shape[0]) if shape else sharding.replicated(layout.mesh)
-
-
-def _place(layout: Layout, cfg: transformer.TransformerConfig, tree: Any) -> Any:
-    """Keep arrays where they lie."""
-    return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, place(cfg, layout, x.shape)), tree)
-
-
-def _whole(layout: Layout, x: Array) -> Array:
-    return jax.lax.with_sharding_constraint(x, sharding.replicated(layout.mesh))
-
-
-init_prefix_jit = jax.jit(init_prefix, static_argnames=("cfg", "layout"))
-init_state_jit = jax.jit(init_state, static_argnames=("cfg", "layout"))
-prefill_jit = jax.jit(prefill, static_argnames=("cfg", "layout"))
-insert_jit = jax.jit(insert, static_argnames=("cfg", "layout"), donate_argnames="prefix")
-decode_jit = jax.jit(decode, static_argnames=("cfg", "layout", "filtered"), donate_argnames="state")
+init_prefix_jit = jax.jit(init_prefix, static_argnames="layout")
+init_state_jit = jax.jit(init_state, static_argnames="layout")
+prefill_jit = jax.jit(prefill, static_argnames="layout")
+insert_jit = jax.jit(insert, static_argnames="layout", donate_argnames="prefix")
+decode_jit = jax.jit(decode, static_argnames=("layout", "filtered"), donate_argnames="state")
 
 
 class Program(NamedTuple):
@@ -368,9 +343,7 @@ class Program(NamedTuple):
     arguments: tuple[Any, ...]  # those that are not static: abstract, with their shardings
 
 
-def programs(
-    cfg: transformer.TransformerConfig, layout: Layout, params: Params, *, stop_states: int, filtered: bool
-) -> list[Program]:
+def programs(layout: Layout, params: Params, *, stop_states: int, filtered: bool) -> list[Program]:
     """The programs of one layout with abstract arguments, to be compiled ahead of time for the devices of its mesh.
 
     Args:
@@ -379,7 +352,7 @@ def programs(
     """
 
     def struct(dtype: Any, *shape: int, where: Any = None) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(shape, dtype, sharding=where or place(cfg, layout, shape))
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=where or layout.place(shape))
 
     def placed(make: Callable[[], Any]) -> Any:
         return jax.tree.map(lambda s: struct(s.dtype, *s.shape), jax.eval_shape(make))
@@ -397,17 +370,15 @@ def programs(
     )
     knobs = Knobs(struct(jnp.float32), struct(jnp.int32), struct(jnp.float32), struct(jnp.float32))
     key = placed(lambda: jax.random.key(0))
-    stops = struct(jnp.int16, cfg.vocab_size, stop_states, where=sharding.replicated(layout.mesh))
-    prefix, state, new = (
-        placed(functools.partial(make, cfg, layout, *more))
-        for make, more in ((init_prefix, ()), (init_state, ()), (_cache, (lanes, layout.prefix)))
-    )
+    stops = struct(jnp.int16, layout.model.vocab_size, stop_states, where=sharding.replicated(layout.mesh))
+    prefix, state = (placed(functools.partial(make, layout)) for make in (init_prefix, init_state))
+    new = placed(lambda: layout.new_cache(lanes, layout.prefix))
     bound = (
         ("prefill", prefill_jit, (params, struct(jnp.int32, lanes, layout.prefix), struct(jnp.int32, lanes)), {}),
         ("insert", insert_jit, (prefix, new, struct(jnp.int32, shards, lanes // shards)), {}),
         ("decode", decode_jit, (params, prefix, state, rows, stops, key, knobs), {"filtered": filtered}),
     )
     return [
-        Program(name, functools.partial(door.lower, cfg, layout, *arguments, **more), arguments)
+        Program(name, functools.partial(door.lower, layout, *arguments, **more), arguments)
         for name, door, arguments, more in bound
     ]

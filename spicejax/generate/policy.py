@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
@@ -55,20 +53,16 @@ class Buckets:
     def __post_init__(self) -> None:
         if not self.prompt or list(self.prompt) != sorted(set(self.prompt)) or self.prompt[0] < 1:
             raise ValueError(f"prompt buckets {self.prompt}: give ascending positive lengths such as (128, 512)")
-        if self.rows < 1:
-            raise ValueError(f"rows={self.rows}: must be at least 1")
+        for name, least in (("rows", 1), ("prefill_chunk", 1), ("kv_tokens", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)}: must be at least {least}")
         if not 0 <= self.refill <= 1:
             raise ValueError(f"refill={self.refill}: give a share of the rows, 0 to 1")
-        if self.prefill_chunk < 1:
-            raise ValueError(f"prefill_chunk={self.prefill_chunk}: must be at least 1 token")
-        if self.kv_tokens < 0:
-            raise ValueError(f"kv_tokens={self.kv_tokens}: must be 0 (no bound) or positive")
 
     def fit(self, length: int) -> int:
         """Smallest bucket that holds `length` tokens."""
-        for bucket in self.prompt:
-            if length <= bucket:
-                return bucket
+        if length <= self.prompt[-1]:
+            return next(bucket for bucket in self.prompt if length <= bucket)
         raise ValueError(f"a prompt of {length} tokens exceeds the largest bucket, {self.prompt[-1]}; add a larger one")
 
 
@@ -81,46 +75,44 @@ class Request(NamedTuple):
     limit: int
 
 
-def layout(
-    cfg: TransformerConfig,
-    buckets: Buckets,
-    mesh: jax.sharding.Mesh,
-    *,
-    bucket: int,
-    prompts: int,
-    samples: int,
-    max_new: int,
-) -> engine.Layout:
-    """The engine's shape for `prompts` prompts of one bucket, asked `samples` times each for up to `max_new` tokens.
+class Work(NamedTuple):
+    """What one engine is to write: responses to prompts of one bucket."""
+
+    bucket: int  # most tokens of a prompt
+    prompts: int
+    samples: int  # of each
+    max_new: int  # most tokens of a response
+
+
+def layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work) -> engine.Layout:
+    """The engine's shape for some work.
 
     Where samples wait for a row, prompt slots are as narrow as `rows_a_prompt` says; where all have one, wide, so that
     a prompt is held as seldom as possible. These are all shapes there are.
     """
-    of_group = functools.partial(_layout, cfg, buckets, mesh, bucket=bucket, max_new=max_new)
-    narrow = of_group(rows_a_prompt(buckets, bucket=bucket, samples=samples, max_new=max_new))
-    most = max(buckets.kv_tokens, narrow.prompts * _slot_tokens(cfg, narrow))
-    for group in range(min(WIDEST, samples, buckets.rows), narrow.group, -1):
-        if samples % group == 0:
-            wide = of_group(group)
-            holds_all = prompts * samples <= wide.rows and wide.shards == narrow.shards
-            if holds_all and (not buckets.kv_tokens or wide.prompts * _slot_tokens(cfg, wide) <= most):
+    narrow = _layout(cfg, buckets, mesh, work, rows_a_prompt(buckets, work))
+    most = max(buckets.kv_tokens, narrow.prompts * _slot_tokens(narrow))
+    for group in range(min(WIDEST, work.samples, buckets.rows), narrow.group, -1):
+        if work.samples % group == 0:
+            wide = _layout(cfg, buckets, mesh, work, group)
+            holds_all = work.prompts * work.samples <= wide.rows and wide.shards == narrow.shards
+            if holds_all and (not buckets.kv_tokens or wide.prompts * _slot_tokens(wide) <= most):
                 return wide
     return narrow
 
 
-def _layout(
-    cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, group: int, *, bucket: int, max_new: int
-) -> engine.Layout:
+def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work, group: int) -> engine.Layout:
     """The engine's shape with `group` row slots of each prompt slot."""
     ways = sharding.ways(mesh, 0)
-    pieces = -(-bucket // buckets.prefill_chunk)
-    chunk = -(-bucket // pieces)
+    pieces = -(-work.bucket // buckets.prefill_chunk)
+    chunk = -(-work.bucket // pieces)
     shape = engine.Layout(
+        model=cfg,
         prompts=buckets.rows // group,
         group=group,
         prefix=pieces * chunk,
-        suffix=max_new,
-        window=min(WINDOW, max_new) if buckets.cache == "int8" else 0,
+        suffix=work.max_new,
+        window=min(WINDOW, work.max_new) if buckets.cache == "int8" else 0,
         lanes=1,
         chunk=chunk,
         cache=cfg.dtype if buckets.cache == "compute" else buckets.cache,
@@ -129,7 +121,7 @@ def _layout(
     prompts = shape.prompts
     if buckets.kv_tokens:
         # At least one slot for each part of the mesh: a slot less and every part would hold all of them.
-        prompts = min(prompts, max(ways, buckets.kv_tokens // _slot_tokens(cfg, shape)))
+        prompts = min(prompts, max(ways, buckets.kv_tokens // _slot_tokens(shape)))
     if prompts > ways:
         prompts -= prompts % ways  # so that each part of the mesh holds whole prompt slots
     shards = sharding.ways(mesh, prompts)
@@ -137,15 +129,16 @@ def _layout(
     return dataclasses.replace(shape, prompts=prompts, lanes=lanes)
 
 
-def _slot_tokens(cfg: TransformerConfig, shape: engine.Layout) -> int:
+def _slot_tokens(shape: engine.Layout) -> int:
     """What a prompt slot and its rows take, in tokens of the cache's precision; those of a window take more."""
     if not shape.window:
         return shape.prefix + shape.group * shape.suffix
+    cfg = shape.model
     whole, small = (caching.token_bytes(1, cfg.num_kv_heads, cfg.head_dim, dtype) for dtype in (cfg.dtype, shape.cache))
     return shape.prefix + shape.group * (shape.ring + math.ceil(shape.window * whole / small))
 
 
-def rows_a_prompt(buckets: Buckets, *, bucket: int, samples: int, max_new: int) -> int:
+def rows_a_prompt(buckets: Buckets, work: Work) -> int:
     """Row slots of a prompt slot, a divisor of `samples` where one is large enough.
 
     A prompt slot takes its next prompt when all its rows are done: with all samples of a prompt side by side it would
@@ -153,7 +146,7 @@ def rows_a_prompt(buckets: Buckets, *, bucket: int, samples: int, max_new: int) 
     mean a sixth of the longest, 8 samples: 36 % of the rows' steps write a token, against 85 %). More rows only where
     prompts would else take more memory than half of the responses.
     """
-    least = max(2, -(-2 * bucket // max_new))
+    least, samples = max(2, -(-2 * work.bucket // work.max_new)), work.samples
     return min(next((g for g in range(least, samples) if samples % g == 0), samples), buckets.rows)
 
 
@@ -206,9 +199,7 @@ class Player:
 
     def layout(self, bucket: int, prompts: int, samples: int, max_new: int) -> engine.Layout:
         """The engine's shape for so many prompts of one bucket."""
-        return layout(
-            self.cfg, self.buckets, self.mesh, bucket=bucket, prompts=prompts, samples=samples, max_new=max_new
-        )
+        return layout(self.cfg, self.buckets, self.mesh, Work(bucket, prompts, samples, max_new))
 
     def respond(
         self,
@@ -255,8 +246,7 @@ class Player:
         rollouts: list[list[Rollout | None]] = [[None] * samples for _ in requests]
         whole = sharding.replicated(self.mesh)
         stops, knobs, key = sharding.put_global((self.stop.transitions, Knobs(*settings.knobs()), key), whole)
-        prefix = engine.init_prefix_jit(cfg=self.cfg, layout=shape)
-        state = engine.init_state_jit(cfg=self.cfg, layout=shape)
+        prefix, state = engine.init_prefix_jit(layout=shape), engine.init_state_jit(layout=shape)
         free = np.ones((shape.prompts, shape.group), bool)
         threshold = max(1, round(self.buckets.refill * shape.rows))
         while True:
@@ -267,9 +257,9 @@ class Player:
             for batch in load_batches(shape, loads, plan.held.tolist()):
                 prefix = self._load(shape, prefix, batch, [requests[lane.prompt].tokens for lane in batch])
             rows = self._rows(shape, plan, fresh, requests, min(threshold, plan.left))
-            with self._placed(shape.rows):
+            with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.rows)):
                 state, out = engine.decode_jit(
-                    self.cfg, shape, self.params, prefix, state, rows, stops, key, knobs, filtered=settings.filtered
+                    shape, self.params, prefix, state, rows, stops, key, knobs, filtered=settings.filtered
                 )
             out = sharding.fetch(out)
             if not out.finite:
@@ -281,10 +271,6 @@ class Player:
                 request = requests[plan.prompt[slot, lane]]
                 row = int(slot) * shape.group + int(lane)
                 rollouts[plan.prompt[slot, lane]][plan.sample[slot, lane]] = self._rollout(request.tokens, out, row)
-
-    def _placed(self, rows: int) -> contextlib.AbstractContextManager[None]:
-        """Where the activations of a call with so many rows lie."""
-        return sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, rows))
 
     def _load(self, shape: engine.Layout, prefix: KVCache, batch: list[Lane], prompts: list[np.ndarray]) -> KVCache:
         """Prefill prompts, all tokens but the last of each, and put them into their prompt slots."""
@@ -300,11 +286,11 @@ class Player:
             lengths[shard, lane], targets[: len(slots), shard, lane] = len(prompt) - 1, slots
         asked = tokens.reshape(shape.lanes, -1), lengths.reshape(-1)
         asked = sharding.put_global(asked, sharding.rows(self.mesh, shape.lanes))
-        with self._placed(shape.lanes):
-            new = engine.prefill_jit(self.cfg, shape, self.params, *asked)
+        with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.lanes)):
+            new = engine.prefill_jit(shape, self.params, *asked)
         for target in targets:
             where = sharding.put_global(target, sharding.rows(self.mesh, shape.shards))
-            prefix = engine.insert_jit(self.cfg, shape, prefix, new, where)
+            prefix = engine.insert_jit(shape, prefix, new, where)
         return prefix
 
     def _rows(
@@ -326,7 +312,7 @@ class Player:
             waiting=plan.waiting(),
             refill_at=np.int32(refill_at),
         )
-        return sharding.put_global(rows, jax.tree.map(lambda x: engine.place(self.cfg, shape, x.shape), rows))
+        return sharding.put_global(rows, jax.tree.map(lambda x: shape.place(x.shape), rows))
 
     def _rollout(self, prompt: np.ndarray, out: engine.Output, i: int) -> Rollout:
         n = int(out.lengths[i])

@@ -33,18 +33,14 @@ def stop_machine(
       stop_ids: token ids that end a response by themselves.
       strings: texts that end a response wherever their last byte falls, also in the middle of a token.
       token_bytes: the bytes each token adds; needed with `strings`.
-    Raises: ValueError for an empty stop string, an id outside the vocabulary, or missing `token_bytes`.
+    Raises: ValueError for an id outside the vocabulary.
     """
-    if any(not s for s in strings):
-        raise ValueError("a stop string is empty; remove it")
     bad = [i for i in stop_ids if not 0 <= i < vocab_size]
     if bad:
         raise ValueError(f"stop token ids {bad} lie outside the vocabulary of {vocab_size}")
-    if strings and token_bytes is None:
-        raise ValueError(f"stop strings {tuple(strings)} need `token_bytes` of the tokenizer")
     goto = _automaton([s.encode() for s in strings])
     table = np.tile(np.arange(len(goto), dtype=np.int16), (vocab_size, 1))
-    if strings and token_bytes is not None:
+    if token_bytes is not None:
         table[: len(token_bytes)] = _run(goto, token_bytes[:vocab_size])
     table[list(stop_ids)] = ACCEPT
     return StopMachine(transitions=table, strings=tuple(strings))
@@ -65,10 +61,7 @@ def _automaton(patterns: list[bytes]) -> np.ndarray:
         final[node] = True
     goto = np.zeros((len(edges), 256), np.int16)
     fail = [0] * len(edges)
-    queue = []
-    for byte, child in edges[0].items():
-        goto[0, byte] = child
-        queue.append(child)
+    queue = [0]
     for node in queue:  # breadth first: the list grows while it is read
         final[node] = final[node] or final[fail[node]]
         goto[node] = goto[fail[node]]

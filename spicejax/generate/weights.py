@@ -19,15 +19,14 @@ Precision = Literal["compute", "int8"]  # of the copy: that of the forward pass,
 Tree = Any  # of jax.ShapeDtypeStruct with shardings
 
 
-def abstract(shapes: Tree, places: Any) -> Tree:
-    """Abstract arrays of these shapes in these places."""
+def _laid(model: TransformerConfig, mesh: sharding.AnyMesh, shapes: Tree) -> Tree:
+    places = sharding.param_shardings(mesh, transformer.param_axes(model), shapes)
     return jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), shapes, places)
 
 
 def parameters(model: TransformerConfig, mesh: sharding.AnyMesh) -> Tree:
     """The parameters as abstract arrays, split over the mesh."""
-    shapes = transformer.abstract_params(model)
-    return abstract(shapes, sharding.param_shardings(mesh, transformer.param_axes(model), shapes))
+    return _laid(model, mesh, transformer.abstract_params(model))
 
 
 def shardings(tree: Tree) -> Any:
@@ -44,7 +43,7 @@ def copied(model: TransformerConfig, mesh: sharding.AnyMesh, precision: Precisio
     """The sampler's copy as abstract arrays."""
     model = sampled(model)
     shapes = jax.eval_shape(functools.partial(_copy, model.dtype, precision), transformer.abstract_params(model))
-    return abstract(shapes, sharding.param_shardings(mesh, transformer.param_axes(model), shapes))
+    return _laid(model, mesh, shapes)
 
 
 def copier(model: TransformerConfig, mesh: Mesh, precision: Precision = "compute") -> Callable[[Params], Params]:

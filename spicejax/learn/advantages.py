@@ -18,12 +18,9 @@ def group_advantages(rewards: np.ndarray, groups: np.ndarray, *, estimator: Esti
       rewards: float [N].
       groups: int [N]; episodes with equal numbers share a baseline. Roles never share a number.
     Returns: float32 [N]; with a baseline exactly 0 where all rewards of the group are equal.
-    Raises: ValueError where the shapes differ or a reward is not finite.
+    Raises: ValueError where a reward is not finite.
     """
     rewards = np.asarray(rewards, np.float64)
-    groups = np.asarray(groups)
-    if rewards.shape != groups.shape or rewards.ndim != 1:
-        raise ValueError(f"rewards {rewards.shape} and groups {groups.shape} must be two equally long vectors")
     if not np.all(np.isfinite(rewards)):
         raise ValueError(f"reward {rewards[~np.isfinite(rewards)][0]} is not finite")
     if estimator == "none":
@@ -41,7 +38,4 @@ def group_advantages(rewards: np.ndarray, groups: np.ndarray, *, estimator: Esti
 
 def equal_fraction(rewards: np.ndarray, groups: np.ndarray) -> float:
     """Fraction of groups whose rewards are all equal: they carry no learning signal."""
-    unique = np.unique(groups)
-    if len(unique) == 0:
-        return 0.0
-    return float(np.mean([np.ptp(np.asarray(rewards)[groups == g]) == 0 for g in unique]))
+    return float(np.mean([np.ptp(rewards[groups == g]) == 0 for g in np.unique(groups)]))

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 from spicejax.learn.losses import LossTerms, drgrpo_loss, supervised_loss
 from spicejax.learn.packing import Aggregation, RowShape
 from spicejax.models import lora, transformer
+from spicejax.models.transformer import TransformerConfig
 from spicejax.types import Batch, Params
 
 
@@ -141,13 +142,7 @@ def init_state(params: Params, optimizer: optax.GradientTransformation) -> Train
 
 
 def scored_logprobs(
-    model: transformer.TransformerConfig,
-    params: Params,
-    micro: Batch,
-    *,
-    slot_length: int,
-    temperature: float,
-    chunk: int,
+    model: TransformerConfig, params: Params, micro: Batch, *, slot_length: int, temperature: float, chunk: int
 ) -> Float[Array, "B S"]:
     """Logprob of every scored token of one micro-batch; meaningless where nothing is trained.
 
@@ -164,8 +159,7 @@ def scored_logprobs(
     return transformer.token_logprobs(model, params, predicting, targets, temperature=temperature, chunk=chunk)
 
 
-@dataclasses.dataclass(frozen=True)
-class Learner:
+class Learner(NamedTuple):
     """The jitted doors of the learner. Build once per run with `make_learner`."""
 
     # (TrainState, Batch, num_micro, frozen params = None) -> (TrainState, dict of scalars). A step on several batches
@@ -174,67 +168,65 @@ class Learner:
     score: Any  # (all params, Batch, num_micro) -> logprobs [A, B, S]
 
 
+def _micro_loss(cfg: LearnerConfig, on_policy: bool, logprobs: Float[Array, "B S"], micro: Batch) -> LossTerms:
+    if cfg.loss == "supervised":
+        return supervised_loss(logprobs, micro.loss_weight)
+    return drgrpo_loss(
+        logprobs,
+        jax.lax.stop_gradient(logprobs) if on_policy else micro.old_logprobs,
+        micro.behaviour_logprobs,
+        micro.reference_logprobs,
+        micro.advantages,
+        micro.loss_weight,
+        clip_low=cfg.clip_low,
+        clip_high=cfg.clip_high,
+        tis_cap=cfg.tis_cap,
+        kl_coef=cfg.kl_coef,
+    )
+
+
+def _gradients(loss: Any, trained: Params, batch: Any, num_micro: Any) -> tuple[Params, LossTerms]:
+    """Float32 sums over micro-batches 0 .. num_micro - 1 of every batch. loss: (trained, micro) to (loss, terms)."""
+    gradient = jax.grad(loss, has_aux=True)
+    carry = jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), trained), LossTerms.zero()
+    for part, used in [(batch, num_micro)] if isinstance(batch, Batch) else zip(batch, num_micro, strict=True):
+
+        def accumulate(i: Array, carry: tuple[Params, LossTerms], part: Batch = part) -> tuple[Params, LossTerms]:
+            return jax.tree.map(jnp.add, carry, gradient(trained, jax.tree.map(lambda x: x[i], part)))
+
+        carry = jax.lax.fori_loop(0, used, accumulate, carry)
+    return jax.tree.map(lambda g, p: g.astype(p.dtype), carry[0], trained), carry[1]
+
+
 def make_learner(
-    model: transformer.TransformerConfig,
+    model: TransformerConfig,
     cfg: LearnerConfig,
     optimizer: optax.GradientTransformation,
     *,
     temperature: float = 1.0,
-    on_policy: bool = True,
+    on_policy: bool | None = None,
 ) -> Learner:
     """Compile-ready step and score functions.
 
     Args:
       temperature: the sampler's; logits are divided by it, so that ratios compare like with like. 0 counts as 1.
       on_policy: one update per rollout: the old logprobs are the step's own, without gradient, and
-        `Batch.old_logprobs` is not read. Otherwise fill it with `score` before the first update.
+        `Batch.old_logprobs` is not read. Otherwise fill it with `score` before the first update. None = as `cfg` says.
     """
-    logprobs_of = functools.partial(
-        scored_logprobs,
-        model,
-        slot_length=cfg.slot_length,
-        temperature=temperature or 1.0,
-        chunk=cfg.vocab_chunk,
-    )
-
-    def micro_loss(trained: Params, frozen: Params, micro: Batch) -> tuple[Float[Array, ""], LossTerms]:
-        logprobs = logprobs_of(lora.join(frozen, trained), micro)
-        if cfg.loss == "supervised":
-            terms = supervised_loss(logprobs, micro.loss_weight)
-        else:
-            terms = drgrpo_loss(
-                logprobs,
-                jax.lax.stop_gradient(logprobs) if on_policy else micro.old_logprobs,
-                micro.behaviour_logprobs,
-                micro.reference_logprobs,
-                micro.advantages,
-                micro.loss_weight,
-                clip_low=cfg.clip_low,
-                clip_high=cfg.clip_high,
-                tis_cap=cfg.tis_cap,
-                kl_coef=cfg.kl_coef,
-            )
-        return terms.loss, terms
-
-    def gradients(trained: Params, frozen: Params, batch: Any, num_micro: Any) -> tuple[Params, LossTerms]:
-        """Sums over micro-batches 0 .. num_micro - 1 of every batch, in float32."""
-        gradient = jax.grad(micro_loss, has_aux=True)
-        zeros = jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), trained)
-        carry = (zeros, LossTerms.zero())
-        for part, used in [(batch, num_micro)] if isinstance(batch, Batch) else zip(batch, num_micro, strict=True):
-
-            def accumulate(i: Array, carry: tuple[Params, LossTerms], part: Batch = part) -> tuple[Params, LossTerms]:
-                grads, terms = gradient(trained, frozen, jax.tree.map(lambda x: x[i], part))
-                return jax.tree.map(jnp.add, carry[0], grads), jax.tree.map(jnp.add, carry[1], terms)
-
-            carry = jax.lax.fori_loop(0, used, accumulate, carry)
-        return jax.tree.map(lambda g, p: g.astype(p.dtype), carry[0], trained), carry[1]
+    own = cfg.on_policy if on_policy is None else on_policy
+    settings = {"slot_length": cfg.slot_length, "temperature": temperature or 1.0, "chunk": cfg.vocab_chunk}
+    logprobs_of = functools.partial(scored_logprobs, model, **settings)
 
     def step(
         state: TrainState, batch: Any, num_micro: Any, frozen: Params | None = None
     ) -> tuple[TrainState, dict[str, Array]]:
         """One optimizer step on micro-batches 0 .. num_micro - 1; the rest of `batch` is filler."""
-        grads, terms = gradients(state.params, frozen or {}, batch, num_micro)
+
+        def loss(trained: Params, micro: Batch) -> tuple[Float[Array, ""], LossTerms]:
+            terms = _micro_loss(cfg, own, logprobs_of(lora.join(frozen or {}, trained), micro), micro)
+            return terms.loss, terms
+
+        grads, terms = _gradients(loss, state.params, batch, num_micro)
         norm = optax.tree.norm(grads)
         # One NaN element would poison the clip and both moments for ever, so a bad step changes nothing but a counter.
         good = jnp.isfinite(norm) & jnp.isfinite(terms.loss)

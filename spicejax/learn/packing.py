@@ -26,11 +26,6 @@ class RowShape:
     prompt: int = 0  # tokens of the prompt area; several prompts share one
     slots: int = 1  # slots of a row
 
-    def __post_init__(self) -> None:
-        for name, least in (("slot_length", 1), ("rows", 1), ("prompt", 0), ("slots", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)}: must be at least {least}")
-
     @property
     def scored(self) -> int:
         """S, the last tokens of a row, which can be scored."""
@@ -63,8 +58,6 @@ def token_weights(rollouts: Sequence[Rollout], *, aggregation: Aggregation, norm
     """
     n = len(rollouts)
     if aggregation == "constant":
-        if norm_length < 1:
-            raise ValueError(f"loss_norm_length={norm_length}: must be positive, usually the longest response")
         return [r.loss_mask / np.float32(norm_length * n) for r in rollouts]
     if aggregation == "sequence_mean":
         return [r.loss_mask / np.float32(max(float(r.loss_mask.sum()), 1.0) * n) for r in rollouts]

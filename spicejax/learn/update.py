@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,11 +47,11 @@ class Updater:
         advantages, metrics = deal.advantages(lessons, estimators)
         steps = deal.steps(lessons, advantages, self.cfg, rng)
         # Old logprobs of every step are taken before the first one, with the parameters that sampled.
-        placed = [[self._scored(state, *self._on_devices(*part)) for part in parts] for parts in steps]
+        placed = [[self._scored(state, *part) for part in parts] for parts in steps]
         sums: dict[str, float] = {}
         for parts, rows in zip(placed, steps, strict=True):
             batches, micros = zip(*parts, strict=True)
-            with self._activations():
+            with sharding.activations(self.mesh, transformer.activation_sizes(self.model, self.cfg.rows)):
                 state, out = self.doors.step(state, batches, micros, self.frozen)
             for name, value in (sharding.fetch(out) | packing.padding(rows)).items():
                 sums[name] = sums.get(name, 0.0) + float(value)
@@ -61,18 +60,13 @@ class Updater:
         means = {f"learner/{name}": value / max(len(steps), 1) for name, value in sums.items()}
         return state, metrics | {"learner/steps": float(len(steps))} | means
 
-    def _on_devices(self, batch: Batch, micro: int) -> tuple[Batch, Any]:
-        return sharding.put_global(batch, sharding.rows(self.mesh, self.cfg.rows, axis=1)), jnp.int32(micro)
-
-    def _scored(self, state: TrainState, batch: Batch, micro: Any) -> tuple[Batch, Any]:
-        """The batch with the logprobs that the loss compares with."""
-        with self._activations():
+    def _scored(self, state: TrainState, batch: Batch, used: int) -> tuple[Batch, Any]:
+        """The batch on the devices, with the logprobs that the loss compares with."""
+        batch, micro = sharding.put_global(batch, sharding.rows(self.mesh, self.cfg.rows, axis=1)), jnp.int32(used)
+        with sharding.activations(self.mesh, transformer.activation_sizes(self.model, self.cfg.rows)):
             if not self.cfg.on_policy:
                 params = lora.join(self.frozen, state.params)
                 batch = batch._replace(old_logprobs=self.doors.score(params, batch, micro))
             if self.cfg.kl_coef > 0:
                 batch = batch._replace(reference_logprobs=self.doors.score(self.reference, batch, micro))
         return batch, micro
-
-    def _activations(self) -> contextlib.AbstractContextManager[None]:
-        return sharding.activations(self.mesh, transformer.activation_sizes(self.model, self.cfg.rows))

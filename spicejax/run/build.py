@@ -111,9 +111,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
     initial = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if cfg.keeps_initial else None
     optimizer = learner.make_optimizer(cfg.learner)
-    doors = learner.make_learner(
-        model, cfg.learner, optimizer, temperature=cfg.sampler.temperature, on_policy=cfg.learner.on_policy
-    )
+    doors = learner.make_learner(model, cfg.learner, optimizer, temperature=cfg.sampler.temperature)
     game = game_of(cfg.game)
     source = open_items(
         game.reads,

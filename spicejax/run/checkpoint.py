@@ -101,16 +101,10 @@ class Checkpoints:
         before them) are set aside as `superseded.*`.
         Raises CheckpointError when the step could not be written: its folder is gone, older steps are untouched.
         """
-        if step < 0:
-            raise ValueError(f"step={step}: steps count from 0")
-        folder = self.path(step)
-        try:
-            extra_text = json.dumps(extra)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"extra of step {step} is not JSON: {error}") from error
+        folder, extra_text = self.path(step), json.dumps(extra)
         hosts.by_first(lambda: self._begin(step))
         try:
-            _write_state(self._orbax, folder, state)
+            self._orbax.save(folder / STATE, args=ocp.args.PyTreeSave(state))
             hosts.wait()
             hosts.by_first(lambda: self._vouch(folder, step, state, extra_text))
         except BaseException as error:
@@ -131,28 +125,27 @@ class Checkpoints:
         Raises: StateMismatchError naming the first array that differs; CheckpointError when steps were saved and none
             is good (starting over is then for a person to decide).
         """
-        step = self.latest_good()
-        if step is None:
-            return self._nothing()
+        if (step := self._to_read()) is None:
+            return None
         state = self._read(step, abstract_state)
         extra, config = (json.loads((self.path(step) / name).read_text()) for name in ("extra.json", "config.json"))
         return Restored(step, state, extra, config)
 
     def restore_params(self, abstract_params: Any) -> tuple[int, Any] | None:
         """Read the step and the trained parameters of the newest good one alone; None and errors as in `restore`."""
-        step = self.latest_good()
-        if step is None:
-            return self._nothing()
+        if (step := self._to_read()) is None:
+            return None
         return step, self._read(step, {"params": abstract_params}, part=True)["params"]
 
-    def _nothing(self) -> None:
-        """Raise CheckpointError where steps were saved whole and none is good."""
-        damaged = [s for s in self.steps() if self._finished(s)]
-        if damaged:
+    def _to_read(self) -> int | None:
+        """The newest good step; CheckpointError where steps were saved whole and none is good."""
+        step = self.latest_good()
+        if step is None and (damaged := [s for s in self.steps() if self._finished(s)]):
             raise CheckpointError(
                 f"{self.directory} holds steps {damaged} and all are damaged: "
                 f"{manifest.fault(self.path(damaged[-1]))}; bring it back from a copy, or move it away to start over"
             )
+        return step
 
     def _read(self, step: int, abstract_state: Any, *, part: bool = False) -> Any:
         """The arrays of a good step, all of them or a part of the tree."""
@@ -239,10 +232,6 @@ def _require_shared(directory: Path, token: str, patience_seconds: float = 60.0)
         time.sleep(0.2)
 
 
-def _write_state(orbax: ocp.Checkpointer, folder: Path, state: Any) -> None:
-    orbax.save(folder / STATE, args=ocp.args.PyTreeSave(state))
-
-
 def _remove_while_written(folder: Path, quiet_seconds: float = 0.5, patience_seconds: float = 10.0) -> None:
     """Remove the folder of a failed save. Orbax's writers may outlive its error and make files, even folders, again."""
     end, gone_since = time.monotonic() + patience_seconds, None
@@ -259,18 +248,11 @@ def _remove_while_written(folder: Path, quiet_seconds: float = 0.5, patience_sec
 
 
 def _require_same(saved: list[list[Any]], wanted: list[list[Any]], folder: Path) -> None:
-    have = {name: (tuple(shape), dtype) for name, shape, dtype in saved}
-    for name, shape, dtype in wanted:
-        if name not in have:
+    have, want = ({name: f"{dtype}{shape}" for name, shape, dtype in leaves} for leaves in (saved, wanted))
+    for name in want | have:
+        old, new = (shapes.get(name, "not there") for shapes in (have, want))
+        if old != new:
             raise StateMismatchError(
-                f"{folder} has no array `{name}`, which this run needs: another model or optimizer"
-            )
-        if have[name] != (tuple(shape), dtype):
-            old = f"{have[name][1]}{list(have[name][0])}"
-            raise StateMismatchError(
-                f"array `{name}` is {old} in {folder} and {dtype}{shape} in this run: another model or precision; "
+                f"array `{name}` is {old} in {folder} and {new} in this run: another model, optimizer or precision; "
                 "use the configuration that made it or another workdir"
             )
-    surplus = [name for name, _, _ in saved if name not in {w[0] for w in wanted}]
-    if surplus:
-        raise StateMismatchError(f"{folder} has the array `{surplus[0]}`, which this run does not know")

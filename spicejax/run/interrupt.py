@@ -14,7 +14,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Interrupt:
     """Context in which the first signal sets `requested` and a second one of either kind acts at once, as without us.
 
-    Outside the main thread no handler can be set; `request` is then the only way to stop.
+    Outside the main thread no handler can be set; setting `requested` is then the only way to stop.
     """
 
     def __init__(self) -> None:
@@ -29,11 +29,6 @@ class Interrupt:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
-        self._previous = {}
-
-    def request(self) -> None:
-        """Ask the loop to stop after this iteration."""
-        self.requested = True
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested:

@@ -35,8 +35,8 @@ class Lock:
     ) -> None:
         """Take the lock; raises LockedError, naming the owner, when a living process has it."""
         self._path = directory / "lock.json"
-        self._owner: dict[str, Any] = {"pid": os.getpid(), "started": _started(os.getpid()), "host": _host()}
-        self.token = uuid.uuid4().hex  # two owners within one process differ
+        self.token = uuid.uuid4().hex  # no two owners have the same, nor those of one process
+        self._owner = {"pid": os.getpid(), "started": _started(os.getpid()), "host": _host(), "token": self.token}
         self._beats = 0
         self._stop = threading.Event()
         self._acquire(directory, stale_seconds)
@@ -46,7 +46,7 @@ class Lock:
     def require(self) -> None:
         """Raise LockedError if another run has taken over since (a laptop slept, a machine was thought dead)."""
         found = _read(self._path)
-        if found is not None and not self._mine(found):
+        if found is not None and found.get("token") != self.token:
             raise LockedError(f"{self._path.parent} was taken over by {_name(found)} while this run stood still")
 
     def release(self) -> None:
@@ -55,11 +55,8 @@ class Lock:
             return
         self._stop.set()
         self._thread.join()
-        if self._mine(_read(self._path) or {}):
+        if holds(self._path.parent, self.token):
             self._path.unlink(missing_ok=True)
-
-    def _mine(self, found: dict[str, Any]) -> bool:
-        return all(found.get(key) == value for key, value in self._owner.items()) and found.get("token") == self.token
 
     def _acquire(self, directory: Path, stale_seconds: float) -> None:
         still_since, last = time.monotonic(), None
@@ -74,12 +71,10 @@ class Lock:
                     return
             finally:
                 os.close(descriptor)
-            if found.get("host") == _host():
-                raise LockedError(_refusal(directory, found))
+            if found.get("host") == _host() or found != (last or found):
+                raise LockedError(f"{directory} is in use by {_name(found)}; stop that run or choose another workdir")
             if last is None:
                 log.warning("%s is locked by %s; looking whether it still runs", directory, _name(found))
-            elif found != last:
-                raise LockedError(_refusal(directory, found))
             if time.monotonic() - still_since > stale_seconds:
                 log.warning("lock of %s has stood still for %.0f s: taken over", _name(found), stale_seconds)
                 self._write()
@@ -89,17 +84,17 @@ class Lock:
 
     def _write(self) -> None:
         draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        draft.write_text(json.dumps(self._owner | {"token": self.token, "beats": self._beats}))
+        draft.write_text(json.dumps(self._owner | {"beats": self._beats}))
         os.replace(draft, self._path)
 
     def _beat(self, seconds: float) -> None:
         while not self._stop.wait(seconds):
             self._beats += 1
             try:
-                found = _read(self._path)
-                if found is not None and not self._mine(found):
-                    return  # taken over: `require` says so at the next save
+                self.require()
                 self._write()
+            except LockedError:
+                return  # `require` says so again at the next save
             except OSError as error:  # a full disk must not end the run; the next beat tries again
                 log.warning("cannot refresh %s: %s", self._path, error)
 
@@ -130,15 +125,7 @@ def _started(pid: int) -> str | None:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        if Path("/proc/self/stat").exists():
-            return None
-        try:  # not Linux
-            os.kill(pid, 0)
-        except (ProcessLookupError, OverflowError):
-            return None
-        except PermissionError:
-            pass
-        return "unknown"
+        return None
     return None if fields[0] in "ZX" else fields[19]
 
 
@@ -155,7 +142,3 @@ def _host() -> str:
 
 def _name(owner: dict[str, Any]) -> str:
     return f"process {owner.get('pid')} on {str(owner.get('host')).partition('/')[0]}"
-
-
-def _refusal(directory: Path, owner: dict[str, Any]) -> str:
-    return f"{directory} is in use by {_name(owner)}; stop that run or choose another workdir"

@@ -35,16 +35,12 @@ def fault(folder: Path, *, contents: bool = True, only: str | None = None) -> st
 def read(folder: Path) -> dict[str, Any] | str:
     """The manifest of a step folder, or why there is none to trust."""
     try:
-        text = (folder / NAME).read_text()
+        manifest = json.loads((folder / NAME).read_text())
+        claimed = manifest.pop("sha256")
     except FileNotFoundError:
         return f"no {NAME}: its saving or copying was cut short"
-    except (OSError, UnicodeDecodeError) as error:
-        return f"{NAME} cannot be read: {error}"
-    try:
-        manifest = json.loads(text)
-        claimed = manifest.pop("sha256")
-    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
-        return f"{NAME} is not whole"
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
+        return f"{NAME} cannot be read: {error!r}"
     if claimed != _own_digest(manifest):
         return f"{NAME} is damaged: its digest differs"
     if manifest["format"] != FORMAT or f"{manifest['step']:08d}" != folder.name:
@@ -104,8 +100,6 @@ def _file_fault(folder: Path, name: str, size: int, digest: str, contents: bool)
             with open(path, "rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != digest:
                     return f"{name} is damaged: its digest differs"
-    except FileNotFoundError:
-        return f"{name} is missing"
     except OSError as error:
         return f"{name} cannot be read: {error}"
     return None
@@ -113,10 +107,5 @@ def _file_fault(folder: Path, name: str, size: int, digest: str, contents: bool)
 
 def leaves(state: Any) -> list[list[Any]]:
     """[path, shape, dtype] of every array, in the order of the tree."""
-    out = []
-    for path, leaf in jax.tree_util.tree_leaves_with_path(state):
-        name = jax.tree_util.keystr(path, simple=True, separator="/")
-        if not hasattr(leaf, "dtype"):
-            raise TypeError(f"{name} is a {type(leaf).__name__}, not an array: keep it in `extra`")
-        out.append([name, list(leaf.shape), str(leaf.dtype)])
-    return out
+    named = [(jax.tree_util.keystr(k, simple=True, separator="/"), x) for k, x in jax.tree.leaves_with_path(state)]
+    return [[name, list(leaf.shape), str(leaf.dtype)] for name, leaf in named]

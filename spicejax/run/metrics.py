@@ -60,30 +60,22 @@ class MetricsWriter:
     def summary(self, values: dict[str, Any]) -> None:
         """Replace summary.json in one rename."""
 
-        def write() -> None:
-            draft = self.workdir / "summary.json.draft"
-            draft.write_text(json.dumps(plain(values), indent=2) + "\n")
-            os.replace(draft, self.workdir / "summary.json")
-
-        self._attempt("write summary.json", write)
+        text = json.dumps(plain(values), indent=2) + "\n"
+        self._attempt("write summary.json", lambda: _replace(self.workdir / "summary.json", text))
 
     def progress(self, values: dict[str, Any]) -> None:
         """Show one line: on a terminal it replaces the line before, elsewhere it is a line of its own.
 
         values: text or numbers, None is left out; a name ending in `_seconds` is shown as a duration.
         """
-        text = "  ".join(
-            f"{name.removesuffix('_seconds')} {_shown(name, v)}" for name, v in values.items() if v is not None
-        )
+        shown = [f"{name.removesuffix('_seconds')} {_shown(name, v)}" for name, v in values.items() if v is not None]
+        text = "  ".join(shown)
 
         def write() -> None:
-            if self._stream.isatty():
-                width = shutil.get_terminal_size((100, 24)).columns
-                self._stream.write("\r" + text[: width - 1] + "\x1b[K")
-                self._line_open = True
-            else:
-                self._stream.write(text + "\n")
-            self._stream.flush()
+            self._line_open = self._stream.isatty()
+            width = shutil.get_terminal_size((100, 24)).columns
+            line = f"\r{text[: width - 1]}\x1b[K" if self._line_open else f"{text}\n"
+            print(line, end="", file=self._stream, flush=True)
 
         self._attempt("show progress", write)
 
@@ -91,18 +83,15 @@ class MetricsWriter:
         """Print lines that stay, under the progress line."""
 
         def write() -> None:
-            self._stream.write(("\n" if self._line_open else "") + text + "\n")
+            print(("\n" if self._line_open else "") + text, file=self._stream, flush=True)
             self._line_open = False
-            self._stream.flush()
 
         self._attempt("print", write)
 
     def close(self) -> None:
-        """End the progress line and close the files."""
+        """End the progress line."""
         if self._line_open:
             self.show("")
-        for file in self._files.values():
-            self._attempt(f"close {file.path}", file.close)
 
     def _append(self, name: str, iteration: int, records: list[dict[str, Any]]) -> None:
         file = self._files[name]
@@ -129,7 +118,6 @@ class _Lines:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.last = -1  # newest iteration written
-        self._descriptor: int | None = None
 
     def discard_from(self, iteration: int) -> None:
         """Move records with `iteration` or later, and torn lines, to *.discarded.jsonl; the order stays."""
@@ -148,26 +136,18 @@ class _Lines:
         # First kept twice, then once: a crash in between loses nothing.
         with open(self.path.with_suffix(".discarded.jsonl"), "a") as out:
             out.writelines(f"{line}\n" for line in discarded)
-        draft = self.path.with_suffix(".draft")
-        draft.write_text("".join(f"{line}\n" for line in kept))
-        os.replace(draft, self.path)
+        _replace(self.path, "".join(f"{line}\n" for line in kept))
 
     def append(self, text: str) -> None:
         """Write all of `text` or, with OSError, nothing of it."""
-        if self._descriptor is None:
-            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        data, begin = text.encode(), os.fstat(self._descriptor).st_size
-        try:
-            while data:
-                data = data[os.write(self._descriptor, data) :]
-        except OSError:
-            os.ftruncate(self._descriptor, begin)
-            raise
-
-    def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        with open(self.path, "ab", buffering=0) as file:
+            data, begin = text.encode(), file.tell()
+            try:
+                while data:
+                    data = data[file.write(data) :]
+            except OSError:
+                file.truncate(begin)
+                raise
 
 
 def plain(value: Any) -> Any:
@@ -181,6 +161,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def _replace(path: Path, text: str) -> None:
+    """Give a file new contents in one rename."""
+    draft = path.with_name(f"{path.name}.draft")
+    draft.write_text(text)
+    os.replace(draft, path)
 
 
 def _iteration(line: str) -> int | None:

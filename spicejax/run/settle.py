@@ -72,15 +72,12 @@ def settled(cfg: RunConfig, devices: list[Any] | None = None, capacity: float | 
     """
     devices = jax.devices() if devices is None else devices
     model = with_precision(cfg.model, architecture(cfg))
-    frozen = {role: _seated(cfg, path) for role, path in cfg.seats.items()}
+    as_held = {"dtype": cfg.model.dtype, "param_dtype": cfg.model.dtype}
+    frozen = {role: dataclasses.replace(hf.read_config(path), **as_held) for role, path in cfg.seats.items()}
     cfg = arranged(cfg, model.num_kv_heads, len(devices))
     mesh, sampler_mesh = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh, devices)
     here = Settled(fitted(cfg, mesh, sampler_mesh), model, mesh, sampler_mesh, frozen)
     return here._replace(cfg=sized(here, sharding.device_memory() if capacity is None else capacity))
-
-
-def _seated(cfg: RunConfig, path: str) -> TransformerConfig:
-    return dataclasses.replace(hf.read_config(path), dtype=cfg.model.dtype, param_dtype=cfg.model.dtype)
 
 
 def arranged(cfg: RunConfig, kv_heads: int, devices: int) -> RunConfig:

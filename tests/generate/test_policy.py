@@ -1,7 +1,6 @@
 """The player against a plain sampler: tokens, random streams, refills, stops, precisions and compilations."""
 
 import dataclasses
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ from tiny_models import QWEN3
 from spicejax import sharding
 from spicejax.generate import engine, policy
 from spicejax.generate import sampler as sampling
-from spicejax.generate.policy import Buckets, Player, layout, rows_a_prompt
+from spicejax.generate.policy import Buckets, Player, Work, layout, rows_a_prompt
 from spicejax.generate.stops import stop_machine
 from spicejax.learn.learner import scored_logprobs
 from spicejax.models import lora, quantized, transformer
@@ -261,7 +260,7 @@ def test_programs_are_the_ones_that_run(params):
     abstract = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding.replicated(who.mesh)), params
     )
-    made = {p.name: p for p in engine.programs(CFG, shape, abstract, stop_states=1, filtered=False)}
+    made = {p.name: p for p in engine.programs(shape, abstract, stop_states=1, filtered=False)}
     assert list(made) == ["prefill", "insert", "decode"]
     for program in made.values():
         assert program.lower().compile().memory_analysis() is not None
@@ -278,19 +277,18 @@ def test_layouts_fit_rows_prompts_and_budgets():
 
     def shape(samples, bucket=600, prompts=99, **more):
         buckets = Buckets((bucket,), 32, **more)
-        made = layout(CFG, buckets, mesh, bucket=bucket, prompts=prompts, samples=samples, max_new=5)
+        made = layout(CFG, buckets, mesh, Work(bucket, prompts, samples, max_new=5))
         return made.prompts, made.group, made.prefix, made.chunk, made.lanes
 
     assert shape(8) == (4, 8, 600, 300, 1)
     assert shape(1, bucket=100) == (32, 1, 100, 100, 5)
     assert shape(1024, bucket=100) == (1, 32, 100, 100, 1)
     assert shape(1, kv_tokens=1820) == (3, 1, 600, 300, 1), "three prompts of 600 and responses of 5"
-    short = functools.partial(rows_a_prompt, samples=8, max_new=512)
-    assert short(Buckets((512,), 64), bucket=128) == 2, "never fewer than two"
-    assert short(Buckets((512,), 64), bucket=512) == 2 and short(Buckets((512,), 64), bucket=600) == 4
+    short = [rows_a_prompt(Buckets((600,), 64), Work(bucket, 99, 8, 512)) for bucket in (128, 512, 600)]
+    assert short == [2, 2, 4], "never fewer than two"
     assert shape(8, kv_tokens=1279) == (1, 8, 600, 300, 1), "two take 2 x (600 + 8 x 5)"
     small = Buckets((64,), 64, cache="int8", kv_tokens=9000)
-    slots = {n: layout(CFG, small, mesh, bucket=64, prompts=99, samples=8, max_new=n) for n in (64, 129, 512)}
+    slots = {n: layout(CFG, small, mesh, Work(64, 99, 8, n)) for n in (64, 129, 512)}
     for n, made in slots.items():  # a window's float32 entries take 32 bytes where int8 ones take 12
         row = made.ring + made.window * 32 / 12
         assert made.prompts * (64 + made.group * row) <= 9000 < (made.prompts + 1) * (64 + made.group * (row + 1)), n
@@ -302,7 +300,7 @@ def test_prompts_stand_once_where_all_samples_have_a_row():
     def groups(prompts, samples, devices=1, **more):
         mesh = jax.sharding.Mesh(np.array(jax.devices()[:1] * devices).reshape(devices, 1, 1), sharding.AXES)
         buckets = Buckets((8,), 64, **more)
-        made = layout(CFG, buckets, mesh, bucket=8, prompts=prompts, samples=samples, max_new=12)
+        made = layout(CFG, buckets, mesh, Work(8, prompts, samples, 12))
         return made.prompts, made.group
 
     assert groups(8, 8) == (8, 8) and groups(1, 8) == (8, 8)

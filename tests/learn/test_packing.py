@@ -123,13 +123,6 @@ def test_an_episode_may_fill_a_row_but_not_exceed_it():
         pack(rollouts, advantages, shares(rollouts), RowShape(19, 2))
 
 
-def test_shape_names_a_bad_size():
-    with pytest.raises(ValueError, match="rows=0"):
-        RowShape(16, 0)
-    with pytest.raises(ValueError, match="slot_length=-1"):
-        RowShape(-1, 4)
-
-
 def test_the_same_episodes_give_the_same_rows():
     rollouts, advantages = episodes()
     first, second = (pack(rollouts, advantages, shares(rollouts), RowShape(32, 2)) for _ in range(2))
@@ -189,11 +182,6 @@ def test_token_weights_by_hand():
         for got, row in zip(token_weights(rollouts, aggregation=aggregation, norm_length=10), rows, strict=True):
             np.testing.assert_allclose(got, row, rtol=1e-6, err_msg=aggregation)
             assert got.dtype == np.float32
-
-
-def test_a_length_constant_below_one_raises():
-    with pytest.raises(ValueError, match="loss_norm_length=0"):
-        token_weights(episodes()[0], aggregation="constant", norm_length=0)
 
 
 # --- no layout changes the gradient ---------------------------------------------------------------------------------

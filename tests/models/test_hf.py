@@ -229,8 +229,6 @@ def test_save_takes_tokenizer_and_token_ids(tmp_path):
     assert json.loads(out["config.json"])["eos_token_id"] == 7
     assert json.loads(out["config.json"])["hidden_size"] == 40
     assert json.loads(out["generation_config.json"]) == {"eos_token_id": [7, 8]}
-    with pytest.raises(FileNotFoundError, match="no tokenizer files"):
-        hf.save(tmp_path / "other", QWEN3, random_params(QWEN3), tokenizer_files_from=tmp_path)
 
 
 def test_save_replaces_whole_or_not_at_all(tmp_path, monkeypatch):
@@ -262,7 +260,7 @@ def test_save_does_not_touch_other_folders(tmp_path):
 
 
 def test_save_refuses_wrong_params(tmp_path):
-    with pytest.raises(ValueError, match=r"unembed: None instead of \(97, 40\)"):
+    with pytest.raises(ValueError, match="the parameters: .* 1 tensors missing: unembed"):
         hf.save(tmp_path / "out", CONFIGS["qwen3-untied"], random_params(QWEN3))
     assert os.listdir(tmp_path) == []
 

@@ -151,13 +151,16 @@ def test_resumed_before_later_steps(checkpoints, caplog):
     [
         (lambda s: s | {"step": jnp.int16(0)}, r"`step` is int32\[\] .* int16\[\] in this run"),
         (lambda s: s | {"params": make_state(0, 32)["params"]}, r"`params/embed` is float32\[32, 64\] .* \[32, 32\]"),
-        (lambda s: s | {"more": jnp.zeros(2)}, "has no array `more`"),
-        (lambda s: {k: v for k, v in s.items() if k != "step"}, "has the array `step`, which this run does not know"),
+        (lambda s: s | {"more": jnp.zeros(2)}, r"`more` is not there in .* float32\[2\] in this run"),
+        (lambda s: {k: v for k, v in s.items() if k != "step"}, r"`step` is int32\[\] .* not there in this run"),
         (
             lambda s: s | {"params": jax.tree.map(lambda x: x.astype(jnp.float32), s["params"])},
             r"`params/layers/w` is bfloat16\[2, 64, 64\]",
         ),
-        (lambda s: s | {"opt": optax.sgd(1.0, momentum=0.9).init(s["params"])}, "has no array `opt/0/trace/embed`"),
+        (
+            lambda s: s | {"opt": optax.sgd(1.0, momentum=0.9).init(s["params"])},
+            "`opt/0/trace/embed` is not there in .* float32",
+        ),
     ],
 )
 def test_another_state_is_refused(checkpoints, change, words):
@@ -167,10 +170,8 @@ def test_another_state_is_refused(checkpoints, change, words):
 
 
 def test_bad_arguments(checkpoints, tmp_path):
-    with pytest.raises(ValueError, match="extra of step 1 is not JSON"):
+    with pytest.raises(TypeError, match="not JSON serializable"):
         checkpoints.save(1, make_state(1), {"x": object()})
-    with pytest.raises(CheckpointError, match="step is a int, not an array"):
-        checkpoints.save(1, make_state(1) | {"step": 3}, {})
     assert checkpoints.steps() == []
     with pytest.raises(ValueError, match="keep=0"):
         Checkpoints(tmp_path, keep=0, config={})
@@ -216,8 +217,8 @@ def test_disk_full_raises_now_and_leaves_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("phase", "when", "left"),
     [
-        ("checkpoint._write_state", "before", 2),
-        ("checkpoint._write_state", "after", 2),
+        ("Checkpointer.save", "before", 2),
+        ("Checkpointer.save", "after", 2),
         ("manifest.write", "after", 3),
         ("shutil.rmtree", "before", 3),  # while the oldest step is dropped
     ],
@@ -227,12 +228,13 @@ def test_kill_between_phases(tmp_path, phase, when, left):
     done = run_python(
         """
         import signal
-        from spicejax.run import checkpoint, manifest
+        from orbax.checkpoint import Checkpointer
+        from spicejax.run import manifest
         c = Checkpoints(sys.argv[1], keep=2, config={})
         c.save(1, make_state(1), {})
         c.save(2, make_state(2), {})
         owner, _, name = sys.argv[2].rpartition(".")
-        owner = {"checkpoint": checkpoint, "manifest": manifest, "shutil": shutil}[owner]
+        owner = {"Checkpointer": Checkpointer, "manifest": manifest, "shutil": shutil}[owner]
         original = getattr(owner, name)
         def killed(*a, **k):
             if sys.argv[3] == "after":
@@ -288,7 +290,7 @@ def test_lock_of_another_host(tmp_path):
     write_owner(tmp_path, host="elsewhere", pid=1)
     lock = Lock(tmp_path, stale_seconds=0.3)
     lock.require()
-    write_elsewhere = json.loads((tmp_path / "lock.json").read_text()) | {"host": "elsewhere"}
+    write_elsewhere = json.loads((tmp_path / "lock.json").read_text()) | {"host": "elsewhere", "token": "another"}
     (tmp_path / "lock.json").write_text(json.dumps(write_elsewhere))
     with pytest.raises(LockedError, match="taken over by process .* on elsewhere"):
         lock.require()

@@ -226,7 +226,7 @@ def test_two_runs_on_one_folder_are_refused(cache, tmp_path):
 def test_interrupt_can_be_asked_for_by_a_caller(whole, cache, tmp_path):
     cfg = configuration.parse(configs.load("spice_nano"), [*TINY, f"nano.cache={cache}"])
     stop = Interrupt()
-    stop.request()
+    stop.requested = True
     assert train.train(cfg, tmp_path, interrupt=stop)["iterations"] == 1
 
 
