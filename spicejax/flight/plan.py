@@ -12,7 +12,6 @@ from spicejax import sharding
 from spicejax.flight import programs
 from spicejax.games.catalogue import game_of
 from spicejax.generate import weights
-from spicejax.models import cache as caching
 from spicejax.models import transformer
 from spicejax.run.config import RunConfig
 from spicejax.run.settle import Settled, architecture, as_is, resting, settled
@@ -48,10 +47,8 @@ def memory(here: Settled) -> dict[str, float]:
 def kv_bytes(here: Settled, ask: programs.Ask) -> float:
     """Bytes of a device for the KV entries of one ask: each prompt slot's prompt once, and the responses."""
     shape = programs.engine_layout(here, ask)
-    model, mesh = shape.model, shape.mesh
-    heads = mesh.shape["tensor"] if model.num_kv_heads % mesh.shape["tensor"] == 0 else 1
-    token = caching.token_bytes(model.num_layers, model.num_kv_heads, model.head_dim, shape.cache)
-    return shape.prompts * (shape.prefix + shape.group * shape.suffix) * token / heads / shape.shards
+    token = weights.token_bytes(shape.model, shape.mesh, shape.cache)
+    return shape.prompts * (shape.prefix + shape.group * shape.suffix) * token / shape.shards
 
 
 def describe(cfg: RunConfig, workdir: Path) -> str:

@@ -1,4 +1,4 @@
-"""Weights on a mesh: where the policy's parameters lie, and the copy of them that the sampler reads."""
+"""Weights on a mesh: where parameters lie, the copy of them that the sampler reads, what a token takes beside them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import jax
 from jax.sharding import Mesh
 
 from spicejax import sharding
+from spicejax.models import cache as caching
 from spicejax.models import quantized, transformer
 from spicejax.models.transformer import TransformerConfig
 from spicejax.types import Params
@@ -56,3 +57,9 @@ def _copy(dtype: transformer.DType, precision: Precision, params: Params) -> Par
     if precision == "int8":
         return quantized.quantize(params, dtype)
     return jax.tree.map(lambda p: p.astype(dtype), params)
+
+
+def token_bytes(model: TransformerConfig, mesh: sharding.AnyMesh, dtype: caching.CacheDtype) -> float:
+    """Bytes of a device for one token's KV entries: heads are split over `tensor` where they divide, else whole."""
+    ways = mesh.shape["tensor"] if model.num_kv_heads % mesh.shape["tensor"] == 0 else 1
+    return caching.token_bytes(model.num_layers, model.num_kv_heads, model.head_dim, dtype) / ways

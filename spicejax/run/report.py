@@ -85,10 +85,10 @@ def text(rows: Rows, evals: Rows, counts: tuple[str, ...]) -> str:
     Args:
       counts: prefixes of the quantities that are counts.
     """
-    lines = [f"{len(rows)} iterations", "", f"{'quantity':<36}{'start':>9}{'end':>9}{'change':>9}"]
+    lines = [f"{len(rows)} iterations", "", f"{'quantity':<42}{'start':>11}{'end':>11}{'change':>11}"]
 
     def add(name: str, start: float, end: float) -> None:
-        lines.append(f"{name:<36}{start:>9.3f}{end:>9.3f}{end - start:>+9.3f}")
+        lines.append(f"{name:<42}{start:>11.3f}{end:>11.3f}{end - start:>+11.3f}")
 
     def names(table: Rows, *prefixes: str) -> list[str]:
         return sorted({k for r in table for k in r if k.startswith(prefixes)})
@@ -103,7 +103,7 @@ def text(rows: Rows, evals: Rows, counts: tuple[str, ...]) -> str:
         if y and name not in ("iteration", *counted):
             add(name, sum(y[:part]) / len(y[:part]), sum(y[-part:]) / len(y[-part:]))
     lines += ["", "counts over all iterations:"] if counted else []
-    lines += [f"  {name:<34}{sum(r.get(name) or 0 for r in rows):>9.0f}" for name in counted]
+    lines += [f"  {name:<40}{sum(r.get(name) or 0 for r in rows):>11.0f}" for name in counted]
     play, update = (sum(r.get(f"time/{name}") or 0 for r in rows) for name in ("play", "update"))
     lines += ["", f"{play + update:.0f} s in iterations: {play:.0f} s of play, {update:.0f} s of updates"]
     return "\n".join(lines) + "\n"

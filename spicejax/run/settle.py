@@ -18,7 +18,6 @@ from spicejax.generate import weights
 from spicejax.generate.policy import Buckets
 from spicejax.generate.weights import Tree
 from spicejax.learn import learner
-from spicejax.models import cache as caching
 from spicejax.models import hf, lora
 from spicejax.models.transformer import TransformerConfig
 from spicejax.run.config import RunConfig, with_precision
@@ -119,10 +118,10 @@ def sized(here: Settled, capacity: float) -> RunConfig:
         return cfg
     taken = resting(here), weights.copied(model, sampler_mesh, cfg.sampler_weights)
     cache = cfg.model.dtype if cfg.buckets.cache == "compute" else cfg.buckets.cache
-    token = caching.token_bytes(model.num_layers, model.num_kv_heads, model.head_dim, cache)
-    heads = sampler_mesh.shape["tensor"] if model.num_kv_heads % sampler_mesh.shape["tensor"] == 0 else 1
     room = cfg.sampler_memory * capacity - sum(map(sharding.device_bytes, taken))
-    each = int(room * heads / token) - max(cfg.buckets.prefill_chunk, cfg.buckets.prompt[-1])
+    each = int(room / weights.token_bytes(model, sampler_mesh, cache)) - max(
+        cfg.buckets.prefill_chunk, cfg.buckets.prompt[-1]
+    )
     if each <= 0:
         log.warning(
             "sampler_memory=%g of a device are %.1f GiB; weights, optimizer and the prompts of one prefill take them "
@@ -138,7 +137,7 @@ def sized(here: Settled, capacity: float) -> RunConfig:
 def seat_buckets(here: Settled, role: str) -> Buckets:
     """The sampler's shapes for the model of another player: the same memory for its KV entries."""
     other, model, buckets = here.seats[role], here.model, here.cfg.buckets
-    mine, its = (caching.token_bytes(m.num_layers, m.num_kv_heads, m.head_dim, "float32") for m in (model, other))
+    mine, its = (weights.token_bytes(m, here.sampler_mesh, "float32") for m in (model, other))
     return dataclasses.replace(buckets, kv_tokens=int(buckets.kv_tokens * mine / its))
 
 

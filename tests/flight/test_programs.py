@@ -13,9 +13,10 @@ from spicejax import configs, sharding
 from spicejax.flight import plan, programs
 from spicejax.generate import weights
 from spicejax.models import cache, transformer
+from spicejax.models.families import SMOLLM2_135M
 from spicejax.models.lora import LoraConfig
 from spicejax.run.config import with_precision
-from spicejax.run.settle import Settled, settled
+from spicejax.run.settle import Settled, seat_buckets, settled
 from spicejax.run.settle import sized as sized_on
 
 GIB = 2**30
@@ -102,3 +103,12 @@ def test_the_sampler_copy_lies_as_the_matrices_lie():
     assert down.scale.shape == (36, 1, 2560) and down.scale.sharding.is_fully_replicated
     assert gate.scale.sharding.shard_shape(gate.scale.shape) == (36, 1, 9728 // 4)
     assert jax.tree.leaves(gate)[0].dtype == "int8"
+
+
+def test_another_players_cache_takes_the_same_memory():
+    """SmolLM2's three kv heads cannot be split four ways: each chip holds all of them, and fewer tokens."""
+    meshes = (AbstractMesh(shape, sharding.AXES) for shape in ((1, 16, 1), (4, 1, 4)))
+    cfg = dataclasses.replace(CFG, buckets=dataclasses.replace(CFG.buckets, kv_tokens=100_000))
+    here = Settled(cfg, with_precision(cfg.model, MODEL), *meshes, {"challenger": SMOLLM2_135M})
+    other = cache.token_bytes(30, 3, 64, "bfloat16")
+    assert seat_buckets(here, "challenger").kv_tokens == pytest.approx(100_000 * (TOKEN / 4) / other, abs=1)
