@@ -35,9 +35,8 @@ class World:
     sampler: SamplerConfig
     seed: int
     iteration: int
-    clock: defaultdict[str, float] = dataclasses.field(
-        default_factory=lambda: defaultdict(float)
-    )  # seconds spent, by what
+    # seconds spent, by what: sampling, checking
+    clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
 
     def ask(
         self,

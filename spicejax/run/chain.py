@@ -50,7 +50,7 @@ def run(stages: Sequence[RunConfig], workdir: Path) -> dict[str, Any]:
     places, summary = folders(stages, workdir), {}
     for k, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
         last = k == len(stages) - 1
-        if not last and (folder / POLICY).is_dir():
+        if not last and hosts.by_first((folder / POLICY).is_dir):
             continue
         if k:
             start = dataclasses.replace(cfg.model, path=str(places[k - 1] / POLICY))

@@ -119,9 +119,8 @@ def sized(here: Settled, capacity: float) -> RunConfig:
     taken = resting(here), weights.copied(model, sampler_mesh, cfg.sampler_weights)
     cache = cfg.model.dtype if cfg.buckets.cache == "compute" else cfg.buckets.cache
     room = cfg.sampler_memory * capacity - sum(map(sharding.device_bytes, taken))
-    each = int(room / weights.token_bytes(model, sampler_mesh, cache)) - max(
-        cfg.buckets.prefill_chunk, cfg.buckets.prompt[-1]
-    )
+    prefill = max(cfg.buckets.prefill_chunk, cfg.buckets.prompt[-1])
+    each = int(room / weights.token_bytes(model, sampler_mesh, cache)) - prefill
     if each <= 0:
         log.warning(
             "sampler_memory=%g of a device are %.1f GiB; weights, optimizer and the prompts of one prefill take them "

@@ -18,6 +18,7 @@ from tiny_runs import SPICE, WORLD
 from spicejax import config as configuration
 from spicejax import configs, sharding
 from spicejax.flight import plan, programs
+from spicejax.games.catalogue import GAMES
 from spicejax.models import hf
 from spicejax.run import chain, export, train
 from spicejax.run.build import build
@@ -162,3 +163,19 @@ def test_a_run_of_an_older_version_exports(another, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, params, run.params)
     with pytest.raises(ValueError, match="rows_per_call: 16 -> '<absent>'"):
         train.train(cfg, tmp_path / "old")
+
+
+def test_a_games_state_is_handed_on_and_kept_in_checkpoints(cache, tmp_path, monkeypatch):
+    """A game that counts: what it returned is what the next iteration gets, in a resumed run too."""
+    (cfg,) = [c for c in stages(cache) if c.name == "rlvr_nano"]
+    game, seen = GAMES[type(cfg.game)], []
+
+    def counting(world, items, config, state):
+        seen.append(state)
+        played = game.play(world, items, config, state)
+        return dataclasses.replace(played, state={"played": (state or {"played": 0})["played"] + 1})
+
+    monkeypatch.setitem(GAMES, type(cfg.game), game._replace(play=counting))
+    train.train(dataclasses.replace(cfg, iterations=2), tmp_path)
+    train.train(dataclasses.replace(cfg, iterations=3), tmp_path)
+    assert seen == [None, {"played": 1}, {"played": 2}]
