@@ -35,7 +35,7 @@ demo: $(VENV)/.core
 	$(BIN)/python launch/tpu_run.py --config=spice_nano --workdir=runs/nano
 
 test: $(VENV)/.dev $(VENV)/.weights
-	$(BIN)/python -m pytest -q --numprocesses=$(JOBS) --dist=loadfile
+	$(BIN)/python -m pytest -q --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
 
 test-all: $(VENV)/.dev $(VENV)/.weights
 	$(BIN)/python -m pytest -q -m ""
