@@ -36,11 +36,14 @@ def steps(
     but are not laid out.
     """
     size = cfg.trajectories_per_update or len(lessons)
+    share = len(lessons) / -(-len(lessons) // size)  # trajectories of a step, on average
     groups, roles = np.array([e.group for e in lessons]), np.array([e.role for e in lessons])
     found = []
     for pick in deal(groups, roles, size, cfg.epochs, rng):
         rollouts = [lessons[i].rollout for i in pick]
-        weights = packing.token_weights(rollouts, aggregation=cfg.aggregation, norm_length=cfg.loss_norm_length)
+        weights = packing.token_weights(
+            rollouts, aggregation=cfg.aggregation, norm_length=cfg.loss_norm_length, count=share
+        )
         live = [k for k, i in enumerate(pick) if advantages[i] != 0 or cfg.kl_coef > 0]
         if live:
             chosen = [rollouts[k] for k in live], advantages[pick[live]], [weights[k] for k in live]
@@ -49,11 +52,12 @@ def steps(
 
 
 def deal(groups: np.ndarray, roles: np.ndarray, size: int, epochs: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Indices of each optimizer step: `size` trajectories, the groups of each role in a new random order each epoch.
+    """Indices of each optimizer step, the groups of each role in a new random order each epoch.
 
-    A group stays together, but for those that a step's end cuts, so that its prompt is computed in one step only.
-    Every step has the iteration's share of each role: their rows have different shapes, and a step that had more of
-    one would need a micro-batch more.
+    As few steps as there can be with at most `size` trajectories each, and all about as full: AdamW would move the
+    policy as far for a few trajectories left over as for a full step. A group stays together where the steps allow it,
+    so that its prompt is computed in one of them only. Every step has the iteration's share of each role: their rows
+    have different shapes, and a step that had more of one would need a micro-batch more.
 
     Args:
       groups: group of each trajectory, int [n]; all of a group have one role. With size >= n nothing is reordered.
@@ -68,5 +72,20 @@ def deal(groups: np.ndarray, roles: np.ndarray, size: int, epochs: int, rng: np.
                 own = rng.permutation(np.unique(groups[roles == role]))
                 place[own] = (np.arange(len(own)) + rng.random()) / len(own)
             order = np.argsort(place[groups], kind="stable")
-        picks += [order[k : k + size] for k in range(0, len(order), size)]
+        picks += np.split(order, _cuts(groups[order], size))
     return picks
+
+
+def _cuts(groups: np.ndarray, size: int) -> list[int]:
+    """Where the steps after the first begin: at even distances, or where a group begins close to that."""
+    n = len(groups)
+    steps = -(-n // size)
+    begins = np.flatnonzero(np.diff(groups)) + 1
+    cuts = [0]
+    for k in range(1, steps):
+        even = n * k / steps
+        low, high = n - (steps - k) * size, cuts[-1] + size  # between these every step holds at most `size`
+        close = begins[np.abs(begins - even) <= n / steps / 8]
+        nearest = close[np.argmin(np.abs(close - even))] if len(close) else even
+        cuts.append(int(np.clip(nearest, low, high)))
+    return cuts[1:]

@@ -52,8 +52,9 @@ class LearnerConfig:
     tis_cap: float = 2.0
     # coefficient of the k3 KL term against the initial policy (paper: 0)
     kl_coef: float = 0.0
-    # trajectories per optimizer step; 0 = one step on all of an iteration (strictly on-policy). The paper says 128
-    # per gradient update while an iteration yields up to 2,048 of them: up to 16 steps if read literally
+    # most trajectories of an optimizer step, all steps of an iteration about as full; 0 = one step on all of them
+    # (strictly on-policy). The paper says 128 per gradient update while an iteration yields up to 2,048: up to 16 steps
+    # if read literally
     trajectories_per_update: int = 0
     # passes over an iteration's trajectories, each in a new order
     epochs: int = 1

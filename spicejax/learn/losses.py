@@ -62,7 +62,7 @@ def drgrpo_loss(
     kl = jnp.float32(0)
     if kl_coef > 0:
         drift = jnp.clip(reference_logprobs - logprobs, -_MAX_LOG_RATIO, _MAX_LOG_RATIO) * trained
-        k3 = jnp.exp(drift) - drift - 1
+        k3 = jnp.expm1(drift) - drift  # exp(drift) - 1 would round small drifts away
         kl = jnp.sum(trained * k3)
         loss = loss + kl_coef * jnp.sum(weight * k3)
     return LossTerms(

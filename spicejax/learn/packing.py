@@ -48,15 +48,17 @@ class RowShape:
         return next(told, "")
 
 
-def token_weights(rollouts: Sequence[Rollout], *, aggregation: Aggregation, norm_length: int) -> list[np.ndarray]:
+def token_weights(
+    rollouts: Sequence[Rollout], *, aggregation: Aggregation, norm_length: int, count: float = 0
+) -> list[np.ndarray]:
     """Share of each response token in the loss, float32 [R] per rollout.
 
     constant:      loss_mask / (norm_length x N)     Dr. GRPO: no length bias; `norm_length` is a constant of the run
     sequence_mean: loss_mask / (own trained tokens x N)
     token_mean:    loss_mask / (trained tokens of all)
-    N = how many rollouts are given.
+    N = `count`, the iteration's mean over its steps, so that all its trajectories weigh the same; 0 = those given.
     """
-    n = len(rollouts)
+    n = count or len(rollouts)
     if aggregation == "constant":
         return [r.loss_mask / np.float32(norm_length * n) for r in rollouts]
     if aggregation == "sequence_mean":

@@ -1,9 +1,14 @@
 """Dealing: groups stay whole, roles come in their shares, advantages by role."""
 
 import numpy as np
+import pytest
 
 from spicejax.learn import deal
+from spicejax.learn.learner import LearnerConfig
 from spicejax.types import Episode, Rollout
+
+_ZERO = np.zeros(1, np.float32)
+_ROLLOUT = Rollout(np.ones(1, np.int32), np.ones(1, np.int32), _ZERO, _ZERO, _ZERO + 1, "", "stop")
 
 
 def test_groups_stay_together_in_the_steps_of_an_iteration():
@@ -19,11 +24,23 @@ def test_groups_stay_together_in_the_steps_of_an_iteration():
     assert list(whole) == list(range(48))
 
 
+@pytest.mark.parametrize(("documents", "size", "group"), [(113, 128, 8), (95, 100, 8), (5, 16, 8), (3, 8, 7)])
+def test_no_trajectory_weighs_more_for_being_left_over(documents, size, group):
+    """With 113 groups of 8 beside 128 of the other role the last step of 128 once held 8, sixteen times as heavy."""
+    lessons = [Episode("challenger", i // 8, _ROLLOUT, 1.0) for i in range(1024)]
+    lessons += [Episode("reasoner", 128 + i // group, _ROLLOUT, 1.0) for i in range(documents * group)]
+    cfg = LearnerConfig(trajectories_per_update=size, rows=size, row_length=2, loss_norm_length=1)
+    steps = deal.steps(lessons, np.ones(len(lessons), np.float32), cfg, np.random.default_rng(0))
+    weights = [batch.loss_weight[batch.loss_weight > 0] for ((batch, _),) in steps]
+    sizes = [len(w) for w in weights]
+    assert len(steps) == -(-len(lessons) // size) and sum(sizes) == len(lessons) and max(sizes) <= size
+    assert max(sizes) <= 1.3 * min(sizes)
+    np.testing.assert_allclose(np.concatenate(weights), len(steps) / len(lessons), rtol=1e-6)
+
+
 def test_each_role_has_its_own_estimator():
-    zeros = np.zeros(1, np.float32)
-    rollout = Rollout(np.ones(1, np.int32), np.ones(1, np.int32), zeros, zeros, zeros + 1, "", "stop")
     rewards = {"a": [0.0, 1.0, 1.0, 1.0], "b": [0.0, 1.0, 1.0, 1.0], "c": [2.0, 3.0]}
-    lessons = [Episode(role, ord(role), rollout, r) for role, values in rewards.items() for r in values]
+    lessons = [Episode(role, ord(role), _ROLLOUT, r) for role, values in rewards.items() for r in values]
     order = np.random.default_rng(0).permutation(len(lessons))
     estimators = {"a": "mean", "b": "mean_std", "c": "none"}
     found, metrics = deal.advantages([lessons[i] for i in order], estimators)
