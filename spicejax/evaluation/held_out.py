@@ -12,7 +12,6 @@ from spicejax.games import reasoner
 from spicejax.games.game import Exam
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.score.answers import extract_answer
 from spicejax.types import Metrics
 
 _STREAM = 64  # far from the streams of the games
@@ -33,7 +32,7 @@ def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 
         max_new=exam.max_new,
         stream=_STREAM,
     )
-    pairs = [(extract_answer(r.text), i.task) for i, rs in zip(items, rollouts, strict=True) for r in rs]
+    pairs = [(reasoner.answer(r, exam.judge_truncated), i.task) for i, rs in zip(items, rollouts, strict=True) for r in rs]
     correct = np.array([v.correct for v in world.check(pairs)], float).reshape(len(items), samples).mean(1)
     metrics: Metrics = {
         "eval/accuracy": float(correct.mean()),

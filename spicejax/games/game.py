@@ -34,6 +34,7 @@ class Exam(NamedTuple):
     role: str
     style: Style
     max_new: int  # longest answer, in tokens
+    judge_truncated: bool = False  # see reasoner.answer
 
 
 @dataclasses.dataclass(frozen=True)

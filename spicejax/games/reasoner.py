@@ -1,4 +1,4 @@
-"""How a Reasoner is asked: one question, its answer in a box. All games and the evaluation ask alike."""
+"""How a Reasoner is asked and read: one question, its answer in a box. All games and the evaluation do it alike."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import functools
 import json
 from typing import Any, Literal, get_args
 
+from spicejax.score.answers import extract_answer
 from spicejax.text import prompts
-from spicejax.types import Messages
+from spicejax.types import Messages, Rollout
 
 # `full` is a request; `simple` adds two worked examples, for small models; `nano` is the bare question, for models of a
 # few million parameters.
@@ -26,6 +27,14 @@ def messages(question: str, style: Style = "full") -> Messages:
     for example in _examples() if style == "simple" else ():
         turns += [_request(example["question"]), {"role": "assistant", "content": example["reply"]}]
     return [*turns, _request(question)]
+
+
+def answer(rollout: Rollout, judge_truncated: bool) -> str | None:
+    """What stands in a response's last box; None without one, and where the length limit cut the response off.
+
+    judge_truncated: read the boxes that stand before the cut; Oat, on which SPICE's own code builds, counts them wrong.
+    """
+    return extract_answer(rollout.text) if judge_truncated or rollout.finish_reason != "length" else None
 
 
 def check_style(style: str) -> None:

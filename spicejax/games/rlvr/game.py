@@ -15,7 +15,6 @@ import numpy as np
 from spicejax.games import reasoner
 from spicejax.games.game import Ask, Exam, Game, Panel, Played
 from spicejax.games.world import World
-from spicejax.score.answers import extract_answer
 from spicejax.types import Episode, Estimator, Metrics, Task
 
 
@@ -34,6 +33,8 @@ class RlvrConfig:
     style: reasoner.Style = "full"
     # longest answer, in tokens, end of turn included
     max_new: int = 1024
+    # judge an answer that stands in a box before the response was cut off by its longest length; false = it is wrong
+    judge_truncated: bool = False
 
     @property
     def items(self) -> int:
@@ -59,7 +60,11 @@ def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None =
         max_new=cfg.max_new,
         stream=0,
     )
-    pairs = [(extract_answer(r.text), questions[k]) for k, group in zip(asked, answers, strict=True) for r in group]
+    pairs = [
+        (reasoner.answer(r, cfg.judge_truncated), questions[k])
+        for k, group in zip(asked, answers, strict=True)
+        for r in group
+    ]
     verdicts = world.check(pairs)
     correct = np.array([v.correct for v in verdicts], bool).reshape(len(asked), cfg.group_size)
     lessons, records = [], []
@@ -96,7 +101,7 @@ def demand(cfg: RlvrConfig) -> list[Ask]:
 
 def exam(cfg: RlvrConfig) -> Exam:
     """The Reasoner answers as in training."""
-    return Exam("reasoner", cfg.style, cfg.max_new)
+    return Exam("reasoner", cfg.style, cfg.max_new, cfg.judge_truncated)
 
 
 PANELS = (

@@ -15,7 +15,6 @@ from spicejax.games.spice import formats, report
 from spicejax.games.spice.report import Attempt
 from spicejax.games.spice.rewards import RewardKind, challenger_reward
 from spicejax.games.world import World
-from spicejax.score.answers import extract_answer
 from spicejax.types import ANSWER_TYPES, AnswerType, Document, Episode, Estimator, Metrics, Rejection, Rollout, Task
 
 # Random streams of an iteration.
@@ -61,6 +60,8 @@ class SpiceConfig:
     # longest responses, in tokens, end of turn included. The paper gives none
     challenger_max_new: int = 2048
     reasoner_max_new: int = 1024
+    # judge an answer that stands in a box before the response was cut off by its longest length; false = it is wrong
+    judge_truncated: bool = False
     # most words of a String answer
     max_string_words: int = 3
     # what of a task must stand in the document: nothing, its answer, or (`cloze`) a sentence that begins with the
@@ -112,7 +113,7 @@ def _chooses(cfg: SpiceConfig) -> bool:
 
 def exam(cfg: SpiceConfig) -> Exam:
     """The Reasoner answers."""
-    return Exam("reasoner", cfg.style, cfg.reasoner_max_new)
+    return Exam("reasoner", cfg.style, cfg.reasoner_max_new, cfg.judge_truncated)
 
 
 def probe(cfg: SpiceConfig, documents: int, group: int) -> SpiceConfig:
@@ -273,7 +274,7 @@ def answer_tasks(world: World, attempts: Sequence[Attempt], cfg: SpiceConfig) ->
         max_new=cfg.reasoner_max_new,
         stream=_ANSWER,
     )
-    pairs = [(extract_answer(r.text), t) for t, rs in zip(tasks, answers, strict=True) for r in rs]
+    pairs = [(reasoner.answer(r, cfg.judge_truncated), t) for t, rs in zip(tasks, answers, strict=True) for r in rs]
     verdicts = world.check(pairs)
     correct = np.array([v.correct for v in verdicts], bool).reshape(len(tasks), cfg.group_size)
     for (attempt, _), rollouts, row in zip(asked, answers, correct, strict=True):

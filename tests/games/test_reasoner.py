@@ -1,0 +1,37 @@
+"""Reading a Reasoner: an answer that the length limit cut off, in every game and in the evaluation."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+from scripted import Scripted
+
+from spicejax.evaluation.held_out import held_out
+from spicejax.games.rlvr import game as rlvr
+from spicejax.games.spice import game as spice
+from spicejax.games.world import World
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.score.verifiers import Verifier
+from spicejax.types import Document, Task
+
+TASK = Task("2+2=?", "4", "Integer")
+SPICE = spice.SpiceConfig(
+    documents=1, group_size=2, max_attempts=2, task_type="free_form_only", answer_types=("Integer",), style="nano"
+)
+RLVR = rlvr.RlvrConfig(questions=1, group_size=2, style="nano")
+
+
+@pytest.mark.parametrize(("judged", "worth"), [(False, 0.0), (True, 1.0)])
+def test_a_box_before_the_cut_counts_only_where_the_run_says_so(judged, worth):
+    reasoner = Scripted(lambda *_: "\\boxed{4} because…")
+    challenger = Scripted(lambda *_: "question: what is 2+2?\nanswer: 4")
+    with Verifier() as verifier:
+        seats = {"challenger": challenger, "reasoner": reasoner}
+        world = World(seats, verifier.check, SamplerConfig(), seed=0, iteration=0)
+        for cfg, play, items in ((SPICE, spice.play, [Document("a", "text")]), (RLVR, rlvr.play, [TASK])):
+            cfg = dataclasses.replace(cfg, judge_truncated=judged)
+            played = play(world, items, cfg)
+            assert [e.reward for e in played.lessons if e.role == "reasoner"] == [worth] * 2
+            exam = (spice if play is spice.play else rlvr).exam(cfg)
+            found = held_out(world, [SimpleNamespace(task=TASK, category="")], exam)
+            assert found["eval/accuracy"] == worth and found["eval/truncated"] == 1
