@@ -79,6 +79,7 @@ def describe(cfg: RunConfig, workdir: Path) -> str:
     ]
     if cfg.sampler_memory and not here.cfg.buckets.kv_tokens:
         lines.append("    on a TPU or GPU sampler_memory cuts rows and kv_cache")
+    lines += [f"  warning: {warning}" for warning in cfg.warnings]
     if stop:
         lines.append(f"  a run on these devices would stop (memory is with the learner's layout alone): {stop}")
     return "\n".join(lines)

@@ -18,6 +18,10 @@ from spicejax.sharding import MeshConfig
 from spicejax.text.render import Template
 from spicejax.worlds.nano.maker import NanoConfig
 
+# bfloat16 keeps 8 bits of a number, so AdamW's step, as large as the learning rate, is rounded away where a parameter is
+# 512 times larger. At 1e-4 a sixth of SmolLM2's parameters still move, at 1e-6 0.4 % (LOG.md).
+_LEAST_BFLOAT16_RATE = 1e-4
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
@@ -30,7 +34,7 @@ class ModelConfig:
     architecture: TransformerConfig | None = None
     # precision of the forward and backward pass
     dtype: Literal["float32", "bfloat16"] = "float32"
-    # precision of the stored parameters and of the optimizer's moments
+    # precision of the stored parameters and of the optimizer's moments; bfloat16 loses the small steps of fine-tuning
     param_dtype: Literal["float32", "bfloat16"] = "float32"
     # what the backward pass computes again instead of keeping
     remat: Literal["none", "layer", "dots"] = "none"
@@ -145,6 +149,29 @@ class RunConfig:
         held = any(ask.player == "initial" and (ask.seat or ask.role) not in self.seats for ask in self.asks)
         return held or self.eval.probe_documents > 0
 
+    @property
+    def warnings(self) -> list[str]:
+        """Settings that a run can have and hardly anybody wants, each with its consequence."""
+        sampled = [ask for ask in self.asks if ask.trained and ask.samples]
+        compared = [ask for ask in sampled if ask.estimator != "none"]
+        found = [
+            f"{ask.role}: groups of one response: each is compared with itself, so that nothing is learnt from them; "
+            f"raise the game's group_size, or take the estimator none"
+            for ask in compared
+            if (ask.group or ask.samples) == 1
+        ]
+        if compared and self.sampler.temperature == 0:
+            found.append(
+                "sampler.temperature=0: the responses of a group are all the same, so that nothing is learnt from them; "
+                "1.0 is usual"
+            )
+        if sampled and self.sampler.filtered:
+            found.append(
+                "sampler.top_k, top_p or min_p cuts tokens off while training: what is cut is never tried, and the loss "
+                "takes the rest as drawn from the whole distribution; 0, 1 and 0 cut nothing"
+            )
+        return found
+
     def __post_init__(self) -> None:
         asks = self.asks
         samples = {ask.samples: f"the {ask.role}'s" for ask in asks} | {self.eval.probe_group: "eval.probe_group's"}
@@ -168,6 +195,16 @@ class RunConfig:
                     f"{field}=int8 samples from another policy than the one trained; learner.tis_cap corrects it: "
                     "give a positive value (2.0 is usual)"
                 )
+        if (
+            self.model.param_dtype == "bfloat16"
+            and self.model.lora is None
+            and self.learner.learning_rate < _LEAST_BFLOAT16_RATE
+        ):
+            raise ValueError(
+                f"model.param_dtype=bfloat16 rounds steps of learner.learning_rate={self.learner.learning_rate:g} away: "
+                "hardly a parameter would move; take model.param_dtype=float32 (model.dtype may stay bfloat16), or "
+                f"adapters (model.lora.rank=16), or a rate of {_LEAST_BFLOAT16_RATE:g} and more"
+            )
         if not 0 <= self.sampler_memory <= 1:
             raise ValueError(f"sampler_memory={self.sampler_memory}: give a share of a chip's memory, 0 to 1")
         if self.iterations < 1:

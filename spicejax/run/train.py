@@ -42,6 +42,8 @@ def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) 
     with contextlib.ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt()) if interrupt is None else interrupt
         hosts.require_same(configuration.to_json(cfg), "the configuration")
+        for warning in cfg.warnings if hosts.leads() else ():
+            log.warning("warning: %s", warning)
         workdir.mkdir(parents=True, exist_ok=True)
         checkpoints = stack.enter_context(
             contextlib.closing(

@@ -1,0 +1,39 @@
+"""What a configuration refuses, and what it warns of."""
+
+import dataclasses
+
+import pytest
+
+from spicejax import config as configuration
+from spicejax import configs
+from spicejax.flight import plan
+from spicejax.models.lora import LoraConfig
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "told"),
+    [
+        ("spice_nano", ["sampler.temperature=0"], ["sampler.temperature=0: the responses of a group are all the same"]),
+        ("spice_nano", ["sampler.top_p=0.9"], ["sampler.top_k, top_p or min_p cuts tokens off"]),
+        ("spice_nano", ["spice.group_size=1"], ["challenger: groups of one response", "reasoner: groups of one"]),
+        ("spice_nano", ["spice.group_size=1", "spice.reasoner_estimator=none"], ["challenger: groups of one response"]),
+        ("rlvr_nano", ["rlvr.group_size=1"], ["reasoner: groups of one response"]),
+        ("sft_rlvr_nano", ["sampler.temperature=0", "sampler.top_p=0.9"], []),
+    ],
+)
+def test_settings_that_teach_nothing_are_told(name, words, told, tmp_path):
+    shipped = configs.stages(name)[0]
+    assert shipped.warnings == []
+    cfg = configuration.override(shipped, dict(word.split("=") for word in words))
+    assert [w[: len(t)] for w, t in zip(cfg.warnings, told, strict=True)] == told
+    assert all(f"  warning: {w}" in plan.describe(cfg, tmp_path) for w in cfg.warnings)
+
+
+def test_a_step_that_bfloat16_rounds_away_is_refused():
+    cfg = configs.load("spice_nano")
+    stored = dataclasses.replace(cfg.model, param_dtype="bfloat16")
+    with pytest.raises(ValueError, match="learner.learning_rate=1e-06 away.*param_dtype=float32.*lora.rank=16"):
+        dataclasses.replace(cfg, model=stored, learner=dataclasses.replace(cfg.learner, learning_rate=1e-6))
+    dataclasses.replace(cfg, model=stored)  # the nano world's 5e-4 moves most
+    adapters = dataclasses.replace(stored, lora=LoraConfig(rank=4))
+    dataclasses.replace(cfg, model=adapters, learner=dataclasses.replace(cfg.learner, learning_rate=1e-6))
