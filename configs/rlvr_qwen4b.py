@@ -9,6 +9,7 @@ import dataclasses
 
 from spicejax.configs import spice_qwen4b
 from spicejax.games.rlvr.game import RlvrConfig
+from spicejax.run.config import EvalConfig
 
 CONFIG = dataclasses.replace(
     spice_qwen4b.CONFIG,
@@ -16,4 +17,5 @@ CONFIG = dataclasses.replace(
     game=RlvrConfig(),
     buckets=dataclasses.replace(spice_qwen4b.CONFIG.buckets, prompt=(512, 1024)),
     learner=dataclasses.replace(spice_qwen4b.CONFIG.learner, prompt_areas=(1024,), rows=16),
+    eval=EvalConfig(every=20),
 )

@@ -39,7 +39,7 @@ CONFIG = RunConfig(
     ),
     mesh=MeshConfig(data=1, fsdp=-1, tensor=0),
     sampler_mesh=MeshConfig(data=-1, tensor=4),
-    eval=EvalConfig(every=20),
+    eval=EvalConfig(every=100, probe_documents=128, probe_group=8),
     checkpoint=CheckpointConfig(every=10, keep=3),
     iterations=640,
     show_every=1,

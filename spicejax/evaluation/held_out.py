@@ -32,7 +32,8 @@ def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 
         max_new=exam.max_new,
         stream=_STREAM,
     )
-    pairs = [(reasoner.answer(r, exam.judge_truncated), i.task) for i, rs in zip(items, rollouts, strict=True) for r in rs]
+    answered = zip(items, rollouts, strict=True)
+    pairs = [(reasoner.answer(r, exam.judge_truncated), item.task) for item, rs in answered for r in rs]
     correct = np.array([v.correct for v in world.check(pairs)], float).reshape(len(items), samples).mean(1)
     metrics: Metrics = {
         "eval/accuracy": float(correct.mean()),

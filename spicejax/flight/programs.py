@@ -23,7 +23,7 @@ from spicejax.learn.packing import RowShape
 from spicejax.models import transformer
 from spicejax.models.attention import Slots
 from spicejax.run.config import RunConfig
-from spicejax.run.settle import Settled, abstract_state, as_is, resting, seat_buckets
+from spicejax.run.settle import Settled, abstract_state, always, as_is, resting, seat_buckets
 from spicejax.types import Batch
 
 
@@ -50,15 +50,14 @@ def programs(here: Settled) -> list[Program]:
         here = here._replace(model=dataclasses.replace(model, attention="splash"))  # what auto takes on the chip itself
     params = weights.parameters(here.model, here.mesh)
     state, _ = abstract_state(here)
-    initial = {"initial": state.params} if cfg.keeps_initial else {}
+    kept = always(here)
     copying = Program(
         "reshard",
         lambda: weights.copier(here.model, here.sampler_mesh, cfg.sampler_weights).lower(params),  # pyright: ignore[reportFunctionMemberAccess]
         1,
         {"parameters": params},
-        {"optimizer": state.opt_state} | initial,
+        {"optimizer": state.opt_state} | kept,
     )
-    kept = initial | {name: tree for name, tree in resting(here).items() if name.startswith("seat_")}
     asked = [program for ask in cfg.asks if ask.samples for program in _sampling(here, ask)]
     return [*(() if as_is(cfg, model) or not asked else (copying,)), *asked, *_learning(here, kept)]
 

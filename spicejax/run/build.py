@@ -28,7 +28,7 @@ from spicejax.learn.update import Updater
 from spicejax.models import hf, lora, transformer
 from spicejax.models.transformer import TransformerConfig
 from spicejax.run.config import RunConfig, with_precision
-from spicejax.run.settle import Settled, as_is, seat_buckets, settled, with_world
+from spicejax.run.settle import Settled, as_is, probe_buckets, seat_buckets, settled, with_world
 from spicejax.score.verifiers import Verdict, Verifier
 from spicejax.text import render, tokens
 from spicejax.types import Params, Task
@@ -44,7 +44,8 @@ class Run:
     player: Player  # the policy; its parameters are those of `state`, as the sampler holds them
     others: dict[str, Player]  # frozen models, by the role they play
     copy: Callable[[Params], Params]  # parameters as the sampler holds them
-    initial: Params | None  # copy of the first parameters, where something needs them
+    first: Params | None  # the first policy as the sampler holds it, where the game seats it
+    probe_buckets: Buckets  # the sampler's shapes while a probe seats the first policy too
     state: learner.TrainState
     updater: Updater
     items: ItemIterator
@@ -64,10 +65,9 @@ class Run:
         self.player = self.player.with_params(self.copy(self.params))
 
     def first_player(self) -> Player:
-        """The policy as it was before the run."""
-        if self.initial is None:
-            raise ValueError("this run keeps no initial policy")
-        return self.player.with_params(self.copy(self.initial))
+        """The policy as it was before the run; read again from its folder where the game does not seat it."""
+        first = self.copy(load_model(self.cfg, self.updater.mesh)) if self.first is None else self.first
+        return self.player.with_params(first)
 
     def world(self, iteration: int) -> World:
         """Seat the players of one iteration."""
@@ -109,7 +109,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     copy = (lambda params: params) if as_is(cfg, model) else copy
     player = seat(weights.sampled(model), copy(params), tokenizer, cfg.model.template, cfg.buckets, here.sampler_mesh)
     frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
-    initial = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if cfg.keeps_initial else None
+    kept = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if cfg.learner.kl_coef or cfg.initial_plays else None
     optimizer = learner.make_optimizer(cfg.learner)
     doors = learner.make_learner(model, cfg.learner, optimizer, temperature=cfg.sampler.temperature)
     game = game_of(cfg.game)
@@ -130,9 +130,10 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         player=player,
         others={role: seat_other(here, role) for role in cfg.seats},
         copy=copy,
-        initial=initial,
+        first=copy(kept) if cfg.initial_plays and kept is not None else None,
+        probe_buckets=probe_buckets(here),
         state=sharding.on_mesh(learner.init_state(trained, optimizer), here.mesh),
-        updater=Updater(cfg.learner, model, here.mesh, doors, frozen, initial),
+        updater=Updater(cfg.learner, model, here.mesh, doors, frozen, kept if cfg.learner.kl_coef else None),
         items=source.iterator(),
         source=source,
         held_out=held_out[: cfg.eval.max_tasks or None],

@@ -18,8 +18,8 @@ from spicejax.sharding import MeshConfig
 from spicejax.text.render import Template
 from spicejax.worlds.nano.maker import NanoConfig
 
-# bfloat16 keeps 8 bits of a number, so AdamW's step, as large as the learning rate, is rounded away where a parameter is
-# 512 times larger. At 1e-4 a sixth of SmolLM2's parameters still move, at 1e-6 0.4 % (LOG.md).
+# bfloat16 keeps 8 bits of a number, so AdamW's step, as large as the learning rate, is rounded away where a parameter
+# is 512 times larger. At 1e-4 a sixth of SmolLM2's parameters still move, at 1e-6 0.4 % (LOG.md).
 _LEAST_BFLOAT16_RATE = 1e-4
 
 
@@ -79,7 +79,7 @@ class EvalConfig:
     # longest answer, in tokens; 0 = that of the game
     max_new: int = 0
     # documents of the probes, in which today's policy plays against the first one (SPICE, figure 3); 0 = no probes.
-    # They keep a copy of the initial parameters
+    # Each of the three pairings costs about an iteration on so many documents; the first policy is read from model.path
     probe_documents: int = 0
     # samples of each prompt in a probe
     probe_group: int = 4
@@ -139,15 +139,9 @@ class RunConfig:
         return [ask if own else dataclasses.replace(ask, trained=0) for ask, own in zip(asked, mine, strict=True)]
 
     @property
-    def keeps_initial(self) -> bool:
-        """Whether the initial policy is kept beside the trained one."""
-        return self.initial_plays or self.learner.kl_coef > 0
-
-    @property
     def initial_plays(self) -> bool:
-        """Whether the initial policy is a player, so that the sampler needs a copy of it too."""
-        held = any(ask.player == "initial" and (ask.seat or ask.role) not in self.seats for ask in self.asks)
-        return held or self.eval.probe_documents > 0
+        """Whether the game seats the initial policy, so that the sampler keeps a copy of it."""
+        return any(ask.player == "initial" and (ask.seat or ask.role) not in self.seats for ask in self.asks)
 
     @property
     def warnings(self) -> list[str]:
@@ -162,13 +156,13 @@ class RunConfig:
         ]
         if compared and self.sampler.temperature == 0:
             found.append(
-                "sampler.temperature=0: the responses of a group are all the same, so that nothing is learnt from them; "
-                "1.0 is usual"
+                "sampler.temperature=0: the responses of a group are all the same, so that nothing is learnt from "
+                "them; 1.0 is usual"
             )
         if sampled and self.sampler.filtered:
             found.append(
-                "sampler.top_k, top_p or min_p cuts tokens off while training: what is cut is never tried, and the loss "
-                "takes the rest as drawn from the whole distribution; 0, 1 and 0 cut nothing"
+                "sampler.top_k, top_p or min_p cuts tokens off while training: what is cut is never tried, and the "
+                "loss takes the rest as drawn from the whole distribution; 0, 1 and 0 cut nothing"
             )
         return found
 
@@ -201,9 +195,9 @@ class RunConfig:
             and self.learner.learning_rate < _LEAST_BFLOAT16_RATE
         ):
             raise ValueError(
-                f"model.param_dtype=bfloat16 rounds steps of learner.learning_rate={self.learner.learning_rate:g} away: "
-                "hardly a parameter would move; take model.param_dtype=float32 (model.dtype may stay bfloat16), or "
-                f"adapters (model.lora.rank=16), or a rate of {_LEAST_BFLOAT16_RATE:g} and more"
+                f"model.param_dtype=bfloat16 with learner.learning_rate={self.learner.learning_rate:g}: hardly a "
+                "parameter would move, since smaller steps are rounded away; take model.param_dtype=float32 "
+                f"(model.dtype may stay bfloat16), adapters (model.lora.rank=16), or {_LEAST_BFLOAT16_RATE:g} and more"
             )
         if not 0 <= self.sampler_memory <= 1:
             raise ValueError(f"sampler_memory={self.sampler_memory}: give a share of a chip's memory, 0 to 1")

@@ -140,6 +140,17 @@ def seat_buckets(here: Settled, role: str) -> Buckets:
     return dataclasses.replace(buckets, kv_tokens=int(buckets.kv_tokens * mine / its))
 
 
+def probe_buckets(here: Settled) -> Buckets:
+    """The sampler's shapes in a probe: its KV cache makes room for the first policy, where that has no place yet."""
+    cfg, model, mesh = here.cfg, here.model, here.sampler_mesh
+    if cfg.initial_plays or not cfg.sampler_memory or not cfg.buckets.kv_tokens:
+        return cfg.buckets
+    cache = cfg.model.dtype if cfg.buckets.cache == "compute" else cfg.buckets.cache
+    copy = sharding.device_bytes(weights.copied(model, mesh, cfg.sampler_weights))
+    taken = sharding.ways(mesh, 0) * copy / weights.token_bytes(model, mesh, cache)
+    return dataclasses.replace(cfg.buckets, kv_tokens=max(1, int(cfg.buckets.kv_tokens - taken)))
+
+
 def as_is(cfg: RunConfig, model: TransformerConfig) -> bool:
     """Whether the sampler reads the learner's own parameters instead of a copy."""
     return cfg.sampler_mesh is None and model.dtype == model.param_dtype and cfg.sampler_weights == "compute"
@@ -147,15 +158,23 @@ def as_is(cfg: RunConfig, model: TransformerConfig) -> bool:
 
 def resting(here: Settled) -> dict[str, Tree]:
     """What lies on the devices while the policy samples, beside the weights it samples with: abstract arrays."""
-    cfg, model, _, sampler_mesh, frozen = here
+    cfg, model = here.cfg, here.model
     params = weights.parameters(model, here.mesh)
     state, _ = abstract_state(here)
     shared = as_is(cfg, model)
     held: dict[str, Tree] = {} if shared else {"parameters": params}
     held["optimizer"] = state.opt_state
-    if cfg.keeps_initial:
-        held["initial"] = state.params  # of adapters, what is frozen is shared
-    if not shared and cfg.initial_plays:
+    return held | always(here)
+
+
+def always(here: Settled) -> dict[str, Tree]:
+    """What lies on the devices from beginning to end beside the TrainState: abstract arrays."""
+    cfg, model, _, sampler_mesh, frozen = here
+    trained = abstract_state(here)[0].params  # of adapters, what is frozen is shared
+    held: dict[str, Tree] = {"initial": trained} if cfg.learner.kl_coef > 0 else {}
+    if cfg.initial_plays and as_is(cfg, model):
+        held["initial"] = trained
+    elif cfg.initial_plays:
         held["initial_copy"] = weights.copied(model, sampler_mesh, cfg.sampler_weights)
     return held | {f"seat_{role}": weights.parameters(other, sampler_mesh) for role, other in frozen.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import time
 import zlib
@@ -175,8 +176,8 @@ def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, An
             run.source.fixed(cfg.eval.probe_documents),
             game,
             cfg.game,
-            current=run.player,
-            initial=run.first_player(),
+            current=dataclasses.replace(run.player, buckets=run.probe_buckets),
+            initial=dataclasses.replace(run.first_player(), buckets=run.probe_buckets),
             others=run.others,
             group=cfg.eval.probe_group,
         )

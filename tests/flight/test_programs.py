@@ -16,7 +16,7 @@ from spicejax.models import cache, transformer
 from spicejax.models.families import SMOLLM2_135M
 from spicejax.models.lora import LoraConfig
 from spicejax.run.config import with_precision
-from spicejax.run.settle import Settled, seat_buckets, settled
+from spicejax.run.settle import Settled, probe_buckets, seat_buckets, settled
 from spicejax.run.settle import sized as sized_on
 
 GIB = 2**30
@@ -28,6 +28,7 @@ TOKEN = 36 * 8 * 128 * 2 * 2  # keys and values of 36 layers, 8 heads of 128, bf
 
 def sized(capacity, learner=(1, 1, 1), sampler=(1, 1, 1), **changes):
     buckets = {name: changes.pop(name) for name in ("cache", "kv_tokens") if name in changes}
+    changes |= {"learner": changes.pop("learn")} if "learn" in changes else {}
     cfg = dataclasses.replace(CFG, buckets=dataclasses.replace(CFG.buckets, **buckets), **changes)
     meshes = (AbstractMesh(shape, sharding.AXES) for shape in (learner, sampler))
     here = Settled(cfg, with_precision(cfg.model, MODEL), *meshes, {})
@@ -58,8 +59,10 @@ def test_it_is_counted_as_it_is_split():
 
 def test_other_players_and_adapters_take_their_part():
     plain = sized(96 * GIB)
-    probes = dataclasses.replace(CFG.eval, probe_documents=8)  # keeps the first policy, and its copy for the sampler
-    assert plain - sized(96 * GIB, eval=probes) == pytest.approx((4 + 2) * SIZE / TOKEN, rel=0.01)
+    fixed = dataclasses.replace(CFG.game, fixed_challenger=True)  # the sampler keeps the first policy too
+    assert plain - sized(96 * GIB, game=fixed) == pytest.approx(2 * SIZE / TOKEN, rel=0.01)
+    reference = dataclasses.replace(CFG.learner, kl_coef=0.1)
+    assert plain - sized(96 * GIB, learn=reference) == pytest.approx(4 * SIZE / TOKEN, rel=0.01)
     adapters = dataclasses.replace(CFG.model, lora=LoraConfig(rank=8))
     assert sized(96 * GIB, model=adapters) - plain == pytest.approx(8 * SIZE / TOKEN, rel=0.05), (
         "no moments of the base"
@@ -67,6 +70,20 @@ def test_other_players_and_adapters_take_their_part():
     shared = dataclasses.replace(CFG.model, dtype="float32")
     more = sized(96 * GIB, model=shared, sampler_mesh=None, cache="bfloat16") - plain
     assert more == pytest.approx(2 * SIZE / TOKEN, rel=0.01), "the learner's own weights are read"
+
+
+def test_probes_cost_training_no_memory():
+    """The first policy takes part of the KV cache while it plays, and only then."""
+    assert CFG.eval.probe_documents
+    plain = sized(96 * GIB)
+    assert plain == sized(96 * GIB, eval=dataclasses.replace(CFG.eval, probe_documents=0))
+    meshes = AbstractMesh((1, 16, 1), sharding.AXES), AbstractMesh((4, 1, 4), sharding.AXES)
+    here = Settled(CFG, with_precision(CFG.model, MODEL), *meshes, {})
+    here = here._replace(cfg=sized_on(here, 16 * GIB))
+    freed = here.cfg.buckets.kv_tokens - probe_buckets(here).kv_tokens
+    assert freed / 4 * TOKEN / 4 == pytest.approx(2 * SIZE / 4, rel=0.01), "data=4, tensor=4"
+    fixed = here._replace(cfg=dataclasses.replace(here.cfg, game=dataclasses.replace(CFG.game, fixed_challenger=True)))
+    assert probe_buckets(fixed) == here.cfg.buckets, "it has its place already"
 
 
 def test_bounds_that_do_not_apply(caplog):

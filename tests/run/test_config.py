@@ -32,7 +32,7 @@ def test_settings_that_teach_nothing_are_told(name, words, told, tmp_path):
 def test_a_step_that_bfloat16_rounds_away_is_refused():
     cfg = configs.load("spice_nano")
     stored = dataclasses.replace(cfg.model, param_dtype="bfloat16")
-    with pytest.raises(ValueError, match="learner.learning_rate=1e-06 away.*param_dtype=float32.*lora.rank=16"):
+    with pytest.raises(ValueError, match="learner.learning_rate=1e-06: hardly.*param_dtype=float32.*lora.rank=16"):
         dataclasses.replace(cfg, model=stored, learner=dataclasses.replace(cfg.learner, learning_rate=1e-6))
     dataclasses.replace(cfg, model=stored)  # the nano world's 5e-4 moves most
     adapters = dataclasses.replace(stored, lora=LoraConfig(rank=4))

@@ -178,7 +178,7 @@ def test_nothing_compiles_after_the_first_iterations(whole, cache, tmp_path):
 
 def test_parameters_move_and_a_fixed_challenger_does_not_follow(whole, cache, tmp_path):
     run = build_tiny(cache, tmp_path, "spice.fixed_challenger=true")
-    before = jax.tree.map(np.asarray, run.initial)
+    before = jax.tree.map(np.asarray, run.first)
     episodes = _episodes_with_signal(run)
     train.update(run, episodes, 0)
     moved = jax.tree.map(lambda a, b: float(np.abs(a - np.asarray(b)).max()), before, run.state.params)

@@ -117,9 +117,9 @@ def exam(cfg: SpiceConfig) -> Exam:
 
 
 def probe(cfg: SpiceConfig, documents: int, group: int) -> SpiceConfig:
-    """One round of attempts; kinds are drawn, so that all pairings are asked for the same."""
-    kind = "random" if cfg.task_type == "model" else cfg.task_type
-    return dataclasses.replace(cfg, documents=documents, group_size=group, max_attempts=group, task_type=kind)
+    """One round of attempts; the Challenger of each pairing chooses its kinds where the run lets it choose."""
+    # Differs: one round of eval.probe_group attempts against the first policy; figure 3: 128 attempts against step 200
+    return dataclasses.replace(cfg, documents=documents, group_size=group, max_attempts=group)
 
 
 def play(world: World, documents: Sequence[Document], cfg: SpiceConfig, state: None = None) -> Played:
