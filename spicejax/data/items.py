@@ -48,6 +48,7 @@ class ItemIterator:
         self._next_batch = 0
         sequence: Any = items.sequence
         dataset = grain.MapDataset.source(sequence).seed(items.seed).shuffle()
+        # Differs: every document once in a pass, in a new order each; SPICE (section 2.2) samples them uniformly
         whole = len(items.sequence) // items.batch_size * items.batch_size
         # No threads: an item is read when it is asked for.
         options = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)

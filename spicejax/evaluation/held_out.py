@@ -32,6 +32,7 @@ def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 
         max_new=exam.max_new,
         stream=_STREAM,
     )
+    # Differs: the training's verifier judges; SPICE's evaluation (section 3.1) asks GPT-4o whether answers are equal
     answered = zip(items, rollouts, strict=True)
     pairs = [(reasoner.answer(r, exam.judge_truncated), item.task) for item, rs in answered for r in rs]
     correct = np.array([v.correct for v in world.check(pairs)], float).reshape(len(items), samples).mean(1)

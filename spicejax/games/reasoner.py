@@ -32,8 +32,9 @@ def messages(question: str, style: Style = "full") -> Messages:
 def answer(rollout: Rollout, judge_truncated: bool) -> str | None:
     """What stands in a response's last box; None without one, and where the length limit cut the response off.
 
-    judge_truncated: read the boxes that stand before the cut; Oat, on which SPICE's own code builds, counts them wrong.
+    judge_truncated: read the boxes that stand before the cut, too.
     """
+    # Differs: a response that was cut off is wrong (as in Oat, which SPICE is built on); the paper does not say
     return extract_answer(rollout.text) if judge_truncated or rollout.finish_reason != "length" else None
 
 

@@ -78,6 +78,7 @@ def deal(groups: np.ndarray, roles: np.ndarray, size: int, epochs: int, rng: np.
 
 def _cuts(groups: np.ndarray, size: int) -> list[int]:
     """Where the steps after the first begin: at even distances, or where a group begins close to that."""
+    # Differs: what does not fill a last step is spread over all; Oat takes it as a step of its own, SPICE is silent
     n = len(groups)
     steps = -(-n // size)
     begins = np.flatnonzero(np.diff(groups)) + 1

@@ -195,7 +195,8 @@ def _read_free_form(
 
 
 def _read_mcq(question: str, correct: str, fields: Fields) -> Task | Rejection:
-    """Rebuild an MCQ from stem, options and letter, so that nothing else (a "Correct: B" line) reaches the Reasoner."""
+    """Read an MCQ as stem, options and letter."""
+    # Differs: the question is written anew from its parts, without the "Correct: B" line of the prompt
     if len(question) > validity.MAX_QUESTION_CHARS:
         return rejection("question_too_long", f"{len(question)} characters")
     found = _split_options(question) if "options" not in fields else (question, _options_field(fields["options"]))

@@ -37,7 +37,7 @@ class SpiceConfig:
     challenger_reward: RewardKind = "gaussian_variance"
     # who picks multiple choice or free form: `model` asks the policy once per document, as the paper does; `random`
     # draws it (for models too small to choose); the other two are the paper's ablation (section 4.2)
-    # The tokens that choose are not trained: the paper does not say, and their reward is mostly the question's doing
+    # Differs: the tokens that choose are not trained. The paper does not say, and their reward is the question's doing
     task_type: Literal["model", "random", "mcq_only", "free_form_only"] = "model"
     # answer types of free-form tasks drawn when the model does not choose one
     answer_types: tuple[AnswerType, ...] = ("Integer", "Expression", "String")
@@ -47,8 +47,8 @@ class SpiceConfig:
     # `nano` is the tersest form, for models of a few million parameters
     style: reasoner.Style = "full"
     # valid tasks per document whose answers train the Reasoner, drawn at random; 0 = all. The paper takes one, to
-    # balance the roles. These answers are the ones that judged the task: text and figure of the paper differ on
-    # whether they are sampled again, reuse costs half and the policy is the same
+    # balance the roles
+    # Differs: the answers that judged the task are learnt from, as in the paper's text; algorithm 1 samples them again
     reasoner_tasks_per_document: int = 1
     # answer a task that the Challenger wrote several times for one document once, and train on these answers once. The
     # paper judges each copy by G answers of its own; a large model hardly repeats itself, a small one often does
@@ -174,7 +174,7 @@ def choose_kinds(world: World, documents: Sequence[Document], cfg: SpiceConfig) 
     for i, (rollout,) in enumerate(rollouts):
         chosen = formats.parse_task_type(rollout.text)
         if isinstance(chosen, Rejection):
-            failed += 1  # the drawn kind stands
+            failed += 1  # Differs: the drawn kind stands where the choice cannot be read; the paper does not say
         else:
             kinds[i] = chosen
     return kinds, {"challenger/task_type_unparsed": failed / max(len(documents), 1)}
@@ -189,6 +189,7 @@ def attempt_tasks(
         for d, kind in zip(documents, kinds, strict=True)
     ]
     attempts: list[Attempt] = []
+    # Differs: attempts end with the round that has a valid task; algorithm 1 makes all N and subsamples them
     made, pending, groups = 0, list(range(len(documents))), 1
     while pending and made < cfg.max_attempts:
         groups = min(groups, (cfg.max_attempts - made) // cfg.group_size)
@@ -216,7 +217,8 @@ def attempt_tasks(
 def _judge_text(
     world: World, rollout: Rollout, kind: AnswerType, document: Document, cfg: SpiceConfig
 ) -> Task | Rejection:
-    """Parse a Challenger's text; a reply cut off by the length limit or too long for the Reasoner is invalid too."""
+    """Parse a Challenger's text."""
+    # Differs: a reply that was cut off, or a question too long for the Reasoner, is invalid whatever it says
     if rollout.finish_reason == "length":
         return Rejection("truncated", f"no end within {cfg.challenger_max_new} tokens")
     outcome = formats.parse_task(
@@ -235,8 +237,7 @@ def _judge_text(
 def subsample(valid: np.ndarray, group_size: int, rng: np.random.Generator) -> list[int]:
     """Pick at most `group_size` attempts at random, keeping the valid:invalid ratio.
 
-    The paper gives no rounding rule. Ours: the number of valid ones is rounded half up, but at least one where any
-    was valid (else the found task would be lost).
+    The number of valid ones is rounded half up.
 
     Args:
       valid: bool [n].
@@ -248,7 +249,7 @@ def subsample(valid: np.ndarray, group_size: int, rng: np.random.Generator) -> l
     good, bad = np.flatnonzero(valid), np.flatnonzero(~valid)
     wanted = int(np.floor(group_size * len(good) / n + 0.5))
     if len(good):
-        wanted = max(1, wanted)
+        wanted = max(1, wanted)  # Differs: at least one, else the found task would be lost; the paper rounds by no rule
     chosen = [*rng.choice(good, wanted, replace=False), *rng.choice(bad, group_size - wanted, replace=False)]
     return sorted(int(i) for i in chosen)
 

@@ -28,8 +28,7 @@ def challenger_reward(num_correct: int, num_samples: int, *, kind: RewardKind = 
         # The unbiased variance would peak at 3/8 and 5/8 instead of a half.
         return float(np.exp(-((p * (1 - p) - OPTIMAL_VARIANCE) ** 2) / (2 * TEMPERATURE)))
     if kind == "absolute_zero":
-        # As SPICE's own ablation draws it (fig. 7): an impossible question earns 1. The Absolute Zero baseline itself
-        # gives 0 there (appendix 8).
+        # Differs: an impossible question earns 1, as figure 7 draws it; appendix 8 says 0 of the Absolute Zero baseline
         return 1 - p
     if kind == "threshold":
         return float(0 < p < 1)
