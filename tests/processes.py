@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+PATIENCE = 3600.0  # seconds until a process counts as hung: a loaded machine may take ten times as long as a quiet one
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -44,7 +45,7 @@ def start(
     return started
 
 
-def finish(started: Sequence[subprocess.Popen], timeout: float = 600) -> list[tuple[int, str, str]]:
+def finish(started: Sequence[subprocess.Popen], timeout: float = PATIENCE) -> list[tuple[int, str, str]]:
     """(exit code, stdout, stderr) of every process; all are dead afterwards, hung or not."""
     try:
         return [(p.wait(timeout), *p.communicate()) for p in started]

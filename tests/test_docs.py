@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE
 from tiny_runs import WORLD
 
 from spicejax.flight import check
@@ -42,7 +43,7 @@ def test_its_commands_do_what_the_page_says(tmp_path):
             changed = [word for word in words if word.startswith("iterations=")]
             words = [word for word in words if word not in changed] + [*SMALL, f"nano.cache={tmp_path / 'cache'}"]
             words += ["iterations=3" if changed else "iterations=2"]
-        done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, timeout=600)
+        done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr[-3000:]
         said.append(done.stdout)
     plan, first, again, exported, flight = said

@@ -54,7 +54,7 @@ PROGRAM = textwrap.dedent(
 
 
 def test_two_processes_agree():
-    done = processes.finish(processes.start([sys.executable, "-c", PROGRAM], 2, devices=2), timeout=400)
+    done = processes.finish(processes.start([sys.executable, "-c", PROGRAM], 2, devices=2))
     assert [out.strip().splitlines()[-1:] for _, out, _ in done] == [["fine 0"], ["fine 1"]], done
 
 
@@ -79,7 +79,7 @@ APART = textwrap.dedent(
 
 @pytest.mark.slow
 def test_connected_processes_wait_for_a_slow_one():
-    done = processes.finish(processes.start([sys.executable, "-c", APART], 2, devices=2), timeout=400)
+    done = processes.finish(processes.start([sys.executable, "-c", APART], 2, devices=2))
     assert all("sum 28.0" in out for _, out, _ in done), done
 
 

@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE
 
 from spicejax import configs
 from spicejax.flight import check
@@ -48,7 +49,7 @@ WEIGHTS = MATRICES + D + L * (2 * D + 2 * HEAD)
 def run(program):
     """What `program` prints, as JSON; in a process of its own, since a flight check sets jax up for its purpose."""
     done = subprocess.run(
-        [sys.executable, "-c", SMALL + program], capture_output=True, text=True, cwd=ROOT, timeout=500
+        [sys.executable, "-c", SMALL + program], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)

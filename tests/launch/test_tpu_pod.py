@@ -5,12 +5,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE
 
 SCRIPT = Path(__file__).parents[2] / "launch" / "tpu_pod.sh"
 
 
 def run(*words):
-    done = subprocess.run(["bash", SCRIPT, *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", SCRIPT, *words], capture_output=True, text=True, timeout=PATIENCE)
     return done.returncode, done.stdout, done.stderr
 
 

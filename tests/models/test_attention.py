@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from processes import PATIENCE
 
 from spicejax.models import attention, splash
 from spicejax.models.attention import Slots, causal_attention, causal_mask
@@ -192,7 +193,7 @@ def on(devices, batch, length, heads, kv_heads, head_dim, dtype):
 def run(program: str, **env: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM + textwrap.dedent(program)],
-        capture_output=True, text=True, timeout=600, env={**os.environ, **env},
+        capture_output=True, text=True, timeout=PATIENCE, env={**os.environ, **env},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.strip()

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from processes import PATIENCE
 from tiny_models import QWEN3, random_params
 
 from spicejax.models import transformer
@@ -122,7 +123,7 @@ def test_a_vocabulary_split_over_devices():
         """
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300,
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE,
         env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
     )  # fmt: skip
     assert done.stdout.strip() == "equal", done.stderr[-2000:]

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+from processes import PATIENCE
 from tiny_models import QWEN2, random_params
 from tiny_runs import SPICE, WORLD
 
@@ -87,7 +88,7 @@ def test_killed_in_either_stage_the_same_command_goes_on(whole, cache, tmp_path,
         time.sleep(0.005)
     process.kill()
     assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
-    done = subprocess.run(words, capture_output=True, text=True, timeout=600, cwd=ROOT)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     assert ("stage 1 of 2" in done.stdout) == (stage == "1"), "a finished stage is skipped"
     assert arrays(tmp_path / "2") == arrays(whole / "2")

@@ -156,7 +156,7 @@ def begin(layout, workdir, cache, *more, own=()):
 
 def complete(layout, workdir, cache, *more):
     """Run to the end; return what process 0 printed."""
-    done = processes.finish(begin(layout, workdir, cache, *more), timeout=900)
+    done = processes.finish(begin(layout, workdir, cache, *more))
     for code, _, err in done:
         assert code == 0, err[-3000:]
     assert all("iteration" not in out for _, out, _ in done[1:])  # process 0 alone speaks
@@ -211,7 +211,7 @@ def test_a_signal_to_one_process_ends_all_with_one_checkpoint(cache, tmp_path):
     started = begin("2x1", tmp_path, cache, "iterations=200", "checkpoint.every=0")
     wait_for("iteration 2/200", started[0])
     started[1].send_signal(signal.SIGTERM)
-    (code, out, err), (other, _, told) = processes.finish(started, timeout=300)
+    (code, out, err), (other, _, told) = processes.finish(started)
     assert (code, other) == (0, 0), err[-3000:] + told[-3000:]
     assert "the same command goes on from here" in out and "SIGTERM" in told
     (saved,) = [p.name for p in (tmp_path / "checkpoints").glob("0*")]
@@ -225,7 +225,7 @@ def test_the_death_of_one_process_ends_the_other(cache, tmp_path, victim):
     wait_for("iteration 2/100000", started[0])
     started[victim].kill()
     began = time.monotonic()
-    done = processes.finish(started, timeout=300)
+    done = processes.finish(started)
     code, _, err = done[1 - victim]
     assert code != 0 and time.monotonic() - began < 250
     assert "rror" in err, err[-3000:]  # Error or error: it says why it ended
@@ -234,5 +234,5 @@ def test_the_death_of_one_process_ends_the_other(cache, tmp_path, victim):
 @pytest.mark.slow
 def test_processes_that_were_started_differently_are_told(cache, tmp_path):
     started = begin("2x1", tmp_path, cache, own=[["seed=0"], ["seed=1"]])
-    told = [err for code, _, err in processes.finish(started, timeout=300) if code]
+    told = [err for code, _, err in processes.finish(started) if code]
     assert len(told) == 2 and any("disagree on the configuration" in err for err in told), told
