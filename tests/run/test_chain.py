@@ -83,7 +83,7 @@ def test_killed_in_either_stage_the_same_command_goes_on(whole, cache, tmp_path,
     words = [*script, f"nano.cache={cache}", *(f"{key}={value}" for key, value in CHAIN.items())]
     process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     metrics = tmp_path / stage / "metrics.jsonl"
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None and not (metrics.exists() and metrics.read_text()):
         time.sleep(0.005)
     process.kill()
