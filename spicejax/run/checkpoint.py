@@ -189,16 +189,17 @@ class Checkpoints:
         return self._lock.token
 
     def _newest_good(self) -> int | None:
-        reason = ""
+        faults = []
         for step in reversed(self.steps()):
             reason = manifest.fault(self.path(step))
             if reason is None:
                 return step
             log.warning("checkpoint %s skipped: %s", self.path(step), reason)
-        if reason:
+            faults.append(f"{reason} ({self.path(step)})")
+        if faults:
             raise CheckpointError(
-                f"{self.directory} holds steps {self.steps()} and all are damaged: {reason} in "
-                f"{self.path(self.steps()[0])}; bring one back from a copy, or move them away to start over"
+                f"{self.directory} holds steps {self.steps()} and all are damaged: {faults[0]}; "
+                "bring it back from a copy, or move all away to start over"
             )
         return None
 
