@@ -1,10 +1,12 @@
-"""Checkpoints that are whole or do not count: Orbax writes the arrays, a manifest of digests written last vouches.
+"""Checkpoints that are whole or do not count: Orbax writes the arrays, a manifest of digests vouches.
 
     directory/lock.json               owner of the directory
     directory/00000012/state/         arrays, by Orbax
     directory/00000012/extra.json     host state
     directory/00000012/config.json    configuration of the run
     directory/00000012/MANIFEST.json  digests of all that (run/manifest.py)
+    directory/00000013.partial/       a save or a removal that was cut short: the next save removes it
+    directory/superseded.00000012.0/  damaged, or a run went on from before it; never removed
 
 Orbax alone returns wrong numbers for a flipped bit, takes an empty folder for the newest step, casts dtypes silently.
 """
@@ -12,6 +14,7 @@ Orbax alone returns wrong numbers for a flipped bit, takes an empty folder for t
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import logging
 import re
@@ -25,7 +28,7 @@ import orbax.checkpoint as ocp
 
 from spicejax import hosts
 from spicejax.run import lock, manifest
-from spicejax.run.lock import Lock
+from spicejax.run.lock import Lock, LockedError
 
 log = logging.getLogger(__name__)
 
@@ -57,17 +60,22 @@ class Checkpoints:
     the folder (Orbax writes each array's parts from where they are), and process 0 alone writes what is not an array.
     """
 
-    def __init__(self, directory: str | Path, *, keep: int = 3, config: dict[str, Any]) -> None:
+    def __init__(self, directory: str | Path, *, keep: int = 3, keep_period: int = 0, config: dict[str, Any]) -> None:
         """Own `directory`, made where absent.
 
-        Raises: LockedError when another run has it, CheckpointError where not all hosts share it.
+        keep: newest steps that stay. keep_period: steps that are a multiple of it stay too; 0 = none.
+        Raises: LockedError when another run has it, CheckpointError where not all hosts share it or a step's name is
+            taken by what is no folder.
         """
         if keep < 1:
             raise ValueError(f"keep={keep}: at least one checkpoint must stay")
+        if keep_period < 0:
+            raise ValueError(f"keep_period={keep_period}: give a number of iterations, or 0 to keep none for good")
         if re.match(r"\w+:/", str(directory)):
             raise ValueError(f"{directory}: mount the bucket (gcsfuse) and give the folder")
         self.directory = Path(directory).absolute()
-        self._keep = keep
+        self.newest: int | None = None  # the step that was found good, or saved, last
+        self._keep, self._keep_period = keep, keep_period
         self._config = json.dumps(config, indent=1)
         self._lock: Lock | None = None
         token = hosts.by_first(self._take)
@@ -79,12 +87,17 @@ class Checkpoints:
         return self.directory / f"{step:08d}"
 
     def steps(self) -> list[int]:
-        """Every step that has a folder, ascending; good or not."""
+        """Every step that was once whole, ascending; it may be damaged since."""
         return sorted(int(p.name) for p in self.directory.iterdir() if re.fullmatch(r"\d{8,}", p.name))
 
     def latest_good(self) -> int | None:
-        """The newest step whose every file is as it was written; the others are named in warnings."""
-        return hosts.by_first(self._newest_good)
+        """The newest step whose every file is as it was written, by reading all of them; None where nothing was saved.
+
+        Newer ones are named in warnings. Raises CheckpointError when steps were saved and none is good: starting over
+        is then for a person to decide.
+        """
+        self.newest = hosts.by_first(self._newest_good)
+        return self.newest
 
     def saved_config(self) -> dict[str, Any] | None:
         """Configuration of the newest step that looks whole, without reading its arrays; None where there is none."""
@@ -94,38 +107,40 @@ class Checkpoints:
         return None
 
     def save(self, step: int, state: Any, extra: dict[str, Any]) -> None:
-        """Write one step, verify it, then drop all but the newest `keep`.
+        """Write one step, verify it, then drop all but the newest `keep` and the multiples of `keep_period`.
 
         state: pytree of jax arrays. extra: JSON-able host state.
-        Folders that never became a checkpoint are removed first; steps that are not older (of a run that was resumed
-        before them) are set aside as `superseded.*`.
-        Raises CheckpointError when the step could not be written: its folder is gone, older steps are untouched.
+        Steps that are damaged, not older, or newer than what was restored are first set aside as `superseded.*`.
+        Raises CheckpointError when the step could not be written: nothing of it stays, older steps are untouched.
         """
         folder, extra_text = self.path(step), json.dumps(extra)
-        hosts.by_first(lambda: self._begin(step))
+        draft = manifest.partial(folder)
         try:
-            self._orbax.save(folder / STATE, args=ocp.args.PyTreeSave(state))
+            hosts.by_first(lambda: self._begin(step))
+            self._orbax.save(draft / STATE, args=ocp.args.PyTreeSave(state))
             hosts.wait()
-            hosts.by_first(lambda: self._vouch(folder, step, state, extra_text))
+            hosts.by_first(lambda: self._vouch(step, state, extra_text))
+        except LockedError:  # what stands there is another run's
+            raise
         except BaseException as error:
             if hosts.leads():
-                _remove_while_written(folder)
+                _remove_while_written(draft)
             if not isinstance(error, Exception):
                 raise
             older = [s for s in self.steps() if s != step]
             still = f"step {older[-1]} is untouched" if older else "no older step exists"
             raise CheckpointError(f"step {step} was not saved in {self.directory}: {error}; {still}") from error
-        hosts.by_first(lambda: self._prune(step))
+        self.newest = step
+        hosts.by_first(self._prune)
 
     def restore(self, abstract_state: Any) -> Restored | None:
         """Read the newest good step; None where nothing was ever saved whole.
 
         abstract_state: pytree of jax.ShapeDtypeStruct with shardings, or of arrays. It decides the placement, and may
             be of another mesh than the one that saved; shapes and dtypes must be the same.
-        Raises: StateMismatchError naming the first array that differs; CheckpointError when steps were saved and none
-            is good (starting over is then for a person to decide).
+        Raises: StateMismatchError naming the first array that differs; what `latest_good` raises.
         """
-        if (step := self._to_read()) is None:
+        if (step := self.latest_good()) is None:
             return None
         state = self._read(step, abstract_state)
         extra, config = (json.loads((self.path(step) / name).read_text()) for name in ("extra.json", "config.json"))
@@ -133,19 +148,9 @@ class Checkpoints:
 
     def restore_params(self, abstract_params: Any) -> tuple[int, Any] | None:
         """Read the step and the trained parameters of the newest good one alone; None and errors as in `restore`."""
-        if (step := self._to_read()) is None:
+        if (step := self.latest_good()) is None:
             return None
         return step, self._read(step, {"params": abstract_params}, part=True)["params"]
-
-    def _to_read(self) -> int | None:
-        """The newest good step; CheckpointError where steps were saved whole and none is good."""
-        step = self.latest_good()
-        if step is None and (damaged := [s for s in self.steps() if self._finished(s)]):
-            raise CheckpointError(
-                f"{self.directory} holds steps {damaged} and all are damaged: "
-                f"{manifest.fault(self.path(damaged[-1]))}; bring it back from a copy, or move it away to start over"
-            )
-        return step
 
     def _read(self, step: int, abstract_state: Any, *, part: bool = False) -> Any:
         """The arrays of a good step, all of them or a part of the tree."""
@@ -174,50 +179,59 @@ class Checkpoints:
 
     def _take(self) -> str:
         self.directory.mkdir(parents=True, exist_ok=True)
+        for path in self.directory.iterdir():
+            if re.fullmatch(rf"\d{{8,}}({manifest.PARTIAL})?", path.name) and not path.is_dir():
+                raise CheckpointError(
+                    f"{path} is a file or a link that leads nowhere, not the folder of a checkpoint; move it away, or "
+                    "mount what it points to"
+                )
         self._lock = Lock(self.directory)
         return self._lock.token
 
-    def _finished(self, step: int) -> bool:
-        """Whether a step ever became a checkpoint; it may be damaged since."""
-        return isinstance(manifest.read(self.path(step)), dict)
-
     def _newest_good(self) -> int | None:
+        faults = []
         for step in reversed(self.steps()):
             reason = manifest.fault(self.path(step))
             if reason is None:
                 return step
             log.warning("checkpoint %s skipped: %s", self.path(step), reason)
+            faults.append(f"{reason} ({self.path(step)})")
+        if faults:
+            raise CheckpointError(
+                f"{self.directory} holds steps {self.steps()} and all are damaged: {faults[0]}; "
+                "bring it back from a copy, or move all away to start over"
+            )
         return None
 
     def _begin(self, step: int) -> None:
         if self._lock is not None:
             self._lock.require()
+        for left in self.directory.glob(f"[0-9]*{manifest.PARTIAL}"):
+            shutil.rmtree(left, ignore_errors=True)
+        past = step - 1 if self.newest is None else min(step - 1, self.newest)
         for found in self.steps():
-            folder = self.path(found)
-            if not self._finished(found):
-                shutil.rmtree(folder)
-            elif found >= step:
-                number = sum(1 for _ in self.directory.glob(f"superseded.{folder.name}.*"))
-                target = folder.rename(self.directory / f"superseded.{folder.name}.{number}")
-                log.warning("step %d is not older than the new step %d: set aside as %s", found, step, target.name)
-        self.path(step).mkdir()
+            known = manifest.read(self.path(found))
+            if found > past or isinstance(known, str):
+                self._set_aside(found, known if isinstance(known, str) else "the run goes on from before it")
+        manifest.partial(self.path(step)).mkdir()
 
-    def _vouch(self, folder: Path, step: int, state: Any, extra_text: str) -> None:
-        """Write what is not an array, the manifest last."""
-        (folder / "extra.json").write_text(extra_text)
-        (folder / "config.json").write_text(self._config)
-        manifest.write(folder, step, state)
-        reason = manifest.fault(folder, contents=False)  # the digests were taken from the files a moment ago
-        if reason is not None:
-            raise CheckpointError(f"written, but {reason}")
+    def _set_aside(self, step: int, why: str) -> None:
+        names = (f"superseded.{self.path(step).name}.{number}" for number in itertools.count())
+        target = next(path for path in map(self.directory.joinpath, names) if not path.exists())
+        self.path(step).rename(target)
+        log.warning("step %d set aside as %s: %s", step, target.name, why)
 
-    def _prune(self, newest: int) -> None:
-        older = [s for s in self.steps() if s < newest]
-        whole = [s for s in older if self._finished(s)]
-        for step in set(older) - set(whole[len(whole) - (self._keep - 1) :]):
-            # The manifest goes first: a removal cut short leaves no checkpoint with files missing.
-            (self.path(step) / manifest.NAME).unlink(missing_ok=True)
-            shutil.rmtree(self.path(step), ignore_errors=True)
+    def _vouch(self, step: int, state: Any, extra_text: str) -> None:
+        """Write what is not an array, then make a checkpoint of it."""
+        draft = manifest.partial(self.path(step))
+        (draft / "extra.json").write_text(extra_text)
+        (draft / "config.json").write_text(self._config)
+        manifest.write(self.path(step), step, state)
+
+    def _prune(self) -> None:
+        for step in self.steps()[: -self._keep]:
+            if not self._keep_period or step % self._keep_period:
+                shutil.rmtree(self.path(step).rename(manifest.partial(self.path(step))), ignore_errors=True)
 
 
 def _require_shared(directory: Path, token: str, patience_seconds: float = 60.0) -> None:

@@ -93,6 +93,8 @@ class CheckpointConfig:
     every: int = 20
     # newest checkpoints kept
     keep: int = 2
+    # steps that are a multiple of it are kept beside the newest `keep`; 0 = none
+    keep_period: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

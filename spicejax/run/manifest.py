@@ -1,6 +1,7 @@
 """The manifest of a checkpoint: size and sha256 of every file, shape and dtype of every array, and its own digest.
 
-It is put in place last and in one rename, so that a folder is either a whole checkpoint or, visibly, none.
+A step is written in a folder of another name, which gets the step's in one rename when all is on disk, and is renamed
+back before it is removed: whatever has a step's name was once a whole checkpoint, and what is wrong with it is damage.
 """
 
 from __future__ import annotations
@@ -16,6 +17,12 @@ import jax
 
 NAME = "MANIFEST.json"
 FORMAT = 1
+PARTIAL = ".partial"
+
+
+def partial(folder: Path) -> Path:
+    """Name of a step's folder while it is written or removed."""
+    return folder.with_name(folder.name + PARTIAL)
 
 
 def fault(folder: Path, *, contents: bool = True, only: str | None = None) -> str | None:
@@ -38,37 +45,41 @@ def read(folder: Path) -> dict[str, Any] | str:
         manifest = json.loads((folder / NAME).read_text())
         claimed = manifest.pop("sha256")
     except FileNotFoundError:
-        return f"no {NAME}: its saving or copying was cut short"
+        return f"no {NAME}: it was deleted, or copying was cut short"
     except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
         return f"{NAME} cannot be read: {error!r}"
     if claimed != _own_digest(manifest):
         return f"{NAME} is damaged: its digest differs"
-    if manifest["format"] != FORMAT or f"{manifest['step']:08d}" != folder.name:
+    if manifest["format"] != FORMAT or f"{manifest['step']:08d}" != folder.name.removesuffix(PARTIAL):
         return f"{NAME} is of format {manifest['format']} and step {manifest['step']}"
     return manifest
 
 
 def write(folder: Path, step: int, state: Any) -> None:
-    """Flush and digest every file, then put the manifest in place in one rename."""
-    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    """Flush and digest every file of the partial folder, add the manifest, then rename it to `folder`.
+
+    Raises: OSError where a file is not as it was a moment ago.
+    """
+    draft = partial(folder)
+    files = sorted(p for p in draft.rglob("*") if p.is_file())
     with ThreadPoolExecutor(4) as pool:
         digests = list(pool.map(_flushed_digest, files))
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "step": step,
-        "files": {p.relative_to(folder).as_posix(): d for p, d in zip(files, digests, strict=True)},
+        "files": {p.relative_to(draft).as_posix(): d for p, d in zip(files, digests, strict=True)},
         "leaves": leaves(state),
     }
     manifest["sha256"] = _own_digest(manifest)
-    draft = folder / f"{NAME}.draft"
-    with open(draft, "w") as out:
+    with open(draft / NAME, "w") as out:
         json.dump(manifest, out, indent=0)
         out.flush()
         os.fsync(out.fileno())
-    for inner in [p for p in folder.rglob("*") if p.is_dir()]:
+    if reason := fault(draft, contents=False):  # the digests were taken from the files a moment ago
+        raise OSError(f"written, but {reason}")
+    for inner in [*(p for p in draft.rglob("*") if p.is_dir()), draft]:
         _flush_folder(inner)
-    os.replace(draft, folder / NAME)
-    _flush_folder(folder)
+    draft.rename(folder)
     _flush_folder(folder.parent)
 
 

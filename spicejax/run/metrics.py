@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import logging
 import math
@@ -16,11 +17,14 @@ import numpy as np
 
 log = logging.getLogger(__name__)
 
+KEPT_BYTES = 64 * 2**20  # of each file; beyond that the oldest records that wait are given up
+
 
 class MetricsWriter:
     """Appends records keyed `iteration`; a resumed run never holds an iteration twice.
 
-    No failure to write ends a run: it is counted in `failures` and told once.
+    No failure to write ends a run: it is counted in `failures` and told once, and the records wait in memory until they
+    can be written, in order.
     """
 
     def __init__(
@@ -40,10 +44,18 @@ class MetricsWriter:
         self._line_open = False
         self._attempt("create the folder", lambda: self.workdir.mkdir(parents=True, exist_ok=True))
         evaluated = resume_step + 1 if resume_step else 0  # an evaluation comes before the save of its step
-        self._files = {name: _Lines(self.workdir / f"{name}.jsonl") for name in ("metrics", "evaluations", "tasks")}
-        for name, file in self._files.items():
-            first = evaluated if name == "evaluations" else resume_step
-            self._attempt(f"clean {file.path}", lambda file=file, first=first: file.discard_from(first))
+        firsts = {"metrics": resume_step, "evaluations": evaluated, "tasks": resume_step}
+        self._files = {name: _Lines(self.workdir / f"{name}.jsonl", first) for name, first in firsts.items()}
+        self._flush(*self._files.values())
+        if not silent and (missing := self._files["metrics"].missing()):
+            log.warning(
+                "%s lacks %d of the %d iterations before this start (%s): torn, deleted or never written, they are not "
+                "made again",
+                self._files["metrics"].path,
+                len(missing),
+                resume_step,
+                ", ".join(map(str, missing[:5])) + (", .." if len(missing) > 5 else ""),
+            )
 
     def metrics(self, iteration: int, values: dict[str, Any]) -> None:
         """One line of metrics.jsonl. Raises ValueError for an iteration that was already written."""
@@ -57,9 +69,17 @@ class MetricsWriter:
         """A line of tasks.jsonl per generated task of the iteration."""
         self._append("tasks", iteration, list(records))
 
+    def gaps(self) -> dict[str, int]:
+        """What the summary says of the files, after another try to write what waits.
+
+        log_failures: failures of this process. iterations_missing: iterations without a line in metrics.jsonl.
+        """
+        self._flush(*self._files.values())
+        missing = 0 if self._silent else len(self._files["metrics"].missing())
+        return {"log_failures": self.failures, "iterations_missing": missing}
+
     def summary(self, values: dict[str, Any]) -> None:
         """Replace summary.json in one rename."""
-
         text = json.dumps(plain(values), indent=2) + "\n"
         self._attempt("write summary.json", lambda: _replace(self.workdir / "summary.json", text))
 
@@ -89,7 +109,8 @@ class MetricsWriter:
         self._attempt("print", write)
 
     def close(self) -> None:
-        """End the progress line."""
+        """End the progress line; write what waits."""
+        self._flush(*self._files.values())
         if self._line_open:
             self.show("")
 
@@ -99,7 +120,13 @@ class MetricsWriter:
             raise ValueError(f"iteration {iteration} of {file.path.name} is already written, up to {file.last}")
         file.last = iteration
         lines = [json.dumps({"iteration": iteration} | plain(record)) for record in records]
-        self._attempt(f"write {file.path}", lambda: file.append("".join(f"{line}\n" for line in lines)))
+        if not self._silent:
+            file.put(iteration, "".join(f"{line}\n" for line in lines))
+        self._flush(file)
+
+    def _flush(self, *files: _Lines) -> None:
+        for file in files:
+            self._attempt(f"write {file.path}", file.flush)
 
     def _attempt(self, what: str, act: Callable[[], None]) -> None:
         if self._silent:
@@ -113,41 +140,66 @@ class MetricsWriter:
 
 
 class _Lines:
-    """One append-only file of JSON lines that never keeps half a line."""
+    """One append-only file of JSON lines that never keeps half a line; what could not be written waits."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, first: int) -> None:
+        """Before anything is written, torn lines and what is of iteration `first` or later go to *.discarded.jsonl."""
         self.path = path
-        self.last = -1  # newest iteration written
+        self.last = -1  # newest iteration given
+        self._first = first
+        self._clean = False
+        self._written: set[int] = set()
+        self._waiting: collections.deque[tuple[int, bytes]] = collections.deque()
 
-    def discard_from(self, iteration: int) -> None:
-        """Move records with `iteration` or later, and torn lines, to *.discarded.jsonl; the order stays."""
+    def missing(self) -> list[int]:
+        """Iterations up to the newest, or before the first, that the file does not hold."""
+        return [i for i in range(max(self._first, self.last + 1)) if i not in self._written]
+
+    def put(self, iteration: int, text: str) -> None:
+        """Take the lines of one iteration, for `flush` to write."""
+        while sum(len(data) for _, data in self._waiting) > KEPT_BYTES:
+            self._waiting.popleft()
+        self._waiting.append((iteration, text.encode()))
+
+    def flush(self) -> None:
+        """Write what waits, each iteration whole; OSError where not all could be."""
+        if not self._clean:
+            self._discard()
+            self._clean = True
+        if not self._waiting:
+            return
+        with open(self.path, "ab", buffering=0) as file:
+            while self._waiting:
+                iteration, data = self._waiting[0]
+                begin = file.tell()
+                try:
+                    while data:
+                        data = data[file.write(data) :]
+                except OSError:
+                    file.truncate(begin)
+                    raise
+                self._waiting.popleft()
+                self._written.add(iteration)
+
+    def _discard(self) -> None:
+        """Move what is to be discarded; the order stays."""
         if not self.path.exists():
             return
         kept, discarded = [], []
         for line in self.path.read_text(errors="replace").splitlines():
             number = _iteration(line)
-            if number is not None and number < iteration:
+            if number is not None and number < self._first:
                 kept.append(line)
-                self.last = max(self.last, number)
+                self._written.add(number)
             else:
                 discarded.append(line)
+        self.last = max([self.last, *self._written])
         if not discarded:
             return
         # First kept twice, then once: a crash in between loses nothing.
         with open(self.path.with_suffix(".discarded.jsonl"), "a") as out:
             out.writelines(f"{line}\n" for line in discarded)
         _replace(self.path, "".join(f"{line}\n" for line in kept))
-
-    def append(self, text: str) -> None:
-        """Write all of `text` or, with OSError, nothing of it."""
-        with open(self.path, "ab", buffering=0) as file:
-            data, begin = text.encode(), file.tell()
-            try:
-                while data:
-                    data = data[file.write(data) :]
-            except OSError:
-                file.truncate(begin)
-                raise
 
 
 def plain(value: Any) -> Any:

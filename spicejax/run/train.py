@@ -46,10 +46,9 @@ def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) 
         for warning in cfg.warnings if hosts.leads() else ():
             log.warning("warning: %s", warning)
         workdir.mkdir(parents=True, exist_ok=True)
+        kept = {"keep": cfg.checkpoint.keep, "keep_period": cfg.checkpoint.keep_period}
         checkpoints = stack.enter_context(
-            contextlib.closing(
-                Checkpoints(workdir / "checkpoints", keep=cfg.checkpoint.keep, config=configuration.to_json(cfg))
-            )
+            Checkpoints(workdir / "checkpoints", **kept, config=configuration.to_json(cfg))
         )
         run = build(cfg, workdir)
         stack.enter_context(run.verifier)
@@ -192,15 +191,16 @@ def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, An
 
 
 def _summarise(run: Run, counters: dict[str, Any], checkpoints: Checkpoints, writer: MetricsWriter) -> dict[str, Any]:
-    latest = checkpoints.latest_good()
+    newest = checkpoints.newest
     summary = {
         "name": run.cfg.name,
-        "iterations": latest or 0,
+        "iterations": newest or 0,
         "seconds": round(counters["seconds"], 3),
         **counters["totals"],
         "accuracy_start": counters.get("accuracy_start"),
         "accuracy_end": counters.get("accuracy_end"),
-        "checkpoint": str(checkpoints.path(latest)) if latest is not None else None,
+        "checkpoint": str(checkpoints.path(newest)) if newest is not None else None,
+        **writer.gaps(),
     }
     writer.summary(summary)
     return summary

@@ -62,6 +62,7 @@ def test_round_trip(checkpoints):
     found = checkpoints.restore(abstract(make_state(0)))
     assert (found.step, found.extra, found.config) == (4, extra, {"seed": 0})
     assert same(found.state, make_state(4)) and checkpoints.saved_config() == {"seed": 0}
+    assert checkpoints.newest == 4
 
 
 def test_keeps_the_newest(checkpoints):
@@ -69,6 +70,16 @@ def test_keeps_the_newest(checkpoints):
         checkpoints.save(step, make_state(step), {})
     assert checkpoints.steps() == [2, 3, 10] and checkpoints.latest_good() == 10
     assert same(checkpoints.restore(abstract(make_state(0))).state, make_state(10))
+
+
+def test_multiples_of_the_period_stay(tmp_path):
+    with Checkpoints(tmp_path / "c", keep=2, keep_period=3, config={}) as checkpoints:
+        for step in range(1, 9):
+            checkpoints.save(step, make_state(step), {})
+        assert checkpoints.steps() == [3, 6, 7, 8] and checkpoints.newest == 8
+        for step in (8, 7, 6):
+            shutil.rmtree(checkpoints.path(step))
+        assert same(checkpoints.restore(abstract(make_state(0))).state, make_state(3))
 
 
 def damage(folder: Path, draw: random.Random) -> str:
@@ -130,6 +141,73 @@ def test_folders_that_are_no_checkpoint(checkpoints, caplog):
     assert checkpoints.latest_good() == 5 and same(checkpoints.restore(abstract(make_state(0))).state, make_state(5))
 
 
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.parametrize("harm", [flip, Path.unlink, lambda path: path.write_text("")], ids=["flip", "unlink", "empty"])
+@pytest.mark.parametrize("steps", [[1], [1, 2]])
+def test_without_a_manifest_a_step_is_damaged_and_stays(checkpoints, harm, steps):
+    for step in steps:
+        checkpoints.save(step, make_state(step), {"n": step})
+    manifests = {path: path.read_bytes() for path in checkpoints.directory.glob("*/MANIFEST.json")}
+    for path in manifests:
+        harm(path)
+    left, newest = contents(checkpoints.directory), checkpoints.path(steps[-1])
+    with pytest.raises(CheckpointError, match=rf"all are damaged: .*MANIFEST.json.*\({newest}\); bring it back"):
+        checkpoints.restore(abstract(make_state(0)))
+    assert contents(checkpoints.directory) == left
+    for path, text in manifests.items():
+        path.write_bytes(text)
+    assert checkpoints.restore(abstract(make_state(0))).extra == {"n": steps[-1]}
+
+
+@pytest.mark.parametrize(
+    ("file", "harm", "damaged", "then", "left"),
+    [
+        ("MANIFEST.json", Path.unlink, 4, 4, [2, 4]),
+        ("MANIFEST.json", flip, 4, 6, [2, 6]),
+        ("MANIFEST.json", flip, 2, 6, [4, 6]),
+        ("extra.json", flip, 4, 6, [2, 6]),  # not counted among the newest that stay
+    ],
+)
+def test_a_damaged_step_is_set_aside(tmp_path, caplog, file, harm, damaged, then, left):
+    with Checkpoints(tmp_path / "c", keep=2, config={}) as checkpoints:
+        for step in (2, 4):
+            checkpoints.save(step, make_state(step), {"n": step})
+        harm(checkpoints.path(damaged) / file)
+        bytes_left = contents(checkpoints.path(damaged))
+        assert checkpoints.restore(abstract(make_state(0))).step == 6 - damaged
+        checkpoints.save(then, make_state(then), {})
+        assert checkpoints.steps() == left
+        aside = f"superseded.{damaged:08d}.0"
+        assert contents(checkpoints.directory / aside) == bytes_left and f"set aside as {aside}" in caplog.text
+
+
+def test_what_is_partly_written_never_was_a_checkpoint(checkpoints):
+    checkpoints.save(1, make_state(1), {})
+    checkpoints.path(1).rename(checkpoints.directory / "00000001.partial")
+    assert checkpoints.restore(abstract(make_state(0))) is None
+    checkpoints.save(2, make_state(2), {})
+    assert sorted(os.listdir(checkpoints.directory)) == ["00000002", "lock.json"]
+
+
+@pytest.mark.parametrize("name", ["00000050", "00000050.partial"])
+@pytest.mark.parametrize("target", [None, "nowhere", "itself"])
+def test_no_folder_under_a_steps_name_is_refused_at_the_start(tmp_path, name, target):
+    path = tmp_path / name
+    path.write_text("") if target is None else path.symlink_to(path if target == "itself" else target)
+    with pytest.raises(CheckpointError, match=f"^{path} is a file or a link that leads nowhere.*; move it away"):
+        Checkpoints(tmp_path, config={})
+    assert os.listdir(tmp_path) == [name]
+
+
 def test_all_damaged_is_not_a_fresh_start(checkpoints):
     checkpoints.save(1, make_state(1), {})
     (checkpoints.path(1) / "extra.json").write_text("{}{")
@@ -175,6 +253,8 @@ def test_bad_arguments(checkpoints, tmp_path):
     assert checkpoints.steps() == []
     with pytest.raises(ValueError, match="keep=0"):
         Checkpoints(tmp_path, keep=0, config={})
+    with pytest.raises(ValueError, match="keep_period=-1"):
+        Checkpoints(tmp_path, keep_period=-1, config={})
     with pytest.raises(ValueError, match="mount the bucket"):
         Checkpoints("gs://bucket/run", config={})
 
@@ -219,6 +299,7 @@ def test_disk_full_raises_now_and_leaves_nothing(tmp_path):
     [
         ("Checkpointer.save", "before", 2),
         ("Checkpointer.save", "after", 2),
+        ("Path.rename", "before", 2),  # with all written but the name
         ("manifest.write", "after", 3),
         ("shutil.rmtree", "before", 3),  # while the oldest step is dropped
     ],
@@ -234,7 +315,7 @@ def test_kill_between_phases(tmp_path, phase, when, left):
         c.save(1, make_state(1), {})
         c.save(2, make_state(2), {})
         owner, _, name = sys.argv[2].rpartition(".")
-        owner = {"Checkpointer": Checkpointer, "manifest": manifest, "shutil": shutil}[owner]
+        owner = {"Checkpointer": Checkpointer, "manifest": manifest, "Path": Path, "shutil": shutil}[owner]
         original = getattr(owner, name)
         def killed(*a, **k):
             if sys.argv[3] == "after":
@@ -252,7 +333,8 @@ def test_kill_between_phases(tmp_path, phase, when, left):
         found = checkpoints.restore(abstract(make_state(0)))
         assert found.step == left and same(found.state, make_state(left))
         checkpoints.save(4, make_state(4), {})
-        assert checkpoints.latest_good() == 4 and checkpoints.steps() == [left, 4]
+        assert checkpoints.latest_good() == 4
+        assert sorted(os.listdir(checkpoints.directory)) == [f"{left:08d}", "00000004", "lock.json"]
 
 
 def test_second_run_is_refused(tmp_path, checkpoints):

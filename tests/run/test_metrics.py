@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from spicejax.run import metrics
 from spicejax.run.metrics import MetricsWriter
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +84,7 @@ def test_torn_lines_are_set_aside(tmp_path):
     assert len(rows(tmp_path / "tasks.jsonl")) == 10
 
 
-def test_full_disk_is_told_once_and_leaves_whole_lines(tmp_path):
+def test_full_disk_is_told_once_and_what_waits_is_written_when_it_is_free(tmp_path):
     code = """
         import io, resource, sys
         from spicejax.run.metrics import MetricsWriter
@@ -94,16 +95,71 @@ def test_full_disk_is_told_once_and_leaves_whole_lines(tmp_path):
             writer.metrics(i, {"text": "x" * 70})
             writer.tasks(i, [{"text": "x" * 700}])
             writer.summary({"text": "x" * (2000 if i == 20 else 10)})
-        print(writer.failures)
+            if i == 39:
+                written = open(sys.argv[1] + "/metrics.jsonl").read().splitlines()
+                print(len(written), writer.gaps()["iterations_missing"])
+        print(writer.failures, writer.gaps()["iterations_missing"])
     """
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + textwrap.dedent(code)]
     done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
-    numbers = [r["iteration"] for r in rows(tmp_path / "metrics.jsonl")]
-    assert numbers == [*range(len(numbers) - 20), *range(40, 60)] and 5 < len(numbers) - 20 < 12
-    lost = 40 - (len(numbers) - 20) + 39 + 1  # of metrics, of tasks, one summary
-    assert done.stdout.strip() == str(lost), done.stderr
+    for name in ("metrics", "tasks"):
+        assert [r["iteration"] for r in rows(tmp_path / f"{name}.jsonl")] == list(range(60))
+    written, missing, failures, missing_then = map(int, done.stdout.split())
+    assert 5 < written < 12 and (missing, missing_then) == (40 - written, 0)
+    assert failures == 40 - written + 39 + 1 + 2, done.stderr  # of metrics, of tasks, one summary, the gaps' own try
     assert done.stderr.count("training goes on") == 1
     assert json.loads((tmp_path / "summary.json").read_text()) == {"text": "x" * 10}
+
+
+def test_what_waits_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(metrics, "KEPT_BYTES", 1000)
+    writer = make_writer(tmp_path)
+    (tmp_path / "metrics.jsonl").mkdir()  # stands in the way
+    for i in range(20):
+        writer.metrics(i, {"text": "x" * 300})
+    (tmp_path / "metrics.jsonl").rmdir()
+    assert writer.gaps() == {"log_failures": 20, "iterations_missing": 16}
+    assert [r["iteration"] for r in rows(tmp_path / "metrics.jsonl")] == [16, 17, 18, 19]
+
+
+def test_what_could_not_be_set_aside_at_the_start_is_later(tmp_path):
+    record(make_writer(tmp_path), range(4))
+    obstacle = tmp_path / "metrics.jsonl.draft"
+    obstacle.mkdir()
+    writer = make_writer(tmp_path, 2)
+    writer.metrics(2, {"run": "b"})
+    obstacle.rmdir()
+    writer.close()
+    assert [(r["iteration"], r["run"]) for r in rows(tmp_path / "metrics.jsonl")] == [(0, "a"), (1, "a"), (2, "b")]
+    assert writer.gaps() == {"log_failures": 2, "iterations_missing": 0}
+
+
+@pytest.mark.parametrize(
+    ("harm", "missing"),
+    [
+        (lambda lines: lines, []),
+        (lambda lines: [*lines[:-1], lines[-1][:9]], [7]),  # torn
+        (lambda lines: [lines[0], *lines[4:7]], [1, 2, 3, 7]),
+        (lambda lines: [], list(range(8))),
+    ],
+)
+def test_missing_iterations_are_told_and_counted(tmp_path, caplog, harm, missing):
+    record(make_writer(tmp_path), range(8))
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("\n".join(harm(path.read_text().splitlines())) + "\n")
+    writer = make_writer(tmp_path, 8)
+    shown = ", ".join(map(str, missing[:5])) + (", .." if len(missing) > 5 else "")
+    told = [f"{path} lacks {len(missing)} of the 8 iterations before this start ({shown})"] if missing else []
+    assert [r.getMessage().partition(":")[0] for r in caplog.records] == told
+    record(writer, range(8, 10))
+    assert writer.gaps() == {"log_failures": 0, "iterations_missing": len(missing)}
+
+
+def test_a_silent_writer_keeps_nothing(tmp_path, caplog):
+    writer = MetricsWriter(tmp_path, resume_step=3, stream=io.StringIO(), silent=True)
+    record(writer, range(3, 5))
+    assert writer.gaps() == {"log_failures": 0, "iterations_missing": 0}
+    assert not list(tmp_path.iterdir()) and not caplog.records
 
 
 def test_unwritable_workdir_and_closed_stream(tmp_path, caplog):

@@ -19,7 +19,7 @@ from spicejax import config as configuration
 from spicejax import configs
 from spicejax.generate import engine
 from spicejax.models import hf
-from spicejax.run import train
+from spicejax.run import manifest, train
 from spicejax.run.build import build
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.interrupt import Interrupt
@@ -80,6 +80,7 @@ def test_a_run_leaves_what_it_promises(whole):
     workdir, out = whole
     summary = json.loads((workdir / "summary.json").read_text())
     assert summary["iterations"] == 6 and Path(summary["checkpoint"]).is_dir()
+    assert (summary["log_failures"], summary["iterations_missing"]) == (0, 0)
     for name in ("accuracy_start", "accuracy_end"):
         assert 0 <= summary[name] <= 1
     metrics = rows(workdir / "metrics.jsonl")
@@ -228,6 +229,25 @@ def test_interrupt_can_be_asked_for_by_a_caller(whole, cache, tmp_path):
     stop = Interrupt()
     stop.requested = True
     assert train.train(cfg, tmp_path, interrupt=stop)["iterations"] == 1
+
+
+def test_checkpoints_are_read_once_a_start_and_pruned_as_configured(whole, cache, tmp_path, monkeypatch):
+    words = ["iterations=3", "checkpoint.every=1", "checkpoint.keep=1", "checkpoint.keep_period=2"]
+    cfg = configuration.parse(configs.load("spice_nano"), [*TINY, *words, f"nano.cache={cache}"])
+    read, fault = [], manifest.fault
+
+    def watched(folder, *, contents=True, only=None):
+        read.extend([folder.name] if contents and only is None else [])
+        return fault(folder, contents=contents, only=only)
+
+    monkeypatch.setattr(manifest, "fault", watched)
+    stop = Interrupt()
+    stop.requested = True
+    train.train(cfg, tmp_path, interrupt=stop)
+    assert read == []
+    summary = train.train(cfg, tmp_path)
+    assert read == ["00000001"] and Path(summary["checkpoint"]).name == "00000003"
+    assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == ["00000002", "00000003"]
 
 
 @pytest.mark.parametrize(
