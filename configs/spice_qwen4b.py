@@ -40,7 +40,7 @@ CONFIG = RunConfig(
     mesh=MeshConfig(data=1, fsdp=-1, tensor=0),
     sampler_mesh=MeshConfig(data=-1, tensor=4),
     eval=EvalConfig(every=100, probe_documents=128, probe_group=8),
-    checkpoint=CheckpointConfig(every=10, keep=3),
+    checkpoint=CheckpointConfig(every=10, keep=3, keep_period=100),
     iterations=640,
     show_every=1,
 )

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from processes import PATIENCE
 
 from spicejax.run.checkpoint import CheckpointError, Checkpoints, StateMismatchError
 from spicejax.run.interrupt import Interrupt
@@ -24,9 +25,8 @@ from spicejax.run.lock import Lock, LockedError
 
 ROOT = Path(__file__).resolve().parents[2]
 # Subprocesses have the functions of this file at hand.
-PRELUDE = (
-    f"import sys\nsys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'tests' / 'run')!r}]\nfrom test_checkpoint import *\n"
-)
+FOLDERS = [str(ROOT / folder) for folder in (".", "tests", "tests/run")]
+PRELUDE = f"import sys\nsys.path[:0] = {FOLDERS}\nfrom test_checkpoint import *\n"
 
 
 def make_state(seed: int, width: int = 64):
@@ -262,7 +262,7 @@ def test_bad_arguments(checkpoints, tmp_path):
 def run_python(code: str, *arguments: object, **options) -> subprocess.CompletedProcess:
     """Run `code` in a fresh interpreter."""
     command = [sys.executable, "-c", PRELUDE + textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, **options)
 
 
 def test_disk_full_raises_now_and_leaves_nothing(tmp_path):
@@ -453,7 +453,7 @@ def test_signal_ends_the_iteration_and_saves(tmp_path, number):
     )  # fmt: skip
     assert process.stdout and process.stdout.readline() == "step 1\n"
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0 and "saved" in out and number.name in err
     with Checkpoints(tmp_path / "c", config={}) as checkpoints:
         step = checkpoints.latest_good()

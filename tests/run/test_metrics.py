@@ -13,6 +13,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from processes import PATIENCE
 
 from spicejax.run import metrics
 from spicejax.run.metrics import MetricsWriter
@@ -101,7 +102,7 @@ def test_full_disk_is_told_once_and_what_waits_is_written_when_it_is_free(tmp_pa
         print(writer.failures, writer.gaps()["iterations_missing"])
     """
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + textwrap.dedent(code)]
-    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=PATIENCE, check=False)
     for name in ("metrics", "tasks"):
         assert [r["iteration"] for r in rows(tmp_path / f"{name}.jsonl")] == list(range(60))
     written, missing, failures, missing_then = map(int, done.stdout.split())

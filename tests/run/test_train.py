@@ -14,6 +14,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+from processes import PATIENCE
 
 from spicejax import config as configuration
 from spicejax import configs
@@ -43,7 +44,7 @@ def command(workdir, cache, *more):
 
 def finish(workdir, cache, *more, env=None):
     words = command(workdir, cache, *more)
-    done = subprocess.run(words, capture_output=True, text=True, timeout=600, cwd=ROOT, env=env)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -101,7 +102,7 @@ def test_a_run_leaves_what_it_promises(whole):
 def test_killed_and_rerun_is_bitwise_the_uninterrupted_run(whole, cache, tmp_path, after):
     process = subprocess.Popen(command(tmp_path, cache), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     metrics = tmp_path / "metrics.jsonl"
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         if metrics.exists() and metrics.read_text().count("\n") >= after:
             break
@@ -127,7 +128,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(whole, cache, tmp_path):
         if line.startswith("iteration 3/6"):
             os.kill(process.pid, signal.SIGTERM)
             break
-    out, _ = process.communicate(timeout=300)
+    out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert "the same command goes on from here" in out
     saved = [p.name for p in (tmp_path / "checkpoints").glob("0*")]
@@ -141,20 +142,24 @@ def test_sigterm_saves_and_the_same_command_goes_on(whole, cache, tmp_path):
 def test_the_trained_policy_exports_and_speaks(whole, tmp_path):
     words = [sys.executable, ROOT / "launch" / "export_hf.py", f"--run={whole[0]}", f"--out={tmp_path / 'out'}",
              "--dtype=float32"]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0 and "after 6 iterations" in done.stdout, done.stderr
     cfg, params = hf.load(tmp_path / "out")
     trained = last_step(whole[0])[1]
     assert all(np.asarray(x).tobytes() in trained.values() for x in jax.tree.leaves(params))
     words = [sys.executable, ROOT / "launch" / "generate.py", f"--model={tmp_path / 'out'}", "--prompt=7+5=?", "--json",
              "--max_new=4"]  # fmt: skip
-    answer = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=300).stdout)
+    answer = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE).stdout)
     assert 1 <= len(answer["token_ids"]) <= 4 and cfg.d_model == 32
 
 
 def test_another_configuration_is_refused_with_the_difference(whole, cache):
     done = subprocess.run(
-        command(whole[0], cache, "spice.invalid_penalty=-0.5"), capture_output=True, text=True, timeout=300, cwd=ROOT
+        command(whole[0], cache, "spice.invalid_penalty=-0.5"),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        cwd=ROOT,
     )
     assert done.returncode == 2
     assert "spice.invalid_penalty: -0.1 -> -0.5" in done.stderr and "Traceback" not in done.stderr
