@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from spicejax.data.items import Kind
 from spicejax.games.reasoner import Style
 from spicejax.games.world import World
+from spicejax.text.prompts import NO_TEMPLATES, Templates
 from spicejax.types import Episode, Estimator, Metrics
 
 
@@ -34,6 +35,7 @@ class Exam(NamedTuple):
     role: str
     style: Style
     max_new: int  # longest answer, in tokens
+    templates: Templates = NO_TEMPLATES  # the user's own
 
 
 @dataclasses.dataclass(frozen=True)

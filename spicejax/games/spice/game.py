@@ -14,8 +14,10 @@ from spicejax.games.game import Ask, Exam, Game, Played
 from spicejax.games.spice import formats, report
 from spicejax.games.spice.report import Attempt
 from spicejax.games.spice.rewards import RewardKind, challenger_reward
+from spicejax.games.spice.validity import ValidityConfig
 from spicejax.games.world import World
 from spicejax.score.answers import extract_answer
+from spicejax.text import prompts
 from spicejax.types import ANSWER_TYPES, AnswerType, Document, Episode, Estimator, Metrics, Rejection, Rollout, Task
 
 # Random streams of an iteration.
@@ -47,6 +49,13 @@ class SpiceConfig:
     # prompts: `full` asks for every field of the paper's JSON, `simple` for the few that the game reads,
     # `nano` is the tersest form, for models of a few million parameters
     style: reasoner.Style = "full"
+    # folder of your own prompts, files named as in games/spice/prompts/ and games/prompts/; those not there are ours.
+    # Read once, when the configuration is made, into `templates`
+    prompts: str = ""
+    # their texts by file name: part of the configuration, so that hosts and a resumed run must have the same
+    templates: dict[str, str] = dataclasses.field(default_factory=dict)
+    # what makes a task valid beyond the paper's rule
+    validity: ValidityConfig = ValidityConfig()
     # valid tasks per document whose answers train the Reasoner, drawn at random; 0 = all. The paper takes one, to
     # balance the roles. These answers are the ones that judged the task: text and figure of the paper differ on
     # whether they are sampled again, reuse costs half and the policy is the same
@@ -78,6 +87,7 @@ class SpiceConfig:
         return self.documents
 
     def __post_init__(self) -> None:
+        self._take_prompts()
         for name in ("documents", "group_size", "challenger_max_new", "reasoner_max_new"):
             if getattr(self, name) < 1:
                 raise ValueError(f"spice.{name}={getattr(self, name)}: must be at least 1")
@@ -88,6 +98,16 @@ class SpiceConfig:
             raise ValueError(f"spice.answer_types={self.answer_types}: choose from {ANSWER_TYPES[1:]}")
         if not 0 <= self.mcq_fraction <= 1:
             raise ValueError(f"spice.mcq_fraction={self.mcq_fraction}: must lie in [0, 1]")
+
+    def _take_prompts(self) -> None:
+        where = f"spice.prompts={self.prompts}" if self.prompts else "spice.templates"
+        try:
+            own = {**self.templates, **(prompts.read_folder(self.prompts) if self.prompts else {})}
+            prompts.check(own, prompts.texts(reasoner.PACKAGE, formats.PACKAGE))
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+        object.__setattr__(self, "templates", own)
+        object.__setattr__(self, "prompts", "")  # a run is bound to texts, not to where they once lay
 
 
 def demand(cfg: SpiceConfig) -> list[Ask]:
@@ -112,7 +132,7 @@ def _chooses(cfg: SpiceConfig) -> bool:
 
 def exam(cfg: SpiceConfig) -> Exam:
     """The Reasoner answers."""
-    return Exam("reasoner", cfg.style, cfg.reasoner_max_new)
+    return Exam("reasoner", cfg.style, cfg.reasoner_max_new, cfg.templates)
 
 
 def probe(cfg: SpiceConfig, documents: int, group: int) -> SpiceConfig:
@@ -163,7 +183,7 @@ def choose_kinds(world: World, documents: Sequence[Document], cfg: SpiceConfig) 
         return kinds, {}
     rollouts = world.ask(
         "challenger",
-        [formats.task_type_messages(d, cfg.style) for d in documents],
+        [formats.task_type_messages(d, cfg.style, cfg.templates) for d in documents],
         samples=1,
         first_row=range(len(documents)),
         max_new=cfg.challenger_max_new,
@@ -184,7 +204,7 @@ def attempt_tasks(
 ) -> list[Attempt]:
     """Let the Challenger try, in growing rounds, until every document has a valid task or its attempts are used up."""
     prompts = [
-        formats.challenger_messages(None if cfg.no_corpus else d, kind, cfg.style)
+        formats.challenger_messages(None if cfg.no_corpus else d, kind, cfg.style, cfg.templates)
         for d, kind in zip(documents, kinds, strict=True)
     ]
     attempts: list[Attempt] = []
@@ -223,10 +243,13 @@ def _judge_text(
         kind=kind,
         document=None if cfg.no_corpus else document,
         style=cfg.style,
+        rules=cfg.validity,
         max_string_words=cfg.max_string_words,
         grounding=cfg.grounding,
     )
-    if isinstance(outcome, Task) and not world.fits("reasoner", reasoner.messages(outcome.question, cfg.style)):
+    if isinstance(outcome, Task) and not world.fits(
+        "reasoner", reasoner.messages(outcome.question, cfg.style, cfg.templates)
+    ):
         return Rejection("question_too_long", "does not fit the Reasoner's longest prompt bucket")
     return outcome
 
@@ -267,7 +290,7 @@ def answer_tasks(world: World, attempts: Sequence[Attempt], cfg: SpiceConfig) ->
     tasks = [task for _, task in asked]
     answers = world.ask(
         "reasoner",
-        [reasoner.messages(t.question, cfg.style) for t in tasks],
+        [reasoner.messages(t.question, cfg.style, cfg.templates) for t in tasks],
         samples=cfg.group_size,
         first_row=[k * cfg.group_size for k in range(len(tasks))],
         max_new=cfg.reasoner_max_new,
