@@ -40,7 +40,8 @@ _POINTS_BACK = re.compile(
     r"\b(?:as (?:mentioned|described|stated|discussed|shown|noted|outlined|explained|defined|given)(?=,| above| earlier"
     r"| previously)|(?:mentioned|described|discussed|listed|stated) (?:above|earlier|previously)(?! by)"
     r"|(?:according to|based on|using|in|from) the (?:above(?! \w)|following(?=,)|analysis"
-    rf"|(?:given|provided) information|information(?: given| provided| above)?){_AS_SUCH}|the (?:section|table|list|data) (?:above|below))"
+    rf"|(?:given|provided) information|information(?: given| provided| above)?){_AS_SUCH}"
+    r"|the (?:section|table|list|data) (?:above|below))"
 )
 _GIVEN = re.compile(rf"\bfollowing (?:information|{_SOURCE})[.:]?\s*[\n\"“]|\b{_SOURCE}s?:?\s*[\"“‘]", re.IGNORECASE)
 _NAMED_WORK = re.compile(r"\b(?:[Ii]n|[Oo]f|[Bb]y|[Ff]rom) (?:the )?[\"“‘'*_A-Z]")
