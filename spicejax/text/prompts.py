@@ -83,8 +83,9 @@ def _misfit(value: Any, like: Any, at: str = "") -> str:
     elif isinstance(like, list) and isinstance(value, list) and value:
         inner = [(each, like[0], f"{at}[{k}]") for k, each in enumerate(value)]
     elif not (isinstance(like, str) and isinstance(value, str) and value):
-        kinds = {dict: f"an object with the keys {', '.join(like)}", list: "a list", str: "a text"}
-        return f"{at.lstrip('.') or 'the whole'}: expected {kinds[type(like)]}"
+        wanted = f"an object with the keys {', '.join(like)}" if isinstance(like, dict) else None
+        wanted = wanted or ("a list with elements" if isinstance(like, list) else "a text")
+        return f"{at.lstrip('.') or 'the whole'}: expected {wanted}"
     return next((said for each in inner if (said := _misfit(*each))), "")
 
 

@@ -16,7 +16,7 @@ _SOURCE = r"(?:text|passage|document|article|excerpt|extract|paragraph|snippet|w
 _REPORT = rf"(?:{_SOURCE}|study|report|paper|chapter|reading|researcher)"
 _SAYS = (
     r"(?:contain|stat|says?\b|said|mention|describ|discuss|impl[iy]|explain|suggest|provid|claim|note[sd]?\b|argu|giv|list|identif"
-    r"|present|indicat|conclud|defin|mean|outlin|emphasi|compar|report|find|found|show|critici|highlight|refer|reach)\w*"
+    r"|present|indicat|conclud|defin|mean|outlin|emphasi|compar|report|find|found|show|critici|highlight|refer|reach|reject|believ|think)\w*"
 )
 # What may follow words that stand as such: a mark, the end, a verb of telling, or a word that cannot narrow them down.
 _AS_SUCH = (

@@ -11,6 +11,7 @@ from spicejax.games import reasoner
 from spicejax.games.reasoner import STYLES
 from spicejax.games.spice import formats
 from spicejax.games.spice.formats import parse_task, parse_task_type
+from spicejax.games.spice.validity import OURS, PAPER
 from spicejax.score.answers import extract_answer
 from spicejax.text import prompts, render
 from spicejax.types import ANSWER_TYPES, Document, Rejection, Task
@@ -417,6 +418,10 @@ def test_letters(letter: str) -> None:
         ({"multiple_choice_correct": ""}, "abstained"),
         ({"multiple_choice_correct": ["B"]}, "nested_field"),
         ({"multiple_choice_question": ""}, "abstained"),
+        ({"exam_question": ""}, "abstained"),
+        ({"exam_question": None}, "abstained"),
+        ({"correct_answer": " \n"}, "abstained"),
+        ({"correct_answer": "", "multiple_choice_question": [MCQ]}, "abstained"),
         ({"multiple_choice_question": [MCQ]}, "several_questions"),
         ({"multiple_choice_question": MCQ + "\nCorrect: C"}, "bad_letter"),
         ({"multiple_choice_question": MCQ + "\nE) Volga"}, "bad_options"),
@@ -621,12 +626,14 @@ _REPLIES = (
 
 
 @settings(max_examples=300, deadline=None)
-@given(_REPLIES, st.sampled_from(ANSWER_TYPES), st.sampled_from(STYLES), st.sampled_from(["none", "answer", "cloze"]))
-def test_parsers_are_total(text, kind, style, grounding) -> None:
-    result = parse_task(text, kind=kind, document=DOCUMENT, style=style, grounding=grounding)
+@given(_REPLIES, st.sampled_from(ANSWER_TYPES), st.sampled_from(STYLES), st.sampled_from(["none", "answer", "cloze"]),
+       st.sampled_from([OURS, PAPER]))  # fmt: skip
+def test_parsers_are_total(text, kind, style, grounding, rules) -> None:
+    result = parse_task(text, kind=kind, document=DOCUMENT, style=style, grounding=grounding, rules=rules)
     if isinstance(result, Task):
         assert result.question and result.answer and result.answer_type == kind
-        assert (kind == "MCQ") == (len(set(result.options)) == 4)
+        assert len(result.options) == (4 if kind == "MCQ" else 0)
+        assert rules is PAPER or len(set(result.options)) == len(result.options)
         assert kind != "MCQ" or result.answer in formats.LETTERS
         (result.question + result.answer).encode("utf-8")
     else:
