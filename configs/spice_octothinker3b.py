@@ -15,7 +15,7 @@ from spicejax.configs import spice_qwen4b
 from spicejax.models.families import OCTOTHINKER_3B
 
 # The Reasoner's turn in this family's conversation, as figure 8 has it: the box at once, the thinking stands before.
-TEMPLATES = {"reasoner.txt": "{question}\nWrite the answer inside \\boxed{}; nothing outside of it counts."}
+TEMPLATES = {"reasoner": "{question}\nWrite the answer inside \\boxed{}; nothing outside of it counts."}
 
 CONFIG = dataclasses.replace(
     spice_qwen4b.CONFIG,

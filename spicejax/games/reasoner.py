@@ -23,8 +23,8 @@ def messages(question: str, style: Style = "full", own: Templates = NO_TEMPLATES
     check_style(style)
     if style == "nano":
         return [{"role": "user", "content": question}]
-    template, turns = prompts.read(PACKAGE, "reasoner.txt", own), [SYSTEM]
-    examples = json.loads(prompts.read(PACKAGE, "reasoner_examples.json", own)) if style == "simple" else ()
+    template, turns = prompts.read(PACKAGE, "reasoner", own), [SYSTEM]
+    examples = json.loads(prompts.read(PACKAGE, "reasoner_examples", own)) if style == "simple" else ()
     for example in examples:
         turns += [_request(template, example["question"]), {"role": "assistant", "content": example["reply"]}]
     return [*turns, _request(template, question)]

@@ -1,4 +1,7 @@
-"""Prompt templates: text files with placeholders, filled without ever looking into the values; your own or ours."""
+"""Prompt templates: text files with placeholders, filled without ever looking into the values; your own or ours.
+
+A template is called as its file without the ending: `mcq` stands in mcq.txt, `reasoner_examples` in .json.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-Templates = Mapping[str, str]  # text by file name
+Templates = Mapping[str, str]  # text by name
 NO_TEMPLATES: Templates = {}
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
@@ -21,7 +24,13 @@ _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 def texts(*packages: str) -> Templates:
     """The files of the packages' folders `prompts`, without the newlines at their ends."""
     folders = [importlib.resources.files(package).joinpath("prompts") for package in packages]
-    return {file.name: file.read_text(encoding="utf-8").rstrip("\n") for folder in folders for file in folder.iterdir()}
+    files = [file for folder in folders for file in folder.iterdir()]
+    return {Path(file.name).stem: file.read_text(encoding="utf-8").rstrip("\n") for file in files}
+
+
+def file_of(name: str) -> str:
+    """The file of a template: examples are JSON."""
+    return f"{name}.json" if name.endswith("_examples") else f"{name}.txt"
 
 
 def read(package: str, name: str, own: Templates = NO_TEMPLATES) -> str:
@@ -30,7 +39,7 @@ def read(package: str, name: str, own: Templates = NO_TEMPLATES) -> str:
 
 
 def read_folder(folder: str) -> Templates:
-    """The files of a folder; those whose names begin with a dot are passed over.
+    """The templates of a folder; files that can be none are called as they are, those that begin with a dot left out.
 
     Raises:
         ValueError: it is no folder, has no file, or one of them is no UTF-8 text.
@@ -38,8 +47,9 @@ def read_folder(folder: str) -> Templates:
     found: dict[str, str] = {}
     for path in sorted(Path(folder).iterdir()) if Path(folder).is_dir() else ():
         if path.is_file() and not path.name.startswith("."):
+            name = path.stem if path.name == file_of(path.stem) else path.name
             try:
-                found[path.name] = path.read_text(encoding="utf-8-sig").rstrip("\n")
+                found[name] = path.read_text(encoding="utf-8-sig").rstrip("\n")
             except UnicodeDecodeError as error:
                 raise ValueError(f"{path}: is no UTF-8 text ({error.reason} at byte {error.start})") from None
     if not found:
@@ -56,23 +66,24 @@ def check(own: Templates, ours: Templates) -> None:
         ValueError: an unknown name, other placeholders, or JSON of another form; names the file and what is expected.
     """
     for name, text in own.items():
+        file = name if "." in name else file_of(name)
         if name not in ours:
-            near = difflib.get_close_matches(name, ours, 1)
-            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(ours))}"
-            raise ValueError(f"{name}: no template has this name; {meant}")
-        if name.endswith(".json"):
+            files = sorted(map(file_of, ours))
+            near = difflib.get_close_matches(file, files, 1)
+            raise ValueError(f"{file}: no template; {f'did you mean {near[0]}?' if near else f'there are {files}'}")
+        if file.endswith(".json"):
             try:
                 misfit = _misfit(json.loads(text), json.loads(ours[name]))
             except json.JSONDecodeError as error:
                 misfit = f"is no JSON ({error})"
             if misfit:
-                raise ValueError(f"{name}: {misfit}")
+                raise ValueError(f"{file}: {misfit}")
         else:
             found, expected = (sorted(_PLACEHOLDER.findall(template)) for template in (text, ours[name]))
             if found != expected or not text.strip():
                 each = " ".join(f"{{{word}}}" for word in expected) or "some text and no placeholder"
                 shown = " ".join(f"{{{word}}}" for word in found) or "none" if text.strip() else "no text"
-                raise ValueError(f"{name}: expected {each}, each exactly once; found {shown}")
+                raise ValueError(f"{file}: expected {each}, each exactly once; found {shown}")
 
 
 def _misfit(value: Any, like: Any, at: str = "") -> str:

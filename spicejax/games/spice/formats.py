@@ -51,7 +51,7 @@ def _request(base: str, style: Style, document: Document | None, own: Templates,
     check_style(style)
     if document is not None:
         values["document"] = document.text
-    name = base + ("" if style == "full" else f"_{style}") + ("" if document is not None else "_no_corpus") + ".txt"
+    name = base + ("" if style == "full" else f"_{style}") + ("" if document is not None else "_no_corpus")
     return {"role": "user", "content": prompts.fill(prompts.read(PACKAGE, name, own), **values)}
 
 
@@ -67,7 +67,7 @@ def challenger_messages(
     """Ask the Challenger for one question of this kind on a document; None = the no-corpus ablation.
 
     Args:
-        own: templates by file name that stand for ours.
+        own: templates by name that stand for ours.
     Raises:
         ValueError: unknown style.
     """
@@ -76,7 +76,7 @@ def challenger_messages(
     request = _request(base, style, document, own, **values)
     if style != "simple":
         return [request] if style == "nano" else [SYSTEM, request]
-    example = json.loads(prompts.read(PACKAGE, "simple_examples.json", own))[
+    example = json.loads(prompts.read(PACKAGE, "simple_examples", own))[
         kind
     ]  # as turns of its own: small models follow what they see done
     shown = None if document is None else Document("example", example["document"])

@@ -52,7 +52,8 @@ class SpiceConfig:
     # folder of your own prompts, files named as in games/spice/prompts/ and games/prompts/; those not there are ours.
     # Read once, when the configuration is made, into `templates`
     prompts: str = ""
-    # their texts by file name: part of the configuration, so that hosts and a resumed run must have the same
+    # prompts by name (spice.templates.reasoner=TEXT): part of the configuration, so that all hosts and a resumed run
+    # must have the same
     templates: dict[str, str] = dataclasses.field(default_factory=dict)
     # what makes a task valid beyond the paper's rule
     validity: ValidityConfig = ValidityConfig()

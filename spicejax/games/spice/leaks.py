@@ -75,7 +75,7 @@ def _words(text: str) -> set[str]:
 
 def _states(clause: str, held: str, asked: set[str], *, name: bool) -> bool:
     """Say whether a clause, as tokens, gives what is asked the value that is held."""
-    sides = clause.split("=")
+    sides = clause.split("=", 3)
     if len(sides) == 1:
         value = name or re.search(rf"{_BEFORE_A_VALUE}{re.escape(held)}{_NO_OPERAND}", clause)
         return bool(value) and asked <= _words(clause)

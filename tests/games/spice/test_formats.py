@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spicejax import configs
 from spicejax.games import reasoner
 from spicejax.games.reasoner import STYLES
 from spicejax.games.spice import formats
@@ -85,6 +86,10 @@ def test_prompt_forms() -> None:
     assert system["content"] == "You are a helpful assistant." and "\\boxed{}" in user["content"]
     raw = prompts.fill(render.CONVERSATION, request=user["content"])
     assert "User: Why?" in raw and "\\boxed{}" in raw and raw.endswith("Assistant:")
+    for config in (configs.load("spice_octothinker3b"), configs.load("spice_octothinker8b")):
+        assert config.model.template == "conversation"
+        last = reasoner.messages("Why?", config.game.style, config.game.templates)[-1]["content"]
+        assert last.startswith("Why?\n") and "inside \\boxed{}" in last and "step" not in last, "the frame has it think"
     for field in ("hardening_process", "multiple_choice_question", "multiple_choice_correct", "self_test_solution"):
         assert f'"{field}"' in formats.challenger_messages(DOCUMENT, "MCQ")[-1]["content"]
     for field in ("suitable_for_mcq", "suitable_for_free_form", "best_answer_type", "reason"):

@@ -221,11 +221,17 @@ def test_ones_own_prompts_are_asked_in_play_in_probes_and_in_exams(verifier, own
 def test_ones_own_prompts_are_part_of_the_configuration(own_prompts):
     cfg = config.override(SpiceConfig(), {"prompts": str(own_prompts)})
     saved = config.to_json(cfg)
+    recipe = SpiceConfig(templates={"reasoner": "{question}?", "mcq": "MINE {document}"})
+    assert config.override(recipe, {"prompts": str(own_prompts)}).templates == {
+        "mcq": "MINE {document}",
+        **cfg.templates,
+    }
+    assert config.override(recipe, {"templates.reasoner": "{question}!"}).templates["reasoner"] == "{question}!"
     (own_prompts / "reasoner.txt").write_text("Other words for {question}")
     other = config.override(SpiceConfig(), {"prompts": str(own_prompts)})
-    assert [path for path, *_ in config.diff(saved, config.to_json(other))] == ["templates.reasoner.txt"]
+    assert [path for path, *_ in config.diff(saved, config.to_json(other))] == ["templates.reasoner"]
     moved = own_prompts.rename(own_prompts.parent / "moved")
-    (moved / "reasoner.txt").write_text(cfg.templates["reasoner.txt"])
+    (moved / "reasoner.txt").write_text(cfg.templates["reasoner"])
     assert SpiceConfig(prompts=str(moved)) == cfg == config.from_json(SpiceConfig, saved), "texts count, not places"
 
 
@@ -236,4 +242,4 @@ def test_prompts_that_cannot_be_used_are_refused_before_anything_starts(own_prom
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and f"spice.prompts={own_prompts}: free_form.txt: expected {{answer_type}}" in said
     with pytest.raises(ValueError, match="spice.templates: mqc.txt: .* did you mean mcq.txt"):
-        SpiceConfig(templates={"mqc.txt": ""})
+        SpiceConfig(templates={"mqc": ""})

@@ -30,6 +30,7 @@ def test_answers_that_are_given_away(question, answer, kind):
     ("question", "answer", "kind"),
     [
         ("If x + 2 = 4, what is x?", "2", "Integer"),
+        ("Given y = 4 and x + y = 8, what is x?", "4", "Integer"),
         ("If x^2 = 1 and x > 0, what is x?", "1", "Integer"),
         ("The sum of x and 2 is 4. What is x?", "2", "Integer"),
         ("What is 100 - 50?", "50", "Integer"),
