@@ -51,11 +51,9 @@ def read_folder(folder: str) -> Templates:
             try:
                 found[name] = path.read_text(encoding="utf-8-sig").rstrip("\n")
             except UnicodeDecodeError as error:
-                raise ValueError(f"{path}: is no UTF-8 text ({error.reason} at byte {error.start})") from None
+                raise ValueError(f"{path.name}: is no UTF-8 text ({error.reason} at byte {error.start})") from None
     if not found:
-        raise ValueError(
-            f"{folder}: {'holds no file' if Path(folder).is_dir() else 'is no folder'}; give one with prompts"
-        )
+        raise ValueError(f"{'holds no file' if Path(folder).is_dir() else 'is no folder'}; give one with prompts")
     return found
 
 
@@ -94,8 +92,8 @@ def _misfit(value: Any, like: Any, at: str = "") -> str:
     elif isinstance(like, list) and isinstance(value, list) and value:
         inner = [(each, like[0], f"{at}[{k}]") for k, each in enumerate(value)]
     elif not (isinstance(like, str) and isinstance(value, str) and value):
-        wanted = f"an object with the keys {', '.join(like)}" if isinstance(like, dict) else None
-        wanted = wanted or ("a list with elements" if isinstance(like, list) else "a text")
+        other = "a list with elements" if isinstance(like, list) else "a text"
+        wanted = f"an object with the keys {', '.join(like)}" if isinstance(like, dict) else other
         return f"{at.lstrip('.') or 'the whole'}: expected {wanted}"
     return next((said for each in inner if (said := _misfit(*each))), "")
 

@@ -248,7 +248,7 @@ def test_a_run_does_not_go_on_with_other_prompts():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--config=spice_qwen4b", "spice.prompts=/nowhere"], "spice.prompts=/nowhere: /nowhere: is no folder"),
+        (["--config=spice_qwen4b", "spice.prompts=/nowhere"], "spice.prompts=/nowhere: is no folder"),
         (["--config=spice_nanoo"], "spice_nano"),
         (["--config=spice_nano", "spice.grup_size=4"], "did you mean"),
         (["--config=spice_nano", "spice.group_size=x"], "spice.group_size"),

@@ -59,5 +59,5 @@ def test_a_folder_without_prompts(tmp_path, make, message):
     folder = tmp_path / "prompts"
     if make:
         folder.mkdir()
-    with pytest.raises(ValueError, match=f"prompts: {message}"):
+    with pytest.raises(ValueError, match=message):
         prompts.read_folder(str(folder))

@@ -237,6 +237,7 @@ def _judge_text(
     world: World, rollout: Rollout, kind: AnswerType, document: Document, cfg: SpiceConfig
 ) -> Task | Rejection:
     """Parse a Challenger's text; a reply cut off by the length limit or too long for the Reasoner is invalid too."""
+    # Differs: a reply that was cut off is invalid even if it parses, since its last words are not its own.
     if rollout.finish_reason == "length":
         return Rejection("truncated", f"no end within {cfg.challenger_max_new} tokens")
     outcome = formats.parse_task(

@@ -40,9 +40,9 @@ class ValidityConfig:
     # refuse several numbered questions in one, and replies whose objects ask different ones; else the last object
     # counts
     one_question: bool = True
-    # shortest and longest question, in characters, the options of a multiple choice included; 0 = no bound. In the
-    # style `nano` three characters are enough
+    # shortest question, in characters; three are enough in the style `nano`
     min_question_chars: int = 10
+    # longest question, in characters, the options of a multiple choice included; 0 = no bound
     max_question_chars: int = 4000
     # refuse the form's own filler (<...>, dots) as a value or option, and chat markers in a question
     no_markup: bool = True
