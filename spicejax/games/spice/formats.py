@@ -76,9 +76,8 @@ def challenger_messages(
     request = _request(base, style, document, own, **values)
     if style != "simple":
         return [request] if style == "nano" else [SYSTEM, request]
-    example = json.loads(prompts.read(PACKAGE, "simple_examples", own))[
-        kind
-    ]  # as turns of its own: small models follow what they see done
+    # The example stands in turns of its own: small models follow what they see done.
+    example = json.loads(prompts.read(PACKAGE, "simple_examples", own))[kind]
     shown = None if document is None else Document("example", example["document"])
     reply = {"role": "assistant", "content": example["reply"]}
     return [SYSTEM, _request(base, style, shown, own, **values), reply, request]

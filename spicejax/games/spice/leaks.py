@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 
 from spicejax.score import answers
+from spicejax.types import AnswerType
 
 _CLAUSE_END = re.compile(
     r"[.;:!?][\"”’)]*(?=\s|$)|\n|,\s|\band\b(?=[^.,;?]{1,40}=)"
@@ -39,13 +40,12 @@ _BEFORE_A_VALUE = rf"(?:^(?!.*{_LINK} )|[=(:]|{_LINK})(?: (?:the|only|about|exac
 _NO_OPERAND = r"(?!(?:times|more|less|fewer|plus|minus|percent|of)\b|[-+*/^%])"
 
 
-def leaks(question: str, answer: str, answer_type: str) -> bool:
-    """Say whether the question gives its answer away. Boolean answers never are: true and false are fair words."""
+def leaks(question: str, answer: str, answer_type: AnswerType) -> bool:
+    """Say whether the question gives its answer away."""
     number = answers.canonical_number(answer)
     held = answers.phrase(answer) if number is None else f" {number} "
     whole, here = answers.tokens(question), re.escape(held)
-    absent = held not in whole if number is None else number not in answers.number_tokens(question)
-    if answer_type == "Boolean" or absent:
+    if held not in whole if number is None else number not in answers.number_tokens(question):
         return False
     if re.search(rf" (?:answer|result|solution)s? (?:is|are|:|=){here}{_NO_OPERAND}", whole):
         return True

@@ -102,7 +102,7 @@ def check_question(task: Task, rules: ValidityConfig, *, nano: bool = False) -> 
     # Differs: what the prompt forbids, a reference to the document, is checked (self_contained).
     if rules.self_contained and (found := unseen_reference(question)):
         return rejection("not_self_contained", found)
-    # Differs: a question may not give its own answer away (no_leaks).
+    # Differs: a question may not give its own answer away (no_leaks); true and false are fair words.
     if rules.no_leaks and task.answer_type not in ("MCQ", "Boolean"):
         if (_holds if nano else leaks)(question, task.answer, task.answer_type):
             return rejection("answer_leaked", task.answer)

@@ -42,7 +42,6 @@ def test_answers_that_are_given_away(question, answer, kind):
         ("Is the Amazon or the Nile the longer river?", "Nile", "String"),
         ("Ann is older than Bob. Bob is older than Cleo. Who is the oldest?", "Ann", "String"),
         ("What is the official language of French Guiana?", "French", "String"),
-        ("Is it true that 7 is prime?", "true", "Boolean"),
         ("Who wrote Frankenstein?", "Mary Shelley", "String"),
     ],
 )
