@@ -219,19 +219,6 @@ def test_non_finite_updates_stop_the_run(whole, cache, tmp_path):
         train.update(run, bad, 1)
 
 
-def test_two_runs_on_one_folder_are_refused(cache, tmp_path):
-    with Checkpoints(tmp_path / "checkpoints", config={}):
-        with pytest.raises(RuntimeError, match="checkpoints"):
-            Checkpoints(tmp_path / "checkpoints", config={})
-
-
-def test_interrupt_can_be_asked_for_by_a_caller(whole, cache, tmp_path):
-    cfg = configuration.parse(configs.load("spice_nano"), [*TINY, f"nano.cache={cache}"])
-    stop = Interrupt()
-    stop.requested = True
-    assert train.train(cfg, tmp_path, interrupt=stop)["iterations"] == 1
-
-
 def test_a_run_does_not_go_on_with_other_prompts():
     nano = configs.load("spice_nano")
     texts = ("{question} " + "long " * 100, "{question}!")
@@ -243,6 +230,19 @@ def test_a_run_does_not_go_on_with_other_prompts():
         train._resume(run, kept, now)
     assert len(str(error.value)) < 600
     assert train._resume(run, kept, before)[0] == 3
+
+
+def test_two_runs_on_one_folder_are_refused(cache, tmp_path):
+    with Checkpoints(tmp_path / "checkpoints", config={}):
+        with pytest.raises(RuntimeError, match="checkpoints"):
+            Checkpoints(tmp_path / "checkpoints", config={})
+
+
+def test_interrupt_can_be_asked_for_by_a_caller(whole, cache, tmp_path):
+    cfg = configuration.parse(configs.load("spice_nano"), [*TINY, f"nano.cache={cache}"])
+    stop = Interrupt()
+    stop.requested = True
+    assert train.train(cfg, tmp_path, interrupt=stop)["iterations"] == 1
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from spicejax.games.spice.rewards import RewardKind, challenger_reward
 from spicejax.games.spice.validity import ValidityConfig
 from spicejax.games.world import World
 from spicejax.score.answers import extract_answer
-from spicejax.text import prompts
 from spicejax.types import ANSWER_TYPES, AnswerType, Document, Episode, Estimator, Metrics, Rejection, Rollout, Task
 
 # Random streams of an iteration.
@@ -88,7 +87,8 @@ class SpiceConfig:
         return self.documents
 
     def __post_init__(self) -> None:
-        self._take_prompts()
+        object.__setattr__(self, "templates", formats.own_templates(self.templates, self.prompts))
+        object.__setattr__(self, "prompts", "")  # a run is bound to texts, not to where they once lay
         for name in ("documents", "group_size", "challenger_max_new", "reasoner_max_new"):
             if getattr(self, name) < 1:
                 raise ValueError(f"spice.{name}={getattr(self, name)}: must be at least 1")
@@ -99,16 +99,6 @@ class SpiceConfig:
             raise ValueError(f"spice.answer_types={self.answer_types}: choose from {ANSWER_TYPES[1:]}")
         if not 0 <= self.mcq_fraction <= 1:
             raise ValueError(f"spice.mcq_fraction={self.mcq_fraction}: must lie in [0, 1]")
-
-    def _take_prompts(self) -> None:
-        where = f"spice.prompts={self.prompts}" if self.prompts else "spice.templates"
-        try:
-            own = {**self.templates, **(prompts.read_folder(self.prompts) if self.prompts else {})}
-            prompts.check(own, prompts.texts(reasoner.PACKAGE, formats.PACKAGE))
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from error
-        object.__setattr__(self, "templates", own)
-        object.__setattr__(self, "prompts", "")  # a run is bound to texts, not to where they once lay
 
 
 def demand(cfg: SpiceConfig) -> list[Ask]:
@@ -133,7 +123,7 @@ def _chooses(cfg: SpiceConfig) -> bool:
 
 def exam(cfg: SpiceConfig) -> Exam:
     """The Reasoner answers."""
-    return Exam("reasoner", cfg.style, cfg.reasoner_max_new, cfg.templates)
+    return Exam("reasoner", cfg.style, cfg.reasoner_max_new, templates=cfg.templates)
 
 
 def probe(cfg: SpiceConfig, documents: int, group: int) -> SpiceConfig:
@@ -237,7 +227,6 @@ def _judge_text(
     world: World, rollout: Rollout, kind: AnswerType, document: Document, cfg: SpiceConfig
 ) -> Task | Rejection:
     """Parse a Challenger's text; a reply cut off by the length limit or too long for the Reasoner is invalid too."""
-    # Differs: a reply that was cut off is invalid even if it parses, since its last words are not its own.
     if rollout.finish_reason == "length":
         return Rejection("truncated", f"no end within {cfg.challenger_max_new} tokens")
     outcome = formats.parse_task(

@@ -2,6 +2,7 @@
 
 import json
 from importlib import resources
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -86,9 +87,10 @@ def test_prompt_forms() -> None:
     assert system["content"] == "You are a helpful assistant." and "\\boxed{}" in user["content"]
     raw = prompts.fill(render.CONVERSATION, request=user["content"])
     assert "User: Why?" in raw and "\\boxed{}" in raw and raw.endswith("Assistant:")
-    for config in (configs.load("spice_octothinker3b"), configs.load("spice_octothinker8b")):
-        assert config.model.template == "conversation"
-        last = reasoner.messages("Why?", config.game.style, config.game.templates)[-1]["content"]
+    for name in ("spice_octothinker3b", "spice_octothinker8b"):
+        game: Any = configs.load(name).game
+        assert configs.load(name).model.template == "conversation"
+        last = reasoner.messages("Why?", game.style, game.templates)[-1]["content"]
         assert last.startswith("Why?\n") and "inside \\boxed{}" in last and "step" not in last, "the frame has it think"
     for field in ("hardening_process", "multiple_choice_question", "multiple_choice_correct", "self_test_solution"):
         assert f'"{field}"' in formats.challenger_messages(DOCUMENT, "MCQ")[-1]["content"]

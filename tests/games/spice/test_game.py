@@ -1,6 +1,7 @@
 """The game on scripted players: who sees what, what is kept, what it is worth."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -210,7 +211,7 @@ def test_ones_own_prompts_are_asked_in_play_in_probes_and_in_exams(verifier, own
     played, seats = play(reply, reply, verifier, cfg)
     assert {text for text, _ in seats["challenger"].asked} == {f"MINE: ask Integer of {d.text}" for d in DOCUMENTS}
     assert {text for text, _ in seats["reasoner"].asked} == {"How many are there in all? MINE, into \\boxed{}"}
-    player = Scripted(reply)
+    player: Any = Scripted(reply)
     world = World({"reasoner": player}, verifier.check, SamplerConfig(), seed=0, iteration=0)
     held_out(world, [Item(Task("Why?", "7", "Integer"), "")], spice.exam(cfg))
     probes(world, DOCUMENTS, spice.GAME, cfg, current=player, initial=player, others={}, group=2)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from spicejax.types import Rejection, Task
 MCQ = "Which river is the longest of these?\nA) Nile\nB) Rhine\nC) Ob\nD) Po"
 
 
-def free(question="How many rivers are there in all?", answer="42", kind="Integer"):
+def free(question: Any = "How many rivers are there in all?", answer="42", kind="Integer"):
     return kind, json.dumps({"question": question, "answer": answer, "answer_type": kind})
 
 
