@@ -3,6 +3,8 @@
 Command:   python launch/tpu_run.py --config=spice_qwen4b --workdir=DIR model.path=FOLDER --corpus=DOCUMENTS
            FOLDER: Qwen3-4B-Base as downloaded from Hugging Face. DOCUMENTS: half
            mathematics, half general text; the paper took 10,000 each of Nemotron-CC-Math and NaturalReasoning.
+Prompts:   the paper's numbers, our prompts: spice.prompts=FOLDER brings yours. What makes a task valid beyond the
+           paper's rule is ours too: spice.validity, or validity.PAPER without it.
 Hardware:  a TPU slice with 256 GiB of HBM or more (the paper: 8 H200 GPUs). Not run by us on such hardware yet.
 Expect:    paper, table 1: average over 11 benchmarks from 35.8 to 44.9.
 """

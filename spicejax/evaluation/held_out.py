@@ -26,7 +26,7 @@ def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 
     world = dataclasses.replace(world, sampler=settings)
     rollouts = world.ask(
         exam.role,
-        [reasoner.messages(i.task.question, exam.style) for i in items],
+        [reasoner.messages(i.task.question, exam.style, exam.templates) for i in items],
         samples=samples,
         first_row=[k * samples for k in range(len(items))],
         max_new=exam.max_new,

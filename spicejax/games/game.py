@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from spicejax.data.items import Kind
 from spicejax.games.reasoner import Style
 from spicejax.games.world import World
+from spicejax.text.prompts import NO_TEMPLATES, Templates
 from spicejax.types import Episode, Estimator, Metrics
 
 
@@ -35,6 +36,7 @@ class Exam(NamedTuple):
     style: Style
     max_new: int  # longest answer, in tokens
     judge_truncated: bool = False  # see reasoner.answer
+    templates: Templates = NO_TEMPLATES  # the user's own
 
 
 @dataclasses.dataclass(frozen=True)

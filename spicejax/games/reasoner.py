@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import json
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from spicejax.score.answers import extract_answer
 from spicejax.text import prompts
+from spicejax.text.prompts import NO_TEMPLATES, Templates
 from spicejax.types import Messages, Rollout
 
 # `full` is a request; `simple` adds two worked examples, for small models; `nano` is the bare question, for models of a
@@ -15,18 +15,20 @@ from spicejax.types import Messages, Rollout
 Style = Literal["full", "simple", "nano"]
 STYLES: tuple[str, ...] = get_args(Style)
 
+PACKAGE = "spicejax.games"  # that holds the templates
 SYSTEM = {"role": "system", "content": "You are a helpful assistant."}
 
 
-def messages(question: str, style: Style = "full") -> Messages:
-    """Ask one question. Raises ValueError for an unknown style."""
+def messages(question: str, style: Style = "full", own: Templates = NO_TEMPLATES) -> Messages:
+    """Ask one question, with `own` templates for ours. Raises ValueError for an unknown style."""
     check_style(style)
     if style == "nano":
         return [{"role": "user", "content": question}]
-    turns = [SYSTEM]
-    for example in _examples() if style == "simple" else ():
-        turns += [_request(example["question"]), {"role": "assistant", "content": example["reply"]}]
-    return [*turns, _request(question)]
+    template, turns = prompts.read(PACKAGE, "reasoner", own), [SYSTEM]
+    examples = json.loads(prompts.read(PACKAGE, "reasoner_examples", own)) if style == "simple" else ()
+    for example in examples:
+        turns += [_request(template, example["question"]), {"role": "assistant", "content": example["reply"]}]
+    return [*turns, _request(template, question)]
 
 
 def answer(rollout: Rollout, judge_truncated: bool) -> str | None:
@@ -44,10 +46,5 @@ def check_style(style: str) -> None:
         raise ValueError(f"unknown prompt style {style!r}: choose one of {', '.join(STYLES)}")
 
 
-def _request(question: str) -> dict[str, str]:
-    return {"role": "user", "content": prompts.fill(prompts.read("spicejax.games", "reasoner.txt"), question=question)}
-
-
-@functools.cache
-def _examples() -> list[dict[str, Any]]:
-    return json.loads(prompts.read("spicejax.games", "reasoner_examples.json"))
+def _request(template: str, question: str) -> dict[str, str]:
+    return {"role": "user", "content": prompts.fill(template, question=question)}

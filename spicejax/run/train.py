@@ -143,7 +143,7 @@ def _resume(run: Run, checkpoints: Checkpoints, cfg: RunConfig) -> tuple[int, di
     if restored is None:
         return 0, {"totals": {}, "seconds": 0.0}
     changed = [
-        f"{path}: {old!r} -> {new!r}"
+        f"{path}: {old!r:.200} -> {new!r:.200}"  # a prompt may be long
         for path, old, new in configuration.diff(restored.config, configuration.to_json(cfg))
         if not path.startswith(CHANGEABLE)
     ]

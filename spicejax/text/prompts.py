@@ -1,18 +1,101 @@
-"""Prompt templates: text files with placeholders, filled without ever looking into the values."""
+"""Prompt templates: text files with placeholders, filled without ever looking into the values; your own or ours.
+
+A template is called as its file without the ending: `mcq` stands in mcq.txt, `reasoner_examples` in .json.
+"""
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib.resources
+import json
 import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+Templates = Mapping[str, str]  # text by name
+NO_TEMPLATES: Templates = {}
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
 @functools.cache
-def read(package: str, name: str) -> str:
-    """The text of the file `prompts/NAME` of a package, without the newlines at its end."""
-    return importlib.resources.files(package).joinpath("prompts", name).read_text(encoding="utf-8").rstrip("\n")
+def texts(*packages: str) -> Templates:
+    """The files of the packages' folders `prompts`, without the newlines at their ends."""
+    folders = [importlib.resources.files(package).joinpath("prompts") for package in packages]
+    files = [file for folder in folders for file in folder.iterdir()]
+    return {Path(file.name).stem: file.read_text(encoding="utf-8").rstrip("\n") for file in files}
+
+
+def file_of(name: str) -> str:
+    """The file of a template: examples are JSON."""
+    return f"{name}.json" if name.endswith("_examples") else f"{name}.txt"
+
+
+def read(package: str, name: str, own: Templates = NO_TEMPLATES) -> str:
+    """The template `name`: the one in `own`, else the package's."""
+    return own[name] if name in own else texts(package)[name]
+
+
+def read_folder(folder: str) -> Templates:
+    """The templates of a folder; files that can be none are called as they are, those that begin with a dot left out.
+
+    Raises:
+        ValueError: it is no folder, has no file, or one of them is no UTF-8 text.
+    """
+    found: dict[str, str] = {}
+    for path in sorted(Path(folder).iterdir()) if Path(folder).is_dir() else ():
+        if path.is_file() and not path.name.startswith("."):
+            name = path.stem if path.name == file_of(path.stem) else path.name
+            try:
+                found[name] = path.read_text(encoding="utf-8-sig").rstrip("\n")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path.name}: is no UTF-8 text ({error.reason} at byte {error.start})") from None
+    if not found:
+        raise ValueError(f"{'holds no file' if Path(folder).is_dir() else 'is no folder'}; give one with prompts")
+    return found
+
+
+def check(own: Templates, ours: Templates) -> None:
+    """Check that each of `own` can stand for the one of `ours` with its name.
+
+    Raises:
+        ValueError: an unknown name, other placeholders, or JSON of another form; names the file and what is expected.
+    """
+    for name, text in own.items():
+        file = name if "." in name else file_of(name)
+        if name not in ours:
+            files = sorted(map(file_of, ours))
+            near = difflib.get_close_matches(file, files, 1)
+            raise ValueError(f"{file}: no template; {f'did you mean {near[0]}?' if near else f'there are {files}'}")
+        if file.endswith(".json"):
+            try:
+                misfit = _misfit(json.loads(text), json.loads(ours[name]))
+            except json.JSONDecodeError as error:
+                misfit = f"is no JSON ({error})"
+            if misfit:
+                raise ValueError(f"{file}: {misfit}")
+        else:
+            found, expected = (sorted(_PLACEHOLDER.findall(template)) for template in (text, ours[name]))
+            if found != expected or not text.strip():
+                each = " ".join(f"{{{word}}}" for word in expected) or "some text and no placeholder"
+                shown = " ".join(f"{{{word}}}" for word in found) or "none" if text.strip() else "no text"
+                raise ValueError(f"{file}: expected {each}, each exactly once; found {shown}")
+
+
+def _misfit(value: Any, like: Any, at: str = "") -> str:
+    """Where a JSON value has another form than `like`: an object its keys, a list elements as the first, or a text."""
+    inner: list[tuple[Any, Any, str]] = []
+    if isinstance(like, dict) and isinstance(value, dict) and value.keys() == like.keys():
+        inner = [(value[key], like[key], f"{at}.{key}") for key in like]
+    elif isinstance(like, list) and isinstance(value, list) and value:
+        inner = [(each, like[0], f"{at}[{k}]") for k, each in enumerate(value)]
+    elif not (isinstance(like, str) and isinstance(value, str) and value):
+        other = "a list with elements" if isinstance(like, list) else "a text"
+        wanted = f"an object with the keys {', '.join(like)}" if isinstance(like, dict) else other
+        return f"{at.lstrip('.') or 'the whole'}: expected {wanted}"
+    return next((said for each in inner if (said := _misfit(*each))), "")
 
 
 def fill(template: str, **values: str) -> str:

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,7 +24,7 @@ from spicejax.generate import engine
 from spicejax.models import hf
 from spicejax.run import manifest, train
 from spicejax.run.build import build
-from spicejax.run.checkpoint import Checkpoints
+from spicejax.run.checkpoint import Checkpoints, Restored
 from spicejax.run.interrupt import Interrupt
 
 ROOT = Path(__file__).parents[2]
@@ -223,6 +225,19 @@ def test_non_finite_updates_stop_the_run(whole, cache, tmp_path):
         train.update(run, bad, 1)
 
 
+def test_a_run_does_not_go_on_with_other_prompts():
+    nano = configs.load("spice_nano")
+    texts = ("{question} " + "long " * 100, "{question}!")
+    before, now = (configuration.override(nano, {"spice.templates.reasoner": text}) for text in texts)
+    saved = Restored(3, {}, {"items": {}, "game": None, "counters": {}}, configuration.to_json(before))
+    kept: Any = SimpleNamespace(restore=lambda _: saved, directory="DIR/checkpoints")
+    run: Any = SimpleNamespace(state={}, refresh=lambda: None, items=SimpleNamespace(set_state=lambda _: None))
+    with pytest.raises(ValueError, match="spice.templates.reasoner: '{question} long .* -> '{question}!'") as error:
+        train._resume(run, kept, now)
+    assert len(str(error.value)) < 600
+    assert train._resume(run, kept, before)[0] == 3
+
+
 def test_two_runs_on_one_folder_are_refused(cache, tmp_path):
     with Checkpoints(tmp_path / "checkpoints", config={}):
         with pytest.raises(RuntimeError, match="checkpoints"):
@@ -258,6 +273,7 @@ def test_checkpoints_are_read_once_a_start_and_pruned_as_configured(whole, cache
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--config=spice_qwen4b", "spice.prompts=/nowhere"], "spice.prompts=/nowhere: is no folder"),
         (["--config=spice_nanoo"], "spice_nano"),
         (["--config=spice_nano", "spice.grup_size=4"], "did you mean"),
         (["--config=spice_nano", "spice.group_size=x"], "spice.group_size"),

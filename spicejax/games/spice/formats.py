@@ -8,17 +8,20 @@ parameters). Field names follow SPICE
 
 from __future__ import annotations
 
-import functools
 import json
 import re
-from typing import Any, Literal
+from typing import Literal
 
+from spicejax.games import reasoner
 from spicejax.games.reasoner import SYSTEM, Style, check_style
 from spicejax.games.spice import validity
 from spicejax.games.spice.replies import Fields, Pairs, read_fields, rejection
+from spicejax.games.spice.validity import ValidityConfig
 from spicejax.text import prompts
+from spicejax.text.prompts import NO_TEMPLATES, Templates
 from spicejax.types import ANSWER_TYPES, AnswerType, Document, Messages, Rejection, Task
 
+PACKAGE = "spicejax.games.spice"  # that holds the templates
 Grounding = Literal["none", "answer", "cloze"]
 
 SIMPLE_TYPES = {
@@ -30,6 +33,7 @@ SIMPLE_TYPES = {
     "List": "a list with commas",
 }
 LETTERS = "ABCD"
+ABSTAINING = ("exam_question", "correct_answer")  # beside question and answer: empty, they say there is no task
 _OPTION_LINE = re.compile(r"^[ \t]*(?:[-*][ \t]+)?\**\(?([A-Za-z])\**[).:]\**[ \t]*(?=\S)", re.MULTILINE)
 _OPTION_INLINE = re.compile(r"(?<!\S)\(?([A-Z])\)[ \t]*(?=\S)")
 _AFTER_OPTIONS = re.compile(r"\n[ \t]*\n|\n[ \t]*\**(?:correct|answer|explanation|solution)\b", re.IGNORECASE)
@@ -43,47 +47,61 @@ _LETTER = re.compile(r"\(?([A-D])(?:[).:](?:\s.*)?)?|([a-d])", re.DOTALL)
 # ---------------------------------------------------------------------------------------------------------- render
 
 
-def _request(base: str, style: Style, document: Document | None, **values: str) -> dict[str, str]:
+def own_templates(templates: Templates, folder: str = "") -> dict[str, str]:
+    """`templates` and those of a folder, which win; each checked to stand for one of ours.
+
+    Raises:
+        ValueError: one that cannot, or no folder; names it and what is expected.
+    """
+    try:
+        own = {**templates, **(prompts.read_folder(folder) if folder else {})}
+        prompts.check(own, prompts.texts(reasoner.PACKAGE, PACKAGE))
+    except ValueError as error:
+        raise ValueError(f"{f'spice.prompts={folder}' if folder else 'spice.templates'}: {error}") from error
+    return own
+
+
+def _request(base: str, style: Style, document: Document | None, own: Templates, **values: str) -> dict[str, str]:
     """The user's turn: one of the templates, filled."""
     check_style(style)
     if document is not None:
         values["document"] = document.text
     name = base + ("" if style == "full" else f"_{style}") + ("" if document is not None else "_no_corpus")
-    return {"role": "user", "content": prompts.fill(prompts.read("spicejax.games.spice", f"{name}.txt"), **values)}
+    return {"role": "user", "content": prompts.fill(prompts.read(PACKAGE, name, own), **values)}
 
 
-def task_type_messages(document: Document, style: Style = "full") -> Messages:
+def task_type_messages(document: Document, style: Style = "full", own: Templates = NO_TEMPLATES) -> Messages:
     """Ask the Challenger whether a document suits an MCQ or a free-form question, and which answer type."""
-    request = _request("task_type", style, document)
+    request = _request("task_type", style, document, own)
     return [request] if style == "nano" else [SYSTEM, request]
 
 
-def challenger_messages(document: Document | None, kind: AnswerType, style: Style = "full") -> Messages:
+def challenger_messages(
+    document: Document | None, kind: AnswerType, style: Style = "full", own: Templates = NO_TEMPLATES
+) -> Messages:
     """Ask the Challenger for one question of this kind on a document; None = the no-corpus ablation.
 
+    Args:
+        own: templates by name that stand for ours.
     Raises:
         ValueError: unknown style.
     """
     base = "mcq" if kind == "MCQ" else "free_form"
     values = {} if kind == "MCQ" else {"answer_type": SIMPLE_TYPES[kind] if style == "simple" else kind}
-    request = _request(base, style, document, **values)
+    request = _request(base, style, document, own, **values)
     if style != "simple":
         return [request] if style == "nano" else [SYSTEM, request]
-    example = _examples()[kind]  # as turns of its own: small models follow what they see done
+    # The example stands in turns of its own: small models follow what they see done.
+    example = json.loads(prompts.read(PACKAGE, "simple_examples", own))[kind]
     shown = None if document is None else Document("example", example["document"])
     reply = {"role": "assistant", "content": example["reply"]}
-    return [SYSTEM, _request(base, style, shown, **values), reply, request]
-
-
-@functools.cache
-def _examples() -> dict[str, Any]:
-    return json.loads(prompts.read("spicejax.games.spice", "simple_examples.json"))
+    return [SYSTEM, _request(base, style, shown, own, **values), reply, request]
 
 
 # ----------------------------------------------------------------------------------------------------------- parse
 
 
-def _text_of(fields: Fields, name: str) -> str | Rejection:
+def _text_of(fields: Fields, name: str, rules: ValidityConfig) -> str | Rejection:
     """Return one field as clean, non-empty text."""
     if name not in fields:
         return rejection("missing_field", name)
@@ -96,7 +114,9 @@ def _text_of(fields: Fields, name: str) -> str | Rejection:
     text = validity.clean("" if value is None else str(value).lower() if isinstance(value, bool) else str(value))
     if not text:
         return rejection("abstained", f"{name} is empty")
-    return rejection("placeholder", f"{name}: {text}") if validity.is_placeholder(text) else text
+    # Differs: the form's own filler is no value (no_markup).
+    filler = rules.no_markup and validity.is_placeholder(text)
+    return rejection("placeholder", f"{name}: {text}") if filler else text
 
 
 def parse_task_type(text: str) -> AnswerType | Rejection:
@@ -130,6 +150,7 @@ def parse_task(
     kind: AnswerType,
     document: Document | None,
     style: Style = "full",
+    rules: ValidityConfig = validity.OURS,
     max_string_words: int = 3,
     grounding: Grounding = "none",
 ) -> Task | Rejection:
@@ -138,6 +159,7 @@ def parse_task(
     Args:
         text: the model's reply; the prompt and the document in it are never parsed.
         document: what the prompt showed, for the task's `document_id` and for grounding; None = no corpus.
+        rules: what is checked beyond the form.
         max_string_words: longest String answer, in words.
         grounding: what must stand in the document: nothing, the answer (MCQ: the right option's text), or a sentence
             that begins with the question and ends with the answer.
@@ -145,10 +167,14 @@ def parse_task(
     names = ("question", "answer")
     if kind == "MCQ" and style == "full":
         names = ("multiple_choice_question", "multiple_choice_correct")
-    fields = read_fields(text, lines=style != "full", question_field=names[0])
+    # Differs: earlier objects that ask other questions are refused, not taken for drafts (one_question).
+    fields = read_fields(text, lines=style != "full", question_field=names[0] if rules.one_question else "")
     if isinstance(fields, Rejection):
         return fields
-    question, answer = _text_of(fields, names[0]), _text_of(fields, names[1])
+    question, answer, *others = (_text_of(fields, name, rules) for name in (*names, *ABSTAINING))
+    for said in (question, answer, *others):
+        if isinstance(said, Rejection) and said.reason == "abstained":
+            return said
     if kind == "List" and isinstance(elements := fields.get("answer"), list):
         answer = _list_text(elements)
     if isinstance(question, Rejection):
@@ -156,15 +182,13 @@ def parse_task(
     if isinstance(answer, Rejection):
         return answer
     if kind == "MCQ":
-        read = _read_mcq(question, answer, fields)
+        read = _read_mcq(question, answer, fields, rules)
     else:
-        read = _read_free_form(question, answer, kind, fields, max_string_words)
+        read = _read_free_form(question, answer, kind, fields, max_string_words, rules)
     if isinstance(read, Rejection):
         return read
-    if problem := validity.check_question(read.question, min_chars=3 if style == "nano" else 10):
+    if problem := validity.check_question(read, rules, nano=style == "nano"):
         return problem
-    if kind != "MCQ" and validity.leaks(read.question, read.answer, kind):
-        return rejection("answer_leaked", read.answer)
     if grounding != "none" and document is not None:
         quoted = read.options[LETTERS.index(read.answer)] if kind == "MCQ" else read.answer
         if not validity.grounded(document.text, quoted, kind):
@@ -185,35 +209,34 @@ def _list_text(value: list) -> str | Rejection:
 
 
 def _read_free_form(
-    question: str, answer: str, kind: AnswerType, fields: Fields, max_string_words: int
+    question: str, answer: str, kind: AnswerType, fields: Fields, max_string_words: int, rules: ValidityConfig
 ) -> Task | Rejection:
     declared = fields.get("answer_type", kind)
     if declared != kind:
         return rejection("wrong_answer_type", f"declared {str(declared)[:50]}, asked for {kind}")
-    fitting = validity.check_answer(answer, kind, max_string_words=max_string_words)
+    fitting = validity.check_answer(answer, kind, max_string_words=max_string_words, rules=rules)
     return fitting if isinstance(fitting, Rejection) else Task(question, fitting, kind)
 
 
-def _read_mcq(question: str, correct: str, fields: Fields) -> Task | Rejection:
+def _read_mcq(question: str, correct: str, fields: Fields, rules: ValidityConfig) -> Task | Rejection:
     """Read an MCQ as stem, options and letter."""
-    # Differs: the question is written anew from its parts, without the "Correct: B" line of the prompt
-    if len(question) > validity.MAX_QUESTION_CHARS:
-        return rejection("question_too_long", f"{len(question)} characters")
+    # Differs: the question is written anew from its parts, without the "Correct: B" line of the prompt.
     found = _split_options(question) if "options" not in fields else (question, _options_field(fields["options"]))
     if found is None:
         return rejection("bad_options", "the options are not labelled A, B, C, D")
     stem, options = _QUESTION_LABEL.sub("", found[0].strip()), found[1]
-    if len(options) != 4 or any(validity.is_placeholder(o) for o in options):
+    if len(options) != 4 or not all(options) or rules.no_markup and any(map(validity.is_placeholder, options)):
         return rejection("bad_options", f"{len(options)} options, or an empty one")
-    if len({o.rstrip(".") for o in options}) != 4:
+    # Differs: two equal options, or a right one named twice, are refused (distinct_options).
+    if rules.distinct_options and len({o.rstrip(".") for o in options}) != 4:
         return rejection("bad_options", "two options are the same")
     letter = _LETTER.fullmatch(correct.strip("* "))
     if not letter:
         return rejection("bad_letter", correct)
     right = (letter[1] or letter[2]).upper()
-    if any(named.upper() != right for named in _NAMED_RIGHT.findall(question)):
+    if rules.distinct_options and any(named.upper() != right for named in _NAMED_RIGHT.findall(question)):
         return rejection("bad_letter", "the question names another letter than multiple_choice_correct")
-    if len(stem) < 3:
+    if len(stem) < min(3, rules.min_question_chars):
         return rejection("question_too_short", stem)
     lines = [f"{label}) {option}" for label, option in zip(LETTERS, options, strict=True)]
     return Task("\n".join([stem, *lines]), right, "MCQ", options=tuple(options))

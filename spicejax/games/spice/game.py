@@ -14,6 +14,7 @@ from spicejax.games.game import Ask, Exam, Game, Played
 from spicejax.games.spice import formats, report
 from spicejax.games.spice.report import Attempt
 from spicejax.games.spice.rewards import RewardKind, challenger_reward
+from spicejax.games.spice.validity import ValidityConfig
 from spicejax.games.world import World
 from spicejax.types import ANSWER_TYPES, AnswerType, Document, Episode, Estimator, Metrics, Rejection, Rollout, Task
 
@@ -46,6 +47,14 @@ class SpiceConfig:
     # prompts: `full` asks for every field of the paper's JSON, `simple` for the few that the game reads,
     # `nano` is the tersest form, for models of a few million parameters
     style: reasoner.Style = "full"
+    # folder of your own prompts, files named as in games/spice/prompts/ and games/prompts/; those not there are ours.
+    # Read once, when the configuration is made, into `templates`
+    prompts: str = ""
+    # prompts by name (spice.templates.reasoner=TEXT): part of the configuration, so that all hosts and a resumed run
+    # must have the same
+    templates: dict[str, str] = dataclasses.field(default_factory=dict)
+    # what makes a task valid beyond the paper's rule
+    validity: ValidityConfig = ValidityConfig()
     # valid tasks per document whose answers train the Reasoner, drawn at random; 0 = all. The paper takes one, to
     # balance the roles
     # Differs: the answers that judged the task are learnt from, as in the paper's text; algorithm 1 samples them again
@@ -79,6 +88,8 @@ class SpiceConfig:
         return self.documents
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "templates", formats.own_templates(self.templates, self.prompts))
+        object.__setattr__(self, "prompts", "")  # a run is bound to texts, not to where they once lay
         for name in ("documents", "group_size", "challenger_max_new", "reasoner_max_new"):
             if getattr(self, name) < 1:
                 raise ValueError(f"spice.{name}={getattr(self, name)}: must be at least 1")
@@ -113,7 +124,7 @@ def _chooses(cfg: SpiceConfig) -> bool:
 
 def exam(cfg: SpiceConfig) -> Exam:
     """The Reasoner answers."""
-    return Exam("reasoner", cfg.style, cfg.reasoner_max_new, cfg.judge_truncated)
+    return Exam("reasoner", cfg.style, cfg.reasoner_max_new, cfg.judge_truncated, cfg.templates)
 
 
 def probe(cfg: SpiceConfig, documents: int, group: int) -> SpiceConfig:
@@ -164,7 +175,7 @@ def choose_kinds(world: World, documents: Sequence[Document], cfg: SpiceConfig) 
         return kinds, {}
     rollouts = world.ask(
         "challenger",
-        [formats.task_type_messages(d, cfg.style) for d in documents],
+        [formats.task_type_messages(d, cfg.style, cfg.templates) for d in documents],
         samples=1,
         first_row=range(len(documents)),
         max_new=cfg.challenger_max_new,
@@ -185,7 +196,7 @@ def attempt_tasks(
 ) -> list[Attempt]:
     """Let the Challenger try, in growing rounds, until every document has a valid task or its attempts are used up."""
     prompts = [
-        formats.challenger_messages(None if cfg.no_corpus else d, kind, cfg.style)
+        formats.challenger_messages(None if cfg.no_corpus else d, kind, cfg.style, cfg.templates)
         for d, kind in zip(documents, kinds, strict=True)
     ]
     attempts: list[Attempt] = []
@@ -226,10 +237,13 @@ def _judge_text(
         kind=kind,
         document=None if cfg.no_corpus else document,
         style=cfg.style,
+        rules=cfg.validity,
         max_string_words=cfg.max_string_words,
         grounding=cfg.grounding,
     )
-    if isinstance(outcome, Task) and not world.fits("reasoner", reasoner.messages(outcome.question, cfg.style)):
+    if isinstance(outcome, Task) and not world.fits(
+        "reasoner", reasoner.messages(outcome.question, cfg.style, cfg.templates)
+    ):
         return Rejection("question_too_long", "does not fit the Reasoner's longest prompt bucket")
     return outcome
 
@@ -269,7 +283,7 @@ def answer_tasks(world: World, attempts: Sequence[Attempt], cfg: SpiceConfig) ->
     tasks = [task for _, task in asked]
     answers = world.ask(
         "reasoner",
-        [reasoner.messages(t.question, cfg.style) for t in tasks],
+        [reasoner.messages(t.question, cfg.style, cfg.templates) for t in tasks],
         samples=cfg.group_size,
         first_row=[k * cfg.group_size for k in range(len(tasks))],
         max_new=cfg.reasoner_max_new,

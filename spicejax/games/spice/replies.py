@@ -80,6 +80,7 @@ def json_fields(text: str, *, question_field: str) -> Fields | Rejection:
     if not objects:
         return rejection("unparsable", "no complete JSON object")
     fields = dict(objects[-1])
+    # Differs: JSON's last of two values would count; which one is meant nobody knows.
     if len(fields) < len(objects[-1]):
         return rejection("duplicate_key", _repeated([name for name, _ in objects[-1]]))
     asked = fields.get(question_field)

@@ -1,37 +1,67 @@
 """Owns when a Challenger's question is a valid task.
 
-Why it is not is counted as rejected/REASON. Reasons that do not explain themselves: unparsable (no complete JSON
-object, no `question:` line, or thinking that never ends), nested_field (a list or object where one value belongs),
-abstained (empty strings: nothing to ask), placeholder (the form's own <...> or ... copied), control_text (chat markers
-that would break out of the Reasoner's prompt), not_self_contained (speaks of a text the Reasoner never sees),
-answer_leaked (the question holds its own answer); ungrounded and not_quoted only occur where `grounding` asks for them.
+The paper's rule (section 2.2) is that a task is formatted as its prompt asks, and parsable: one JSON object (or lines)
+with every field that is read, not empty; a single question; the letter of one of four options, or one plain value of
+the type asked for. What goes beyond is marked `Differs` with the field of ValidityConfig that lifts it. Without a
+switch are bounds that what follows needs: answers of at most 1,000 characters and 400 digits and list elements without
+separators (the verifier compares no others), replies of at most 131,072 characters that end by themselves, one value a
+key, and a question that fits the Reasoner's longest prompt.
+
+Why a task is not valid is counted as rejected/REASON. Reasons that do not explain themselves: unparsable (no complete
+JSON object, no `question:` line, or thinking that never ends), nested_field (a list or object where one value belongs),
+abstained (an empty string: nothing to ask), placeholder (the form's own <...> or ... copied), control_text (chat
+markers that would break out of the Reasoner's prompt), not_self_contained (speaks of a text the Reasoner never sees),
+answer_leaked (the question gives its own answer away); ungrounded and not_quoted only occur where `grounding` asks.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 
+from spicejax.games.spice.leaks import leaks
+from spicejax.games.spice.references import unseen_reference
 from spicejax.games.spice.replies import rejection
 from spicejax.score import answers
-from spicejax.types import Rejection
+from spicejax.types import AnswerType, Rejection, Task
 
-MAX_QUESTION_CHARS = 4000  # options included
 
-_SOURCE = r"(?:text|passage|document|article|excerpt|paragraph|author|snippet|webpage|web page)s?"
-_NOT_SELF_CONTAINED = re.compile(
-    rf"\b(?:according to (?:the|this|that) (?:\w+ )?{_SOURCE}"
-    rf"|according to the (?:above|following|information|given information|provided information)"
-    rf"|(?:in|from|by|within|throughout|based on|refer to|using) (?:the|this) (?:\w+ )?{_SOURCE}"
-    rf"|the (?:\w+ )?{_SOURCE} (?:\w+ )?(?:states?|says?|mention(?:s|ed)?|describe[sd]?|discuss(?:es|ed)?|impl(?:y|ies)"
-    rf"|explain(?:s|ed)?|suggest(?:s|ed)?|provide[sd]?|claim(?:s|ed)?|note[sd]?|argue[sd]?|above|below)"
-    rf"|(?:this|the (?:given|provided|above|following)) {_SOURCE}"
-    r"|as mentioned"
-    r"|as (?:described|stated|discussed|shown|noted|outlined|explained|defined|given) (?:above|earlier|previously)"
-    r"|(?:mentioned|described|discussed|listed|stated) (?:above|earlier|previously)"
-    r"|based on the (?:above|analysis|given information|provided information|information (?:provided|given|above))"
-    r"|(?:figure|table|appendix) [0-9]+)\b"
-)
+@dataclasses.dataclass(frozen=True)
+class ValidityConfig:
+    """What a task must meet beyond the paper's rule; false and 0 are the paper's setting (`validity.PAPER`)."""
+
+    # refuse a question that speaks of a text, table or figure that the Reasoner does not see. The paper's prompt
+    # forbids it, its rule does not check it
+    self_contained: bool = True
+    # refuse a free-form question that gives its own answer away; in the style `nano`, whose questions are the start of
+    # a sentence, one that holds it at all
+    no_leaks: bool = True
+    # refuse several numbered questions in one, and replies whose objects ask different ones; else the last object
+    # counts
+    one_question: bool = True
+    # shortest question, in characters; three are enough in the style `nano`
+    min_question_chars: int = 10
+    # longest question, in characters, the options of a multiple choice included; 0 = no bound
+    max_question_chars: int = 4000
+    # refuse the form's own filler (<...>, dots) as a value or option, and chat markers in a question
+    no_markup: bool = True
+    # refuse an Expression that is prose, a String without letter or digit, a List with an empty element
+    typed_answers: bool = True
+    # refuse options that are equal, and a question that names another letter than the one given as right
+    distinct_options: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_question_chars <= (self.max_question_chars or self.min_question_chars):
+            raise ValueError(
+                f"spice.validity.min_question_chars={self.min_question_chars}: must lie between 0 and "
+                f"max_question_chars={self.max_question_chars}"
+            )
+
+
+OURS = ValidityConfig()
+PAPER = ValidityConfig(False, False, False, 0, 0, False, False, False)
+
 _CONTROL = re.compile(r"<\|[^|<>\n]{1,40}\|>|</?think>|<(?:start|end)_of_turn>|\[/?INST\]")
 _NUMBERED = re.compile(r"^[ \t]*(?:q|question)[ \t]*[0-9]+[ \t]*[:.)]", re.MULTILINE | re.IGNORECASE)
 _INTEGER = re.compile(r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)")
@@ -55,22 +85,33 @@ def is_placeholder(text: str) -> bool:
     return not text.strip(" .…") or (text.startswith("<") and text.endswith(">") and len(text) > 2)
 
 
-def check_question(question: str, *, min_chars: int) -> Rejection | None:
-    """Check one question's length, number, markers and independence of any text."""
-    if len(question) < min_chars or not any(c.isalnum() for c in question):
+def check_question(task: Task, rules: ValidityConfig, *, nano: bool = False) -> Rejection | None:
+    """Check a question's length, number and markers, and that it gives away neither its answer nor a hidden text."""
+    question, least = task.question, min(rules.min_question_chars, 3) if nano else rules.min_question_chars
+    # Differs: a question has a shortest and a longest length (min_question_chars, max_question_chars).
+    if least and (len(question) < least or not any(c.isalnum() for c in question)):
         return rejection("question_too_short", question)
-    if len(question) > MAX_QUESTION_CHARS:
+    if 0 < rules.max_question_chars < len(question):
         return rejection("question_too_long", f"{len(question)} characters")
-    if found := _CONTROL.search(question):
+    # Differs: chat markers in a question are refused (no_markup).
+    if rules.no_markup and (found := _CONTROL.search(question)):
         return rejection("control_text", found[0])
-    if len(_NUMBERED.findall(question)) > 1:
+    # Differs: several numbered questions in one string are refused (one_question).
+    if rules.one_question and len(_NUMBERED.findall(question)) > 1:
         return rejection("several_questions", question)
-    if found := _NOT_SELF_CONTAINED.search(" ".join(question.casefold().split())):
-        return rejection("not_self_contained", found[0])
+    # Differs: what the prompt forbids, a reference to the document, is checked (self_contained).
+    if rules.self_contained and (found := unseen_reference(question)):
+        return rejection("not_self_contained", found)
+    # Differs: a question may not give its own answer away (no_leaks); true and false are fair words.
+    if rules.no_leaks and task.answer_type not in ("MCQ", "Boolean"):
+        if (_holds if nano else leaks)(question, task.answer, task.answer_type):
+            return rejection("answer_leaked", task.answer)
     return None
 
 
-def check_answer(answer: str, answer_type: str, *, max_string_words: int) -> str | Rejection:
+def check_answer(
+    answer: str, answer_type: AnswerType, *, max_string_words: int, rules: ValidityConfig
+) -> str | Rejection:
     """Return a free-form answer in its canonical spelling, or why it does not fit its declared type.
 
     Integer: a whole number; Float: decimal or scientific notation; Boolean: exactly true or false; String: one line of
@@ -90,11 +131,12 @@ def check_answer(answer: str, answer_type: str, *, max_string_words: int) -> str
     if answer_type == "String":
         if len(answer.split()) > max_string_words:
             return rejection("answer_too_long", f"more than {max_string_words} words: {answer}")
-        return (
-            " ".join(answer.split())
-            if answers.normal(answer)
-            else rejection("wrong_answer_type", f"no word in {answer}")
-        )
+        answer = " ".join(answer.split())
+    # Differs: what a type means is checked beyond its format (typed_answers).
+    if not rules.typed_answers:
+        return answer
+    if answer_type == "String":
+        return answer if answers.normal(answer) else rejection("wrong_answer_type", f"no word in {answer}")
     if answer_type == "List":
         elements = answers.split_list(answer)
         full = bool(elements) and all(elements)
@@ -104,14 +146,8 @@ def check_answer(answer: str, answer_type: str, *, max_string_words: int) -> str
     return answer
 
 
-def leaks(question: str, answer: str, answer_type: str) -> bool:
-    """Say whether a free-form question holds its own answer as whole tokens (a number: as that number).
-
-    Of 200 GSM8K questions 11 do. Not asked of Boolean answers, whose word is part of many fair questions, nor of
-    one-token Expressions (solve for x).
-    """
-    if answer_type == "Boolean":
-        return False
+def _holds(question: str, answer: str, answer_type: AnswerType) -> bool:
+    """Say whether a cloze holds its answer as whole tokens (a number: as that number); one symbol may stand there."""
     if (number := answers.canonical_number(answer)) is not None:
         return number in answers.number_tokens(question)
     if answer_type == "Expression" and len(answers.tokens(answer).split()) < 2:

@@ -2,15 +2,18 @@
 
 import json
 from importlib import resources
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spicejax import configs
 from spicejax.games import reasoner
 from spicejax.games.reasoner import STYLES
 from spicejax.games.spice import formats
 from spicejax.games.spice.formats import parse_task, parse_task_type
+from spicejax.games.spice.validity import OURS, PAPER
 from spicejax.score.answers import extract_answer
 from spicejax.text import prompts, render
 from spicejax.types import ANSWER_TYPES, Document, Rejection, Task
@@ -84,6 +87,11 @@ def test_prompt_forms() -> None:
     assert system["content"] == "You are a helpful assistant." and "\\boxed{}" in user["content"]
     raw = prompts.fill(render.CONVERSATION, request=user["content"])
     assert "User: Why?" in raw and "\\boxed{}" in raw and raw.endswith("Assistant:")
+    for name in ("spice_octothinker3b", "spice_octothinker8b"):
+        game: Any = configs.load(name).game
+        assert configs.load(name).model.template == "conversation"
+        last = reasoner.messages("Why?", game.style, game.templates)[-1]["content"]
+        assert last.startswith("Why?\n") and "inside \\boxed{}" in last and "step" not in last, "the frame has it think"
     for field in ("hardening_process", "multiple_choice_question", "multiple_choice_correct", "self_test_solution"):
         assert f'"{field}"' in formats.challenger_messages(DOCUMENT, "MCQ")[-1]["content"]
     for field in ("suitable_for_mcq", "suitable_for_free_form", "best_answer_type", "reason"):
@@ -417,6 +425,10 @@ def test_letters(letter: str) -> None:
         ({"multiple_choice_correct": ""}, "abstained"),
         ({"multiple_choice_correct": ["B"]}, "nested_field"),
         ({"multiple_choice_question": ""}, "abstained"),
+        ({"exam_question": ""}, "abstained"),
+        ({"exam_question": None}, "abstained"),
+        ({"correct_answer": " \n"}, "abstained"),
+        ({"correct_answer": "", "multiple_choice_question": [MCQ]}, "abstained"),
         ({"multiple_choice_question": [MCQ]}, "several_questions"),
         ({"multiple_choice_question": MCQ + "\nCorrect: C"}, "bad_letter"),
         ({"multiple_choice_question": MCQ + "\nE) Volga"}, "bad_options"),
@@ -459,18 +471,14 @@ def test_options_field(options: object, fine: bool) -> None:
         assert reason(task) == "bad_options"
 
 
-def test_real_exam_questions_are_valid_but_for_those_about_an_excerpt(shared_data) -> None:
-    reasons = []
+def test_real_exam_questions_are_valid(shared_data) -> None:
     for line in (shared_data / "multiple_choice" / "mmlu_val_200.jsonl").read_text(encoding="utf-8").splitlines():
         item = json.loads(line)
         written = item["question"] + "".join(f"\n{x}) {y}" for x, y in zip("ABCD", item["choices"], strict=True))
         task = parse(mcq(multiple_choice_question=written, multiple_choice_correct=item["answer"]), "MCQ")
-        if isinstance(task, Task):
-            assert task.answer == item["answer"]
-            assert list(task.options) == [" ".join(choice.split()) for choice in item["choices"]]
-        else:
-            reasons.append(task.reason)
-    assert reasons == ["not_self_contained"] * 2
+        assert isinstance(task, Task), (task, written)  # two of them bring the excerpt that they speak of
+        assert task.answer == item["answer"]
+        assert list(task.options) == [" ".join(choice.split()) for choice in item["choices"]]
 
 
 def test_genotypes_differ_by_case() -> None:
@@ -625,12 +633,14 @@ _REPLIES = (
 
 
 @settings(max_examples=300, deadline=None)
-@given(_REPLIES, st.sampled_from(ANSWER_TYPES), st.sampled_from(STYLES), st.sampled_from(["none", "answer", "cloze"]))
-def test_parsers_are_total(text, kind, style, grounding) -> None:
-    result = parse_task(text, kind=kind, document=DOCUMENT, style=style, grounding=grounding)
+@given(_REPLIES, st.sampled_from(ANSWER_TYPES), st.sampled_from(STYLES), st.sampled_from(["none", "answer", "cloze"]),
+       st.sampled_from([OURS, PAPER]))  # fmt: skip
+def test_parsers_are_total(text, kind, style, grounding, rules) -> None:
+    result = parse_task(text, kind=kind, document=DOCUMENT, style=style, grounding=grounding, rules=rules)
     if isinstance(result, Task):
         assert result.question and result.answer and result.answer_type == kind
-        assert (kind == "MCQ") == (len(set(result.options)) == 4)
+        assert len(result.options) == (4 if kind == "MCQ" else 0)
+        assert rules is PAPER or len(set(result.options)) == len(result.options)
         assert kind != "MCQ" or result.answer in formats.LETTERS
         (result.question + result.answer).encode("utf-8")
     else:

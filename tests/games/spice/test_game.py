@@ -1,17 +1,22 @@
 """The game on scripted players: who sees what, what is kept, what it is worth."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 from scripted import Scripted
 
+from spicejax import config
+from spicejax.data.questions import Item
+from spicejax.evaluation.held_out import held_out
+from spicejax.evaluation.probes import probes
 from spicejax.games.spice import game as spice
 from spicejax.games.spice.game import SpiceConfig
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.score.verifiers import Verifier
-from spicejax.types import Document
+from spicejax.types import Document, Task
 
 DOCUMENTS = [Document("a", "The answer here is 42 and nothing else."), Document("b", "Iron has the symbol Fe.")]
 CFG = SpiceConfig(
@@ -187,3 +192,55 @@ def test_equal_tasks_of_a_document_may_share_their_answers(verifier, once):
     assert sum(e.role == "reasoner" for e in played.lessons) == (4 if once else 8) * 4
     assert [r["pass_rate"] for r in played.records] == [0.5] * 8
     assert sum(r["trains_reasoner"] for r in played.records) == (4 if once else 8)
+
+
+@pytest.fixture
+def own_prompts(tmp_path):
+    """A folder with two of the user's own prompts."""
+    (tmp_path / "free_form.txt").write_text("MINE: ask {answer_type} of {document}\n")
+    (tmp_path / "reasoner.txt").write_text("{question} MINE, into \\boxed{}\n")
+    return tmp_path
+
+
+def reply(prompt, row):
+    return '{"question": "How many are there in all?", "answer": 7}' if prompt.startswith("MINE: ask") else "\\boxed{7}"
+
+
+def test_ones_own_prompts_are_asked_in_play_in_probes_and_in_exams(verifier, own_prompts):
+    cfg = dataclasses.replace(CFG, style="full", prompts=str(own_prompts))
+    played, seats = play(reply, reply, verifier, cfg)
+    assert {text for text, _ in seats["challenger"].asked} == {f"MINE: ask Integer of {d.text}" for d in DOCUMENTS}
+    assert {text for text, _ in seats["reasoner"].asked} == {"How many are there in all? MINE, into \\boxed{}"}
+    player: Any = Scripted(reply)
+    world = World({"reasoner": player}, verifier.check, SamplerConfig(), seed=0, iteration=0)
+    held_out(world, [Item(Task("Why?", "7", "Integer"), "")], spice.exam(cfg))
+    probes(world, DOCUMENTS, spice.GAME, cfg, current=player, initial=player, others={}, group=2)
+    assert [text for text, _ in player.asked][0] == "Why? MINE, into \\boxed{}"
+    assert all("MINE" in text for text, _ in player.asked)
+
+
+def test_ones_own_prompts_are_part_of_the_configuration(own_prompts):
+    cfg = config.override(SpiceConfig(), {"prompts": str(own_prompts)})
+    saved = config.to_json(cfg)
+    recipe = SpiceConfig(templates={"reasoner": "{question}?", "mcq": "MINE {document}"})
+    assert config.override(recipe, {"prompts": str(own_prompts)}).templates == {
+        "mcq": "MINE {document}",
+        **cfg.templates,
+    }
+    assert config.override(recipe, {"templates.reasoner": "{question}!"}).templates["reasoner"] == "{question}!"
+    (own_prompts / "reasoner.txt").write_text("Other words for {question}")
+    other = config.override(SpiceConfig(), {"prompts": str(own_prompts)})
+    assert [path for path, *_ in config.diff(saved, config.to_json(other))] == ["templates.reasoner"]
+    moved = own_prompts.rename(own_prompts.parent / "moved")
+    (moved / "reasoner.txt").write_text(cfg.templates["reasoner"])
+    assert SpiceConfig(prompts=str(moved)) == cfg == config.from_json(SpiceConfig, saved), "texts count, not places"
+
+
+def test_prompts_that_cannot_be_used_are_refused_before_anything_starts(own_prompts, capsys):
+    (own_prompts / "free_form.txt").write_text("Ask about {documents}.")
+    with pytest.raises(SystemExit):
+        config.parse(SpiceConfig(), [f"prompts={own_prompts}"])
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and f"spice.prompts={own_prompts}: free_form.txt: expected {{answer_type}}" in said
+    with pytest.raises(ValueError, match="spice.templates: mqc.txt: .* did you mean mcq.txt"):
+        SpiceConfig(templates={"mqc": ""})
