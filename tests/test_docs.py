@@ -1,5 +1,6 @@
 """What the documentation shows is what happens: the files and commands of "Adding a game"."""
 
+import collections
 import json
 import re
 import subprocess
@@ -29,6 +30,13 @@ def test_these_are_the_files_of_the_game():
     named -= {"configs/sft_rlvr_nano.py"}  # a chain of two games, made later
     assert set(block("files")) == named | {"spicejax/games/catalogue.py"}
     assert "rlvr" in (ROOT / "spicejax/games/catalogue.py").read_text()
+
+
+def test_departures_from_the_paper_are_those_of_the_code():
+    told = re.findall(r"^\| `([a-z_/]+\.py)` \|", (ROOT / "docs" / "games" / "spice.md").read_text(), re.MULTILINE)
+    marked = {path: path.read_text().count("# Differs:") for path in (ROOT / "spicejax").rglob("*.py")}
+    found = {path.relative_to(ROOT / "spicejax").as_posix(): n for path, n in marked.items() if n}
+    assert found and collections.Counter(told) == found
 
 
 def test_its_commands_do_what_the_page_says(tmp_path):

@@ -66,6 +66,7 @@ def _request(base: str, style: Style, document: Document | None, own: Templates,
     check_style(style)
     if document is not None:
         values["document"] = document.text
+    # Differs: the prompts ask for the paper's fields in words of our own (spice.prompts brings others).
     name = base + ("" if style == "full" else f"_{style}") + ("" if document is not None else "_no_corpus")
     return {"role": "user", "content": prompts.fill(prompts.read(PACKAGE, name, own), **values)}
 

@@ -2,7 +2,7 @@
 
 The paper's rule (section 2.2) is that a task is formatted as its prompt asks, and parsable: one JSON object (or lines)
 with every field that is read, not empty; a single question; the letter of one of four options, or one plain value of
-the type asked for. What goes beyond is marked `Differs` with the field of ValidityConfig that lifts it. Without a
+the type asked for. What goes beyond is marked there with the field of ValidityConfig that lifts it. Without a
 switch are bounds that what follows needs: answers of at most 1,000 characters and 400 digits and list elements without
 separators (the verifier compares no others), replies of at most 131,072 characters that end by themselves, one value a
 key, and a question that fits the Reasoner's longest prompt.
