@@ -5,21 +5,35 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NotRequired, TypedDict, get_args
 
 import numpy as np
 
 from spicejax.models.config import Family, RopeScaling, TransformerConfig
-from spicejax.models.files import Tensor
+from spicejax.models.families import Positive, Size
+from spicejax.models.files import Tensor, checked, gguf_reader, nonzero, require_layers
 from spicejax.models.layers import rope_frequencies
 
 _ROPE_FACTORS = "rope_freqs.weight"  # llama.cpp's form of the llama3 rule: one divisor per frequency
 
 # Keys below "<arch>." that `_config` reads; any other is refused, since it may change the maths.
-_READ = frozenset(
-    """block_count context_length embedding_length feed_forward_length attention.head_count attention.head_count_kv
-    attention.layer_norm_rms_epsilon attention.key_length attention.value_length rope.freq_base rope.dimension_count
-    rope.scaling.type vocab_size""".split()
+Metadata = TypedDict(
+    "Metadata",
+    {
+        "block_count": Size,
+        "context_length": Size,
+        "embedding_length": Size,
+        "feed_forward_length": Size,
+        "attention.head_count": Size,
+        "attention.head_count_kv": NotRequired[Size],
+        "attention.layer_norm_rms_epsilon": Positive,
+        "attention.key_length": NotRequired[Size],
+        "attention.value_length": NotRequired[Size],
+        "rope.freq_base": Positive,
+        "rope.dimension_count": NotRequired[Size],
+        "rope.scaling.type": NotRequired[str],
+        "vocab_size": NotRequired[Size],
+    },
 )
 
 
@@ -31,9 +45,9 @@ def open_file(
     `tensor_names` says how HF calls the tensors of a model; what it does not name keeps its GGUF name.
     Raises ValueError on an architecture or a metadata key that the decoder does not know, naming it.
     """
-    from gguf import MODEL_ARCH, GGUFReader, get_tensor_name_map  # here: the library is slow to import
+    from gguf import MODEL_ARCH, get_tensor_name_map  # here: the library is slow to import
 
-    reader = GGUFReader(path)
+    reader = gguf_reader(path)
     cfg = _config(reader, path)
     found = {t.name: t for t in reader.tensors if t.name != _ROPE_FACTORS}
     known = get_tensor_name_map(MODEL_ARCH[cfg.family.upper()], cfg.num_layers)
@@ -47,6 +61,7 @@ def _read(cfg: TransformerConfig, name: str, tensor: Any) -> np.ndarray:
     from gguf.quants import dequantize
 
     value = np.asarray(dequantize(tensor.data, tensor.tensor_type), np.float32).reshape(_shape(tensor))
+    nonzero(f"GGUF tensor {tensor.name}", value)
     if cfg.family == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
         return _half_split(value, cfg.head_dim)
     return value
@@ -63,17 +78,22 @@ def _half_split(weight: np.ndarray, head_dim: int) -> np.ndarray:
 
 
 def _config(reader: Any, path: Path) -> TransformerConfig:
-    architecture = reader.fields["general.architecture"].contents()
+    named = reader.fields.get("general.architecture")
+    architecture = named and named.contents()
     if architecture not in get_args(Family):
         raise ValueError(f"{path}: GGUF architecture {architecture!r} is not supported; known are {get_args(Family)}")
     prefix = f"{architecture}."
     data = {k.removeprefix(prefix): f.contents() for k, f in reader.fields.items() if k.startswith(prefix)}
-    if data.pop("rope.scaling.type", "none") != "none" or set(data) - _READ:
-        unknown = {k: data[k] for k in sorted(set(data) - _READ)} or "rope.scaling.type"
+    checked(data, Metadata, f"{path}: GGUF metadata {architecture}")
+    if data.pop("rope.scaling.type", "none") != "none" or set(data) - Metadata.__annotations__.keys():
+        unknown = {k: data[k] for k in sorted(set(data) - Metadata.__annotations__.keys())} or "rope.scaling.type"
         raise ValueError(
             f"{path}: GGUF metadata {prefix}{unknown} is not supported; convert from the HF folder instead"
         )
     shapes = {t.name: _shape(t) for t in reader.tensors}
+    require_layers(f"{path}: GGUF metadata {prefix}block_count", data["block_count"], shapes)
+    if len(shapes.get("token_embd.weight", ())) != 2:
+        raise ValueError(f"{path}: no matrix token_embd.weight; download the file again")
     heads = data["attention.head_count"]
     head_dim = data.get("attention.key_length", data["embedding_length"] // heads)
     for key in ("attention.value_length", "rope.dimension_count"):
@@ -81,8 +101,6 @@ def _config(reader: Any, path: Path) -> TransformerConfig:
             raise ValueError(
                 f"{path}: GGUF metadata {prefix}{key}={data[key]}, head_dim is {head_dim}; they must agree"
             )
-    if "rope.freq_base" not in data:
-        raise ValueError(f"{path}: GGUF metadata has no {prefix}rope.freq_base; the rotary base cannot be guessed")
     theta = _shortest(data["rope.freq_base"])
     return TransformerConfig(
         family=architecture,
