@@ -54,14 +54,14 @@ def open_file(
     for name in tensor_names(cfg):
         if (theirs := known.get_name(name, (".weight", ".bias"))) in found:
             found[name] = found.pop(theirs)
-    return cfg, {name: Tensor(_shape(t), functools.partial(_read, cfg, name, t)) for name, t in found.items()}
+    return cfg, {name: Tensor(_shape(t), functools.partial(_read, path, cfg, name, t)) for name, t in found.items()}
 
 
-def _read(cfg: TransformerConfig, name: str, tensor: Any) -> np.ndarray:
+def _read(path: Path, cfg: TransformerConfig, name: str, tensor: Any) -> np.ndarray:
     from gguf.quants import dequantize
 
     value = np.asarray(dequantize(tensor.data, tensor.tensor_type), np.float32).reshape(_shape(tensor))
-    nonzero(f"GGUF tensor {tensor.name}", value)
+    nonzero(f"{path}: {tensor.name}", value)
     if cfg.family == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
         return _half_split(value, cfg.head_dim)
     return value
