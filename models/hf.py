@@ -155,7 +155,9 @@ def open_folder(folder: Path) -> dict[str, Tensor]:
             raise FileNotFoundError(f"{folder}: neither {SINGLE} nor {INDEX}; other formats are not read")
         named = sorted(set(read_object(folder / INDEX, Index)["weight_map"].values()))
         if outside := [name for name in named if Path(name).name != name]:
-            raise ValueError(f"{folder / INDEX}: weight_map names {outside[0]!r:.100}, no file of this folder; correct it")
+            raise ValueError(
+                f"{folder / INDEX}: weight_map names {outside[0]!r:.100}, no file of this folder; correct it"
+            )
         files = [folder / name for name in named]
     if absent := [f.name for f in files if not f.is_file()]:
         raise FileNotFoundError(f"{folder}: the index names {absent[:6]}, not there; finish the download")
@@ -167,7 +169,9 @@ def open_folder(folder: Path) -> dict[str, Tensor]:
             raise ValueError(f"{file} is broken or cut short ({error}); download it again") from error
         for name in handle.keys():
             part = handle.get_slice(name)
-            found[name] = Tensor(tuple(part.get_shape()), functools.partial(_take, file, handle, name), part.get_dtype())
+            found[name] = Tensor(
+                tuple(part.get_shape()), functools.partial(_take, file, handle, name), part.get_dtype()
+            )
     return found
 
 
