@@ -243,8 +243,8 @@ def _check_attributes(config: dict[str, Any], family: str) -> None:
             raise ValueError(f"config.json: {name}={value!r:.200} changes the maths; supported only as {allowed}")
         if name not in HfConfig.__annotations__.keys() | _HARMLESS | neutral.keys():
             raise ValueError(
-                f"config.json: unknown attribute {name}={value!r:.200}. If it cannot change the logits, add it to _HARMLESS "
-                "in models/families.py; if it can, this model needs code first"
+                f"config.json: unknown attribute {name}={value!r:.200}. If it cannot change the logits, add it to "
+                "_HARMLESS in models/families.py; if it can, this model needs code first"
             )
 
 

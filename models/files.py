@@ -61,7 +61,7 @@ def checked(content: Any, shape: Any, where: str) -> dict[str, Any]:
 
 
 def require_layers(where: str, stated: int, names: Iterable[str]) -> None:
-    """Raise ValueError where a config states more layers than its tensors are of: a list of them may fill the memory."""
+    """Raise ValueError where a config states more layers than its tensors are of: listing them may fill the memory."""
     found = (re.search(r"(?:layers|blk)\.(\d{1,9})\.", name) for name in names)
     held = 1 + max((int(match[1]) for match in found if match), default=-1)
     if stated > held:
@@ -69,7 +69,7 @@ def require_layers(where: str, stated: int, names: Iterable[str]) -> None:
 
 
 def nonzero(where: str, value: np.ndarray) -> np.ndarray:
-    """`value`, unless it is a matrix of zeros alone, which an unfinished write or conversion leaves. Raises ValueError."""
+    """`value`; ValueError if it is a matrix of zeros alone, which an unfinished write or conversion leaves."""
     if value.ndim > 1 and not (value[:1].any() or value.any()):
         raise ValueError(f"{where} is zero throughout; convert or download the weights again")
     return value

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from spicejax.data.items import Kind
 from spicejax.games.reasoner import Style
 from spicejax.games.world import World
-from spicejax.types import Episode, Estimator, Metrics
+from spicejax.types import Episode, Estimator, Messages, Metrics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Game(NamedTuple):
     play: Callable[[World, Sequence[Any], Any, Any], Played]  # (world, items, cfg, state)
     demand: Callable[[Any], list[Ask]]
     exam: Callable[[Any], Exam]
+    prompts: Callable[[Any, Any], list[tuple[str, Messages]]]  # (cfg, item): (seat, prompt) of all it makes
     panels: tuple[Panel, ...]
     counts: tuple[str, ...] = ()  # prefixes of metrics that are counts
     # the config of a probe with so many items and samples, and the metrics looked at (evaluation/probes.py)

@@ -16,7 +16,7 @@ from spicejax.games import reasoner
 from spicejax.games.game import Ask, Exam, Game, Panel, Played
 from spicejax.games.world import World
 from spicejax.score.answers import extract_answer
-from spicejax.types import Episode, Estimator, Metrics, Task
+from spicejax.types import Episode, Estimator, Messages, Metrics, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +99,11 @@ def exam(cfg: RlvrConfig) -> Exam:
     return Exam("reasoner", cfg.style, cfg.max_new)
 
 
+def prompts(cfg: RlvrConfig, task: Task) -> list[tuple[str, Messages]]:
+    """The Reasoner is asked the question."""
+    return [("reasoner", reasoner.messages(task.question, cfg.style))]
+
+
 PANELS = (
     Panel(
         "Training questions",
@@ -106,4 +111,6 @@ PANELS = (
         limits=(0, 1),
     ),
 )
-GAME = Game(reads="questions", play=play, demand=demand, exam=exam, panels=PANELS, counts=("verdict/",))
+GAME = Game(
+    reads="questions", play=play, demand=demand, exam=exam, prompts=prompts, panels=PANELS, counts=("verdict/",)
+)

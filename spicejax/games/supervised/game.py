@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from spicejax.games import reasoner
 from spicejax.games.game import Ask, Exam, Game, Panel, Played
 from spicejax.games.world import World
-from spicejax.types import Episode, Example
+from spicejax.types import Episode, Example, Messages
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,5 +60,10 @@ def exam(cfg: SupervisedConfig) -> Exam:
     return Exam("reasoner", cfg.style, cfg.max_new)
 
 
+def prompts(cfg: SupervisedConfig, example: Example) -> list[tuple[str, Messages]]:
+    """The policy is given the example's prompt."""
+    return [("reasoner", example.messages)]
+
+
 PANELS = (Panel("Negative log-likelihood of the replies", (("learner/loss", "loss"),)),)
-GAME = Game(reads="examples", play=play, demand=demand, exam=exam, panels=PANELS)
+GAME = Game(reads="examples", play=play, demand=demand, exam=exam, prompts=prompts, panels=PANELS)
