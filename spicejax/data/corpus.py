@@ -76,7 +76,6 @@ def _read(
     ids: set[str] = set()
     kept, said = 0, time.monotonic()
     for source in sources.split_mixture(spec):
-        log.info("reading %s", source)
         for raw in reader.documents(source):
             if time.monotonic() - said >= SAID_EVERY:
                 said = time.monotonic()

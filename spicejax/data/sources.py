@@ -7,6 +7,7 @@ import dataclasses
 import glob
 import importlib.util
 import json
+import logging
 import os
 import re
 import warnings
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from spicejax.text.vocabulary import well_formed
+
+log = logging.getLogger("spicejax")
 
 TEXT_FIELDS = ("text", "contents")
 ID_FIELDS = ("id", "_id", "docid")
@@ -62,7 +65,9 @@ class Reader:
         elif spec.startswith("tfds:"):
             yield from self._tfds(spec.removeprefix("tfds:"))
         else:
-            for path in _expand(spec):
+            paths = _expand(spec)
+            log.info("reading %s", spec)
+            for path in paths:
                 yield from self._path(path)
 
     def _path(self, path: Path) -> Iterator[Raw]:

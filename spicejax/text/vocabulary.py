@@ -236,6 +236,13 @@ def tokenizer_json_from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any]
     lists = {name: get(f"ggml.{name}") for name in GgufTokens.__annotations__}
     checked(lists, GgufTokens, f"{path}: GGUF metadata tokenizer.ggml")
     tokens, types = lists["tokens"], lists["token_type"]
+    names = ("bos", "eos", "unknown", "padding", "eot", "eom")
+    ids = {name: i for name in names if (i := get(f"ggml.{name}_token_id")) is not None}
+    if len(types) != len(tokens) or any(i not in range(len(tokens)) for i in ids.values()):
+        raise ValueError(
+            f"{path}: GGUF metadata tokenizer.ggml has {len(tokens)} tokens, but {len(types)} types and the ids {ids}; "
+            "download the file again"
+        )
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     added = [
         {"id": i, "content": tokens[i], "special": kind == GGUF_CONTROL, **flags}
@@ -255,8 +262,8 @@ def tokenizer_json_from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any]
     spec = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None}
     spec |= {"pre_tokenizer": GGUF_PRE_TOKENIZERS[pre], "post_processor": None, "decoder": byte_level, "model": bpe}
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    names = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
-    config |= {k: tokens[i] for k, n in names.items() if (i := get(f"ggml.{n}_token_id")) is not None}
+    ours = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
+    config |= {k: tokens[ids[n]] for k, n in ours.items() if n in ids}
     config |= {"chat_template": get("chat_template"), "add_bos_token": bool(get("ggml.add_bos_token"))}
-    ends = [get(f"ggml.{name}_token_id") for name in ("eot", "eom")]
-    return spec, {k: v for k, v in config.items() if v is not None}, [i for i in ends if i is not None]
+    ends = [ids[name] for name in ("eot", "eom") if name in ids]
+    return spec, {k: v for k, v in config.items() if v is not None}, ends

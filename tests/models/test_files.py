@@ -68,7 +68,7 @@ def tensors(**values):
     return change
 
 
-def first_shard(name: str):
+def first_shard(name):
     return lambda data: json.dumps({"weight_map": dict.fromkeys(json.loads(data)["weight_map"], name)}).encode()
 
 

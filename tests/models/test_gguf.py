@@ -187,6 +187,8 @@ def test_a_file_cut_short_is_named(tmp_path, share):
         ("embedding_length", -16, b"E", "embedding_length=None"),
         ("general.architecture", -20, b"G", "architecture None"),
         ("attention.layer_norm_rms_epsilon", 4, bytes(4), "layer_norm_rms_epsilon=0.0"),
+        ("attention.head_count_kv", 4, b"\5", "m.gguf: .*num_heads=6 is not a multiple of num_kv_heads=5"),
+        ("output_norm.weight", 4 + 8, bytes([26]), "m.gguf: output_norm.weight: .* I32 is not"),  # its kind
     ],
 )
 def test_damaged_metadata_is_named(tmp_path, key, skipped, damage, message):
