@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -21,6 +22,8 @@ log = logging.getLogger("spicejax")
 # Most tokens that a document costs in a prompt beyond its own: where it meets the prompt's text its first and last word
 # may be cut into other pieces.
 JOINT = 2
+# Questions or examples that are rendered, those of the most characters: a thousand take half a second.
+RENDERED = 10_000
 
 
 class Voice(NamedTuple):
@@ -95,17 +98,24 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
         for seat in _alien(voices):
             count = voices[seat].tokenizer.encode
             length, k = max((len(count(source.sequence[k].text)), k) for k in indices)
-            _require_fits(
-                cfg, {seat: voices[seat]}, length, f"document {source.sequence[k].id} ({seat}: {length} tokens)"
-            )
+            name = f"document {source.sequence[k].id} ({seat}: {length} tokens)"
+            _require_fits(cfg, {seat: voices[seat]}, length, name)
         return
-    lengths = [max(voices[s].length(m) for s, m in game.prompts(cfg.game, source.sequence[k])) for k in indices]
-    long = [k + 1 for k in indices if lengths[k] > room]
-    if long:
+
+    def prompts(k: int) -> list[tuple[str, Messages]]:
+        return game.prompts(cfg.game, source.sequence[k])
+
+    def characters(k: int) -> int:
+        return sum(len(turn["content"]) for _, messages in prompts(k) for turn in messages)
+
+    looked_at = sorted(heapq.nlargest(RENDERED, indices, key=characters))
+    sizes = {k: max(voices[seat].length(messages) for seat, messages in prompts(k)) for k in looked_at}
+    if long := [k + 1 for k, size in sizes.items() if size > room]:
         text = (
-            f"{cfg.corpus.source}: {len(long)} of {len(lengths)} {game.reads} make prompts of up to {max(lengths)} "
-            f"tokens, buckets.prompt ends at {room}: number {', '.join(map(str, long[:6]))}{', ...' * (len(long) > 6)}"
+            f"{cfg.corpus.source}: {len(long)} of {len(indices)} {game.reads} make prompts of up to "
+            f"{max(sizes.values())} tokens, buckets.prompt ends at {room}: number {', '.join(map(str, long[:6]))}"
+            f"{', ...' * (len(long) > 6)}"
         )
-        if len(long) == len(lengths):
+        if len(long) == len(indices):
             raise ValueError(f"{text}; raise buckets.prompt")
         log.warning("%s are left out", text)

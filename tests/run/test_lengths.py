@@ -117,6 +117,15 @@ def test_items_that_are_left_out_are_counted_and_all_of_them_is_an_error(tiny, c
         require_items_fit(cfg, of([long, long]), [], voices)
 
 
+def test_of_many_items_the_longest_are_looked_at(tiny, caplog, monkeypatch):
+    monkeypatch.setattr(lengths, "RENDERED", 2)
+    voices = dict.fromkeys(("", "reasoner"), Voice(tiny, "chat"))
+    game, make = QUESTION
+    tasks = [make("y" * n) for n in (1, 80, 2, 60, 70)]
+    require_items_fit(settings(game, 40), of(tasks), [], voices)
+    assert "2 of 5" in caplog.text and "number 2, 5 are" in caplog.text
+
+
 def test_a_held_out_question_must_fit(tiny):
     voices = dict.fromkeys(("", "reasoner"), Voice(tiny, "chat"))
     held_out = [Item(Task("x", "1", "Integer")), Item(Task("y" * 60, "1", "Integer", "q7"))]
