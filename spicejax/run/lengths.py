@@ -12,6 +12,7 @@ from spicejax.data.items import Items
 from spicejax.data.questions import Item
 from spicejax.games import reasoner
 from spicejax.games.catalogue import game_of
+from spicejax.games.game import Prompts
 from spicejax.run.config import RunConfig
 from spicejax.text import render, tokens
 from spicejax.text.tokens import Tokenizer
@@ -64,14 +65,16 @@ def _alien(voices: Mapping[str, Voice]) -> list[str]:
 
 
 def _require_fits(cfg: RunConfig, voices: Mapping[str, Voice], longest: int, name: str) -> None:
+    """The same for a document of `longest` tokens, called `name`, and some seats."""
     text = " ".join(["a"] * longest)
     most, room = 0, cfg.buckets.prompt[-1]
-    for seat, messages in game_of(cfg.game).prompts(cfg.game, Document("", text)):
+    for seat, messages in game_of(cfg.game).prompts_of(cfg.game, Document("", text)):
         if seat in voices:
             extra = longest - len(voices[seat].tokenizer.encode(text))
             most = max(most, voices[seat].length(messages) + extra + JOINT)
     if most > room:
-        fix = f"lower corpus.max_tokens to {longest - most + room}" if most - room < longest else "take another style"
+        lower = cfg.corpus.max_tokens * (longest - most + room) // longest
+        fix = f"lower corpus.max_tokens to {lower}" if lower > 0 else "take another style"
         raise ValueError(
             f"{name} makes a prompt of up to {most} tokens, "
             f"buckets.prompt ends at {room}: raise buckets.prompt, or {fix}"
@@ -102,8 +105,8 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
             _require_fits(cfg, {seat: voices[seat]}, length, name)
         return
 
-    def prompts(k: int) -> list[tuple[str, Messages]]:
-        return game.prompts(cfg.game, source.sequence[k])
+    def prompts(k: int) -> Prompts:
+        return game.prompts_of(cfg.game, source.sequence[k])
 
     def characters(k: int) -> int:
         return sum(len(turn["content"]) for _, messages in prompts(k) for turn in messages)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tiny_models import write_tokenizer
@@ -21,12 +22,17 @@ from spicejax.types import Document, Example, Task
 STYLES = ("full", "simple", "nano")
 
 
-def settings(game, bucket, max_tokens=0, seats=None):
+def settings(game, bucket, max_tokens=0, seats=None) -> Any:
     """The part of a run's configuration that is looked at."""
     corpus = SimpleNamespace(max_tokens=max_tokens, source="items.jsonl")
     evaluated = SimpleNamespace(tasks="held_out.jsonl")
     buckets = SimpleNamespace(prompt=(8, bucket))
     return SimpleNamespace(game=game, buckets=buckets, corpus=corpus, eval=evaluated, seats=seats or {})
+
+
+def seated(role, voice) -> dict[str, Voice]:
+    """The policy plays this role."""
+    return {"": voice, role: voice}
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +59,14 @@ def test_no_real_document_exceeds_the_bound_which_is_tight(shared_data, texts, f
     game = spice.SpiceConfig(style=style, task_type="random", answer_types=("Integer",))
     for text in texts:
         size = len(voice.tokenizer.encode(text))
-        longest = max(voice.length(messages) for _, messages in spice.prompts(game, Document("", text)))
+        longest = max(voice.length(messages) for _, messages in spice.prompts_of(game, Document("", text)))
         with pytest.raises(ValueError, match=f"corpus.max_tokens={size}"):
-            require_documents_fit(settings(game, longest - 1, size), {"": voice, "challenger": voice})
-        require_documents_fit(settings(game, longest + lengths.JOINT + 2, size), {"": voice, "challenger": voice})
+            require_documents_fit(settings(game, longest - 1, size), seated("challenger", voice))
+        require_documents_fit(settings(game, longest + lengths.JOINT + 2, size), seated("challenger", voice))
 
 
 def test_the_refusal_names_number_bucket_and_a_fix_that_works(tiny):
-    voices = dict.fromkeys(("", "challenger"), Voice(tiny, "chat"))
+    voices = seated("challenger", Voice(tiny, "chat"))
     game = spice.SpiceConfig(style="nano")
     with pytest.raises(ValueError, match="buckets.prompt ends at 120: raise buckets.prompt, or lower") as caught:
         require_documents_fit(settings(game, 120, 100), voices)
@@ -84,13 +90,13 @@ def test_the_refusal_names_number_bucket_and_a_fix_that_works(tiny):
 )
 def test_only_prompts_that_may_be_asked_count(change, kinds):
     game = spice.SpiceConfig(**change)
-    asked = spice.prompts(game, Document("", "THE DOCUMENT"))
+    asked = spice.prompts_of(game, Document("", "THE DOCUMENT"))
     assert len(asked) == kinds and {seat for seat, _ in asked} == {"challenger"}
     assert all(("THE DOCUMENT" in m[-1]["content"]) != game.no_corpus for _, m in asked)
 
 
 def test_without_documents_their_length_does_not_matter(tiny):
-    voices = dict.fromkeys(("", "challenger"), Voice(tiny, "chat"))
+    voices = seated("challenger", Voice(tiny, "chat"))
     game = spice.SpiceConfig(style="nano", no_corpus=True)
     require_documents_fit(settings(game, 120, 10**5), voices)
 
@@ -105,7 +111,7 @@ EXAMPLE = SupervisedConfig(style="nano"), lambda text: Example((("user", text),)
 
 @pytest.mark.parametrize(("game", "make"), [QUESTION, EXAMPLE])
 def test_items_that_are_left_out_are_counted_and_all_of_them_is_an_error(tiny, caplog, game, make):
-    voices = dict.fromkeys(("", "reasoner"), Voice(tiny, "chat"))
+    voices = seated("reasoner", Voice(tiny, "chat"))
     short, long = make("x"), make("y" * 60)
     cfg = settings(game, 40)
     require_items_fit(cfg, of([short, short]), [], voices)
@@ -119,7 +125,7 @@ def test_items_that_are_left_out_are_counted_and_all_of_them_is_an_error(tiny, c
 
 def test_of_many_items_the_longest_are_looked_at(tiny, caplog, monkeypatch):
     monkeypatch.setattr(lengths, "RENDERED", 2)
-    voices = dict.fromkeys(("", "reasoner"), Voice(tiny, "chat"))
+    voices = seated("reasoner", Voice(tiny, "chat"))
     game, make = QUESTION
     tasks = [make("y" * n) for n in (1, 80, 2, 60, 70)]
     require_items_fit(settings(game, 40), of(tasks), [], voices)
@@ -127,7 +133,7 @@ def test_of_many_items_the_longest_are_looked_at(tiny, caplog, monkeypatch):
 
 
 def test_a_held_out_question_must_fit(tiny):
-    voices = dict.fromkeys(("", "reasoner"), Voice(tiny, "chat"))
+    voices = seated("reasoner", Voice(tiny, "chat"))
     held_out = [Item(Task("x", "1", "Integer")), Item(Task("y" * 60, "1", "Integer", "q7"))]
     with pytest.raises(ValueError, match="held_out.jsonl: question q7 makes a prompt of .* tokens, .* ends at 40"):
         require_items_fit(settings(RlvrConfig(style="nano"), 40), of([held_out[0].task]), held_out, voices)

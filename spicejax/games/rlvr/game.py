@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from spicejax.games import reasoner
-from spicejax.games.game import Ask, Exam, Game, Panel, Played
+from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts
 from spicejax.games.world import World
 from spicejax.score.answers import extract_answer
-from spicejax.types import Episode, Estimator, Messages, Metrics, Task
+from spicejax.types import Episode, Estimator, Metrics, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +99,7 @@ def exam(cfg: RlvrConfig) -> Exam:
     return Exam("reasoner", cfg.style, cfg.max_new)
 
 
-def prompts(cfg: RlvrConfig, task: Task) -> list[tuple[str, Messages]]:
+def prompts_of(cfg: RlvrConfig, task: Task) -> Prompts:
     """The Reasoner is asked the question."""
     return [("reasoner", reasoner.messages(task.question, cfg.style))]
 
@@ -112,5 +112,5 @@ PANELS = (
     ),
 )
 GAME = Game(
-    reads="questions", play=play, demand=demand, exam=exam, prompts=prompts, panels=PANELS, counts=("verdict/",)
+    reads="questions", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS, counts=("verdict/",)
 )

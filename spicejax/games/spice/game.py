@@ -10,24 +10,13 @@ from typing import Literal, get_args
 import numpy as np
 
 from spicejax.games import reasoner
-from spicejax.games.game import Ask, Exam, Game, Played
+from spicejax.games.game import Ask, Exam, Game, Played, Prompts
 from spicejax.games.spice import formats, report
 from spicejax.games.spice.report import Attempt
 from spicejax.games.spice.rewards import RewardKind, challenger_reward
 from spicejax.games.world import World
 from spicejax.score.answers import extract_answer
-from spicejax.types import (
-    ANSWER_TYPES,
-    AnswerType,
-    Document,
-    Episode,
-    Estimator,
-    Messages,
-    Metrics,
-    Rejection,
-    Rollout,
-    Task,
-)
+from spicejax.types import ANSWER_TYPES, AnswerType, Document, Episode, Estimator, Metrics, Rejection, Rollout, Task
 
 # Random streams of an iteration.
 _TYPE, _ATTEMPT, _ANSWER, _PICK = range(4)
@@ -121,7 +110,7 @@ def _chooses(cfg: SpiceConfig) -> bool:
     return cfg.task_type == "model" and not cfg.no_corpus
 
 
-def prompts(cfg: SpiceConfig, document: Document) -> list[tuple[str, Messages]]:
+def prompts_of(cfg: SpiceConfig, document: Document) -> Prompts:
     """The Challenger is asked for one of the kinds of task that there are, or for the kind."""
     shown = None if cfg.no_corpus else document
     asked = [formats.challenger_messages(shown, kind, cfg.style) for kind in _kinds(cfg)]
@@ -343,7 +332,7 @@ GAME = Game(
     play=play,
     demand=demand,
     exam=exam,
-    prompts=prompts,
+    prompts_of=prompts_of,
     panels=report.PANELS,
     counts=("rejected/", "verdict/"),
     probe=probe,
