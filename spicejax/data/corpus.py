@@ -50,8 +50,9 @@ def open_corpus(
       FileNotFoundError: a source that does not exist.
       ValueError: no usable document, or a prepared folder that does not fit.
     """
-    if max_tokens < 1:
-        raise ValueError(f"max_tokens={max_tokens}: must be at least 1")
+    for name, most in (("max_tokens", max_tokens), ("max_bytes_per_document", max_bytes_per_document)):
+        if most < 1:
+            raise ValueError(f"{name}={most}: must be at least 1")
     if prepared.is_prepared(spec):
         documents = prepared.open_prepared(spec, encode, max_tokens)
         counts, digest = documents.manifest.get("counts", {}), documents.manifest["digest"]

@@ -112,7 +112,7 @@ def open_prepared(path: str, encode: Callable[[str], list[int]], max_tokens: int
     return Prepared(manifest, source)
 
 
-def require_new(out: str) -> Path:
+def require_new(out: str | Path) -> Path:
     """The folder `out`, which is to be written. Raises FileExistsError where something is there."""
     target = Path(out).expanduser()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -120,7 +120,7 @@ def require_new(out: str) -> Path:
     return target
 
 
-def write_prepared(out: str, documents: Documents, manifest: Mapping[str, Any]) -> None:
+def write_prepared(out: str | Path, documents: Documents, manifest: Mapping[str, Any]) -> None:
     """Write a prepared folder as a whole: it appears complete under its name, or not at all.
 
     Args:

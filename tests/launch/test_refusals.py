@@ -47,6 +47,7 @@ def test_a_broken_model_is_one_line(tmp_path, capsys, script, damaged):
         ("--source={0}/short.jsonl", "1 too_short"),
         ("--source=docstrings:no_such_package", "no installed package"),
         ("--max_tokens=0", "max_tokens=0"),
+        ("--max_bytes_per_document=-1", "max_bytes_per_document=-1"),
         ("--out={0}", "already exists"),
     ],
 )
