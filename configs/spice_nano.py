@@ -19,7 +19,7 @@ CONFIG = RunConfig(
     name="spice_nano",
     nano=NanoConfig(architecture=NANO),
     model=ModelConfig(path="", unroll_layers=True),
-    corpus=CorpusConfig(source="", max_tokens=64, min_chars=8),
+    corpus=CorpusConfig(source="", max_tokens=56, min_chars=8),
     game=SpiceConfig(
         documents=16,
         group_size=8,

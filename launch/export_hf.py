@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
             cfg, params = hf.load(options.model, dtype=options.dtype)
             tokenizer = tokens.load(options.model)
         export.write(options.out, cfg, params, tokenizer, dtype=options.dtype)
-    except (ValueError, OSError, RuntimeError) as error:
+    except (ValueError, OSError, ImportError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(f"{options.out}: {cfg.family}, {transformer.num_params(cfg) / 1e6:,.1f} M parameters, {options.dtype}")

@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     args = arguments(argv)
     try:
         rollout = generate(args)
-    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if args.json:

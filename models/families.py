@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, get_args
+from typing import Annotated, Any, Required, TypedDict, get_args
+
+import msgspec
 
 from spicejax.models.config import DType, Family, RopeScaling, TransformerConfig
+from spicejax.models.files import checked
 
 # Qwen3 dense, the -Base checkpoints (the chat ones say max_position 40960; nothing else differs).
 QWEN3_0_6B = TransformerConfig(
@@ -97,12 +100,45 @@ _SIZES = {
 }
 # HF's words for the fields of RopeScaling, in their order.
 _LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
-# Attributes that become a field of TransformerConfig, or that `_rope` reads.
-_READ = frozenset(
-    """dtype head_dim hidden_size intermediate_size max_position_embeddings model_type
-    num_attention_heads num_hidden_layers num_key_value_heads rms_norm_eps rope_parameters rope_scaling rope_theta
-    tie_word_embeddings torch_dtype vocab_size""".split()
-)
+Size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Rope(TypedDict, total=False):
+    """What either dialect says of the rotation."""
+
+    rope_theta: Positive | None
+    rope_type: str
+    type: str
+    partial_rotary_factor: float | None
+    factor: Positive
+    low_freq_factor: Positive
+    high_freq_factor: Positive
+    original_max_position_embeddings: Positive
+
+
+class HfConfig(TypedDict, total=False):
+    """The attributes of config.json that become a field of TransformerConfig."""
+
+    model_type: Required[str]
+    vocab_size: Required[Size]
+    hidden_size: Required[Size]
+    intermediate_size: Required[Size]
+    num_hidden_layers: Required[Size]
+    num_attention_heads: Required[Size]
+    max_position_embeddings: Required[Size]
+    num_key_value_heads: Required[Size]
+    head_dim: Size | None
+    rms_norm_eps: Positive
+    rope_theta: Positive | None
+    rope_parameters: Rope | None
+    rope_scaling: Rope | None
+    tie_word_embeddings: bool | None
+    dtype: str | None
+    torch_dtype: str | None
+    layer_types: list[str] | None
+
+
 # Attributes that change the maths, with the values under which they do not. Anything else is refused. A dropout acts
 # only in HF's training mode, but a checkpoint that asks for it is one we cannot continue as its makers did.
 _OFF = """add_cross_attention attention_bias is_encoder_decoder mlp_bias rope_interleaved tie_encoder_decoder use_mrope
@@ -142,18 +178,13 @@ def from_hf_config(config: dict[str, Any]) -> TransformerConfig:
         raise ValueError(
             f"config.json: model_type {family!r} is not supported; the decoder knows {list(get_args(Family))}"
         )
+    if family == "llama" and config.get("num_key_value_heads") is None:
+        # One for each query head, HF's rule for Llama alone.
+        config = config | {"num_key_value_heads": config.get("num_attention_heads")}
+    checked(config, HfConfig, "config.json")
     _check_attributes(config, family)
     theta, scaling = _rope(config, family)
-    if family == "llama" and not config.get(
-        "num_key_value_heads"
-    ):  # one for each query head, HF's rule for Llama alone
-        config = config | {"num_key_value_heads": config.get("num_attention_heads")}
-    sizes: dict[str, Any] = {ours: config.get(theirs) for ours, theirs in _SIZES.items()}
-    for ours, theirs in _SIZES.items():
-        if not isinstance(sizes[ours], int):
-            raise ValueError(
-                f"config.json: {theirs}={sizes[ours]!r}, an integer is needed; copy it from the model's original repo"
-            )
+    sizes: dict[str, Any] = {ours: config[theirs] for ours, theirs in _SIZES.items()}
     # The defaults below (head_dim, tie_word_embeddings, rms_norm_eps) are those of the HF classes.
     default_head = 128 if family == "qwen3" else sizes["d_model"] // sizes["num_heads"]
     stated = config.get("dtype") or config.get("torch_dtype")
@@ -201,18 +232,19 @@ def to_hf_config(cfg: TransformerConfig) -> dict[str, Any]:
 
 
 def _check_attributes(config: dict[str, Any], family: str) -> None:
-    full = ["full_attention"] * (config.get("num_hidden_layers") or 0)
+    # One for each layer, but no longer than what it is compared with: the number may be anything.
+    full = ["full_attention"] * min(config["num_hidden_layers"], len(config.get("layer_types") or ()) + 1)
     neutral = _NEUTRAL | {"layer_types": (full, None), "architectures": ([ARCHITECTURES[family]], [], None)}
     if family == "llama":  # Qwen states a window beside use_sliding_window, which is off where it is absent
         neutral["sliding_window"] = (None,)
     for name, value in config.items():
         if value not in neutral.get(name, (value,)):
             allowed = " or ".join(repr(v) for v in neutral[name])
-            raise ValueError(f"config.json: {name}={value!r} changes the maths; supported only as {allowed}")
-        if name not in _READ | _HARMLESS | neutral.keys():
+            raise ValueError(f"config.json: {name}={value!r:.200} changes the maths; supported only as {allowed}")
+        if name not in HfConfig.__annotations__.keys() | _HARMLESS | neutral.keys():
             raise ValueError(
-                f"config.json: unknown attribute {name}={value!r}. If it cannot change the logits, add it to _HARMLESS "
-                "in models/families.py; if it can, this model needs code first"
+                f"config.json: unknown attribute {name}={value!r:.200}. If it cannot change the logits, add it to "
+                "_HARMLESS in models/families.py; if it can, this model needs code first"
             )
 
 

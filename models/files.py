@@ -1,12 +1,14 @@
-"""What the files of a model are called, where an installed package keeps them, and an array in one."""
+"""The files of a model: what they are called, where an installed package keeps them, what they must hold to be read."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 # What a tokenizer or a chat template may consist of.
@@ -28,6 +30,59 @@ class Tensor(NamedTuple):
 
     shape: tuple[int, ...]
     read: Callable[[], np.ndarray]
+    dtype: str = "F32"  # in safetensors' words
+
+
+def read_object(file: Path, shape: Any = dict[str, Any]) -> dict[str, Any]:
+    """The JSON object in `file`, `checked`. Raises ValueError naming the file and what is wrong with it."""
+    try:
+        content = msgspec.json.decode(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file} is not valid JSON ({error}); download it again") from error
+    return checked(content, shape, str(file))
+
+
+def checked(content: Any, shape: Any, where: str) -> dict[str, Any]:
+    """`content` itself, whose fields have the types that `shape`, a TypedDict, names; other fields may be there too.
+
+    Raises ValueError naming field and value.
+    """
+    try:
+        msgspec.convert(content, shape, str_keys=True)
+    except msgspec.ValidationError as error:
+        said = str(error)
+        names = sorted(content, key=len, reverse=True) if isinstance(content, dict) else []
+        absent = re.fullmatch("Object missing required field `(.*)`", said)
+        name = absent[1] if absent else next((name for name in names if f"`$.{name}" in said), None)
+        value = content if name is None else content.get(name)
+        what = f"{name}={value!r:.100}" if name is not None else f"{value!r:.100}"
+        raise ValueError(f"{where}: {what}: {said}; correct it, or download the file again") from error
+    return content
+
+
+def require_layers(where: str, stated: int, names: Iterable[str]) -> None:
+    """Raise ValueError where a config states more layers than its tensors are of: listing them may fill the memory."""
+    found = (re.search(r"(?:layers|blk)\.(\d{1,9})\.", name) for name in names)
+    held = 1 + max((int(match[1]) for match in found if match), default=-1)
+    if stated > held:
+        raise ValueError(f"{where}={stated}, but there are tensors of {held} layers; correct it, or download again")
+
+
+def nonzero(where: str, value: np.ndarray) -> np.ndarray:
+    """`value`; ValueError if it is a matrix of zeros alone, which an unfinished write or conversion leaves."""
+    if value.ndim > 1 and not (value[:1].any() or value.any()):
+        raise ValueError(f"{where} is zero throughout; convert or download the weights again")
+    return value
+
+
+def gguf_reader(path: Path) -> Any:
+    """The library's reader of a .gguf file. Raises ValueError naming one that is not whole."""
+    from gguf import GGUFReader  # here: the library is slow to import
+
+    try:
+        return GGUFReader(path)
+    except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
+        raise ValueError(f"{path} is no GGUF file, or cut short ({error}); download it again") from error
 
 
 def resolve(path: str | Path) -> Path:

@@ -5,21 +5,35 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NotRequired, TypedDict, get_args
 
 import numpy as np
 
 from spicejax.models.config import Family, RopeScaling, TransformerConfig
-from spicejax.models.files import Tensor
+from spicejax.models.families import Positive, Size
+from spicejax.models.files import Tensor, checked, gguf_reader, nonzero, require_layers
 from spicejax.models.layers import rope_frequencies
 
 _ROPE_FACTORS = "rope_freqs.weight"  # llama.cpp's form of the llama3 rule: one divisor per frequency
 
 # Keys below "<arch>." that `_config` reads; any other is refused, since it may change the maths.
-_READ = frozenset(
-    """block_count context_length embedding_length feed_forward_length attention.head_count attention.head_count_kv
-    attention.layer_norm_rms_epsilon attention.key_length attention.value_length rope.freq_base rope.dimension_count
-    rope.scaling.type vocab_size""".split()
+Metadata = TypedDict(
+    "Metadata",
+    {
+        "block_count": Size,
+        "context_length": Size,
+        "embedding_length": Size,
+        "feed_forward_length": Size,
+        "attention.head_count": Size,
+        "attention.head_count_kv": NotRequired[Size],
+        "attention.layer_norm_rms_epsilon": Positive,
+        "attention.key_length": NotRequired[Size],
+        "attention.value_length": NotRequired[Size],
+        "rope.freq_base": Positive,
+        "rope.dimension_count": NotRequired[Size],
+        "rope.scaling.type": NotRequired[str],
+        "vocab_size": NotRequired[Size],
+    },
 )
 
 
@@ -31,22 +45,30 @@ def open_file(
     `tensor_names` says how HF calls the tensors of a model; what it does not name keeps its GGUF name.
     Raises ValueError on an architecture or a metadata key that the decoder does not know, naming it.
     """
-    from gguf import MODEL_ARCH, GGUFReader, get_tensor_name_map  # here: the library is slow to import
+    from gguf import MODEL_ARCH, get_tensor_name_map  # here: the library is slow to import
 
-    reader = GGUFReader(path)
-    cfg = _config(reader, path)
+    reader = gguf_reader(path)
+    try:
+        cfg = _config(reader)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     found = {t.name: t for t in reader.tensors if t.name != _ROPE_FACTORS}
     known = get_tensor_name_map(MODEL_ARCH[cfg.family.upper()], cfg.num_layers)
     for name in tensor_names(cfg):
         if (theirs := known.get_name(name, (".weight", ".bias"))) in found:
             found[name] = found.pop(theirs)
-    return cfg, {name: Tensor(_shape(t), functools.partial(_read, cfg, name, t)) for name, t in found.items()}
+    return cfg, {name: Tensor(_shape(t), functools.partial(_read, path, cfg, name, t)) for name, t in found.items()}
 
 
-def _read(cfg: TransformerConfig, name: str, tensor: Any) -> np.ndarray:
+def _read(path: Path, cfg: TransformerConfig, name: str, tensor: Any) -> np.ndarray:
     from gguf.quants import dequantize
 
-    value = np.asarray(dequantize(tensor.data, tensor.tensor_type), np.float32).reshape(_shape(tensor))
+    try:
+        data = dequantize(tensor.data, tensor.tensor_type)
+    except NotImplementedError as error:  # integers, and the newest kinds
+        raise ValueError(f"{path}: {tensor.name}: {error}; give a file of F32, F16, BF16 or Q8_0") from error
+    value = np.asarray(data, np.float32).reshape(_shape(tensor))
+    nonzero(f"{path}: {tensor.name}", value)
     if cfg.family == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
         return _half_split(value, cfg.head_dim)
     return value
@@ -62,27 +84,26 @@ def _half_split(weight: np.ndarray, head_dim: int) -> np.ndarray:
     return weight.reshape(heads, head_dim // 2, 2, -1).swapaxes(1, 2).reshape(weight.shape)
 
 
-def _config(reader: Any, path: Path) -> TransformerConfig:
-    architecture = reader.fields["general.architecture"].contents()
+def _config(reader: Any) -> TransformerConfig:
+    named = reader.fields.get("general.architecture")
+    architecture = named and named.contents()
     if architecture not in get_args(Family):
-        raise ValueError(f"{path}: GGUF architecture {architecture!r} is not supported; known are {get_args(Family)}")
+        raise ValueError(f"GGUF architecture {architecture!r} is not supported; known are {get_args(Family)}")
     prefix = f"{architecture}."
     data = {k.removeprefix(prefix): f.contents() for k, f in reader.fields.items() if k.startswith(prefix)}
-    if data.pop("rope.scaling.type", "none") != "none" or set(data) - _READ:
-        unknown = {k: data[k] for k in sorted(set(data) - _READ)} or "rope.scaling.type"
-        raise ValueError(
-            f"{path}: GGUF metadata {prefix}{unknown} is not supported; convert from the HF folder instead"
-        )
+    checked(data, Metadata, f"GGUF metadata {architecture}")
+    if data.pop("rope.scaling.type", "none") != "none" or set(data) - Metadata.__annotations__.keys():
+        unknown = {k: data[k] for k in sorted(set(data) - Metadata.__annotations__.keys())} or "rope.scaling.type"
+        raise ValueError(f"GGUF metadata {prefix}{unknown} is not supported; convert from the HF folder instead")
     shapes = {t.name: _shape(t) for t in reader.tensors}
+    require_layers(f"GGUF metadata {prefix}block_count", data["block_count"], shapes)
+    if len(shapes.get("token_embd.weight", ())) != 2:
+        raise ValueError("no matrix token_embd.weight; download the file again")
     heads = data["attention.head_count"]
     head_dim = data.get("attention.key_length", data["embedding_length"] // heads)
     for key in ("attention.value_length", "rope.dimension_count"):
         if data.get(key, head_dim) != head_dim:
-            raise ValueError(
-                f"{path}: GGUF metadata {prefix}{key}={data[key]}, head_dim is {head_dim}; they must agree"
-            )
-    if "rope.freq_base" not in data:
-        raise ValueError(f"{path}: GGUF metadata has no {prefix}rope.freq_base; the rotary base cannot be guessed")
+            raise ValueError(f"GGUF metadata {prefix}{key}={data[key]}, head_dim is {head_dim}; they must agree")
     theta = _shortest(data["rope.freq_base"])
     return TransformerConfig(
         family=architecture,
@@ -96,7 +117,7 @@ def _config(reader: Any, path: Path) -> TransformerConfig:
         rope_theta=theta,
         tie_embeddings="output.weight" not in shapes,
         max_position=data["context_length"],
-        rope_scaling=_rope_scaling(reader, path, head_dim, theta),
+        rope_scaling=_rope_scaling(reader, head_dim, theta),
         rms_norm_eps=_shortest(data["attention.layer_norm_rms_epsilon"]),
     )
 
@@ -106,7 +127,7 @@ def _shortest(value: float) -> float:
     return float(str(np.float32(value)))
 
 
-def _rope_scaling(reader: Any, path: Path, head_dim: int, theta: float) -> RopeScaling | None:
+def _rope_scaling(reader: Any, head_dim: int, theta: float) -> RopeScaling | None:
     """Recognise the llama3 rule in its table of divisors: the file keeps the table, not the four numbers behind it."""
     factors = next((np.asarray(t.data, np.float32) for t in reader.tensors if t.name == _ROPE_FACTORS), None)
     if factors is None:
@@ -116,5 +137,5 @@ def _rope_scaling(reader: Any, path: Path, head_dim: int, theta: float) -> RopeS
     )
     plain, scaled = (np.asarray(rope_frequencies(head_dim, theta, rule)) for rule in (None, guess))
     if not np.allclose(plain / scaled, factors, rtol=1e-3):
-        raise ValueError(f"{path}: {_ROPE_FACTORS} is not the rule of Llama 3.1 or 3.2; load the HF folder instead")
+        raise ValueError(f"{_ROPE_FACTORS} is not the rule of Llama 3.1 or 3.2; load the HF folder instead")
     return guess

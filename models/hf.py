@@ -9,7 +9,7 @@ import math
 import os
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -21,12 +21,13 @@ from safetensors.numpy import save_file
 from spicejax.models import gguf
 from spicejax.models.config import DType, TransformerConfig
 from spicejax.models.families import from_hf_config, to_hf_config
-from spicejax.models.files import TOKENIZER_FILES, Tensor, resolve
+from spicejax.models.files import TOKENIZER_FILES, Tensor, nonzero, read_object, require_layers, resolve
 from spicejax.models.lora import MATRICES, flatten, unflatten
 from spicejax.models.transformer import Params, abstract_params
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
+FLOATS = ("F64", "F32", "F16", "BF16")  # safetensors' words for what weights may be
 
 
 # Our parameters and HF's tensors, of all families; a model has some of them. "{}" is the layer.
@@ -45,9 +46,14 @@ _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
 def read_config(path: str | Path) -> TransformerConfig:
-    """The config at `path` (see `load`), without its weights."""
+    """The config at `path` (see `load`), which fits the weights where they are there; none of them is read.
+
+    Raises: as `load`.
+    """
     place = locate(path)
-    return gguf.open_file(place, tensor_names)[0] if place.suffix == ".gguf" else _folder_config(place)
+    if place.suffix != ".gguf" and not any((place / name).exists() for name in (SINGLE, INDEX)):
+        return _folder_config(place)
+    return _open(place)[0]
 
 
 def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None) -> tuple[TransformerConfig, Params]:
@@ -57,22 +63,32 @@ def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None)
     GGUF and float16) and written into its layer's place; host memory never holds more than one. `shardings` is a tree
     like the parameters. The returned config has dtype = param_dtype = what was loaded.
 
-    Raises FileNotFoundError where nothing is there, ValueError naming missing, unexpected or misshaped tensors.
+    Raises FileNotFoundError where nothing is there, ValueError naming missing, unexpected or misshaped tensors, a file
+    that is broken, a tensor of integers or of zeros alone.
     """
-    place = locate(path)
+    cfg, tensors = _open(locate(path))
+    dtype = dtype or cfg.param_dtype
+    cfg = dataclasses.replace(cfg, dtype=dtype, param_dtype=dtype)
+    abstract = flatten(abstract_params(cfg))
+    places: dict[str, Any] = dict.fromkeys(abstract) if shardings is None else flatten(shardings)
+    return cfg, unflatten({key: _read(tensors, key, abstract[key], places[key]) for key in abstract})
+
+
+def _open(place: Path) -> tuple[TransformerConfig, dict[str, Tensor]]:
+    """Config and tensors of a folder or .gguf file, which fit each other."""
     if place.suffix == ".gguf":
         cfg, tensors = gguf.open_file(place, tensor_names)
     else:
         cfg, tensors = _folder_config(place), open_folder(place)
-    dtype = dtype or cfg.param_dtype
-    cfg = dataclasses.replace(cfg, dtype=dtype, param_dtype=dtype)
+        require_layers(f"{place / 'config.json'}: num_hidden_layers", cfg.num_layers, tensors)
     # Buffers of old checkpoints, and a tied embedding that some writers repeat: the config says both.
     redundant = ("rotary_emb.inv_freq", *(["lm_head.weight"] if cfg.tie_embeddings else []))
     wanted, found = tensor_names(cfg), {name: tensor.shape for name, tensor in tensors.items()}
     _require_shapes(str(place), wanted, {n: s for n, s in found.items() if n in wanted or not n.endswith(redundant)})
-    abstract = flatten(abstract_params(cfg))
-    places: dict[str, Any] = dict.fromkeys(abstract) if shardings is None else flatten(shardings)
-    return cfg, unflatten({key: _read(tensors, key, abstract[key], places[key]) for key in abstract})
+    if kinds := {name: tensors[name].dtype for name in wanted if tensors[name].dtype not in FLOATS}:
+        name, kind = next(iter(kinds.items()))
+        raise ValueError(f"{place}: {name} is of {kind}; quantised weights are not read, give {', '.join(FLOATS)}")
+    return cfg, tensors
 
 
 def locate(path: str | Path) -> Path:
@@ -86,6 +102,12 @@ def locate(path: str | Path) -> Path:
         f"{text}: no such folder or .gguf file. Nothing is downloaded: get the model first, for example with "
         f"`hf download {text} --local-dir FOLDER`, and give FOLDER"
     )
+
+
+class Index(TypedDict):
+    """The shard of each tensor."""
+
+    weight_map: dict[str, str]
 
 
 def tensor_names(cfg: TransformerConfig) -> dict[str, tuple[int, ...]]:
@@ -131,21 +153,36 @@ def open_folder(folder: Path) -> dict[str, Tensor]:
     if not files[0].is_file():
         if not (folder / INDEX).is_file():
             raise FileNotFoundError(f"{folder}: neither {SINGLE} nor {INDEX}; other formats are not read")
-        named = json.loads((folder / INDEX).read_text())["weight_map"].values()
-        files = [folder / name for name in sorted(set(named))]
+        named = sorted(set(read_object(folder / INDEX, Index)["weight_map"].values()))
+        if outside := [name for name in named if Path(name).name != name]:
+            raise ValueError(
+                f"{folder / INDEX}: weight_map names {outside[0]!r:.100}, no file of this folder; correct it"
+            )
+        files = [folder / name for name in named]
     if absent := [f.name for f in files if not f.is_file()]:
-        raise FileNotFoundError(f"{folder}: the index names {absent}, not there; finish the download")
+        raise FileNotFoundError(f"{folder}: the index names {absent[:6]}, not there; finish the download")
     found = {}
-    for handle in (safetensors.safe_open(file, framework="np") for file in files):
+    for file in files:
+        try:
+            handle = safetensors.safe_open(file, framework="np")
+        except safetensors.SafetensorError as error:
+            raise ValueError(f"{file} is broken or cut short ({error}); download it again") from error
         for name in handle.keys():
-            shape = tuple(handle.get_slice(name).get_shape())
-            found[name] = Tensor(shape, functools.partial(handle.get_tensor, name))
+            part = handle.get_slice(name)
+            found[name] = Tensor(
+                tuple(part.get_shape()), functools.partial(_take, file, handle, name), part.get_dtype()
+            )
     return found
 
 
+def _take(file: Path, handle: Any, name: str) -> np.ndarray:
+    return nonzero(f"{file}: {name}", handle.get_tensor(name))
+
+
 def _folder_config(folder: Path) -> TransformerConfig:
+    content = read_object(folder / "config.json")
     try:
-        return from_hf_config(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+        return from_hf_config(content)
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
 

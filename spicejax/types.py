@@ -42,6 +42,11 @@ class Example:
     prompt: tuple[tuple[str, str], ...]  # (role, content) of each turn
     reply: str
 
+    @property
+    def messages(self) -> Messages:
+        """The prompt as a chat."""
+        return [{"role": speaker, "content": text} for speaker, text in self.prompt]
+
 
 @dataclasses.dataclass(frozen=True)
 class Rejection:

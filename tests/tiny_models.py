@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import json
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ import numpy as np
 
 from spicejax.models import transformer
 from spicejax.models.config import RopeScaling, TransformerConfig
+from spicejax.text.vocabulary import byte_of_char
 
 # Odd on purpose: H != K, H * h != D, nothing equal to anything else.
 QWEN3 = TransformerConfig(
@@ -54,3 +57,20 @@ def full_logits(cfg: TransformerConfig, params: transformer.Params, tokens: jax.
     """Logits [B, T, V] of rows that each are one sequence from position 0."""
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
     return transformer.logits(cfg, params, transformer.hidden_states(cfg, params, tokens, positions))
+
+
+def write_tokenizer(folder: Path) -> None:
+    """A byte-level tokenizer of 260 ids with a chat template, as the files of a model folder."""
+    pieces = [*byte_of_char(), "he", "ll"]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    added = [{"id": len(pieces) + k, "content": text, **flags} for k, text in enumerate(("<|im_start|>", "<|im_end|>"))]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    model = {"type": "BPE", "vocab": {piece: i for i, piece in enumerate(pieces)}, "merges": ["h e", "l l"]}
+    spec = {"version": "1.0", "added_tokens": added, "normalizer": None, "pre_tokenizer": byte_level}
+    spec |= {"post_processor": byte_level, "decoder": byte_level, "model": model}
+    template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    decoder = {str(token["id"]): {k: v for k, v in token.items() if k != "id"} for token in added}
+    config = {"eos_token": "<|im_end|>", "chat_template": template, "added_tokens_decoder": decoder}
+    (folder / "tokenizer.json").write_text(json.dumps(spec))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [259]}))

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from spicejax.data import prepared, segments, sources
 from spicejax.types import Document
+
+log = logging.getLogger("spicejax")
+SAID_EVERY = 10.0  # seconds between lines on how far the reading has come
 
 
 class Corpus(NamedTuple):
@@ -45,6 +50,9 @@ def open_corpus(
       FileNotFoundError: a source that does not exist.
       ValueError: no usable document, or a prepared folder that does not fit.
     """
+    for name, most in (("max_tokens", max_tokens), ("max_bytes_per_document", max_bytes_per_document)):
+        if most < 1:
+            raise ValueError(f"{name}={most}: must be at least 1")
     if prepared.is_prepared(spec):
         documents = prepared.open_prepared(spec, encode, max_tokens)
         counts, digest = documents.manifest.get("counts", {}), documents.manifest["digest"]
@@ -67,9 +75,12 @@ def _read(
     documents: list[Document] = []
     texts: set[bytes] = set()
     ids: set[str] = set()
-    kept = 0
+    kept, said = 0, time.monotonic()
     for source in sources.split_mixture(spec):
         for raw in reader.documents(source):
+            if time.monotonic() - said >= SAID_EVERY:
+                said = time.monotonic()
+                log.info("%s: %d documents read, %d segments", source, reader.read, len(documents))
             text = raw.text.strip()
             content = hashlib.sha256(text.encode("utf-8")).digest()
             if len(text) < min_chars:

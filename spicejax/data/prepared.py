@@ -8,16 +8,29 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NotRequired, Protocol, TypedDict
 
 import grain
 
+from spicejax.models.files import checked, read_object
 from spicejax.text.vocabulary import PROBE
 from spicejax.types import Document
 
 MANIFEST = "manifest.json"
 RECORDS = "documents.array_record"
 FORMAT = "spicejax-corpus-1"
+
+
+class Manifest(TypedDict):
+    """How the segments were made, and what they must be."""
+
+    format: str
+    tokenizer: str
+    probe: str  # of the tokenizer, see `probe`
+    max_tokens: int
+    segments: int
+    digest: str
+    counts: NotRequired[dict[str, int]]
 
 
 class Documents(Protocol):
@@ -71,11 +84,13 @@ def open_prepared(path: str, encode: Callable[[str], list[int]], max_tokens: int
     folder = Path(path).expanduser()
     again = "run launch/prepare_corpus.py again"
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_object(folder / MANIFEST)
+        if manifest.get("format", FORMAT) == FORMAT:
+            checked(manifest, Manifest, MANIFEST)
     except ValueError as error:
-        raise ValueError(f"{folder / MANIFEST} is broken ({error!r}); {again}") from error
-    if manifest.get("format") != FORMAT:
-        raise ValueError(f"{folder}: format {manifest.get('format')!r}, expected {FORMAT!r}; {again}")
+        raise ValueError(f"{folder / MANIFEST} is broken ({error}); {again}") from error
+    if manifest["format"] != FORMAT:
+        raise ValueError(f"{folder}: format {manifest['format']!r:.80}, expected {FORMAT!r}; {again}")
     if manifest["probe"] != probe(encode):
         raise ValueError(
             f"{folder} was prepared with tokenizer {manifest['tokenizer']!r}, not the one in use; {again} with this one"
@@ -88,13 +103,24 @@ def open_prepared(path: str, encode: Callable[[str], list[int]], max_tokens: int
     records = folder / RECORDS
     if not records.is_file():
         raise ValueError(f"{records} is missing; {again}")
-    source: Any = grain.sources.ArrayRecordDataSource([str(records)])
+    try:
+        source: Any = grain.sources.ArrayRecordDataSource([str(records)])
+    except RuntimeError as error:
+        raise ValueError(f"{records} is broken or cut short {error}; {again}") from error
     if len(source) != manifest["segments"]:
         raise ValueError(f"{records} has {len(source)} records, the manifest says {manifest['segments']}; {again}")
     return Prepared(manifest, source)
 
 
-def write_prepared(out: str, documents: Documents, manifest: Mapping[str, Any]) -> None:
+def require_new(out: str | Path) -> Path:
+    """The folder `out`, which is to be written. Raises FileExistsError where something is there."""
+    target = Path(out).expanduser()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise FileExistsError(f"{target} already exists; give a new folder or remove it first")
+    return target
+
+
+def write_prepared(out: str | Path, documents: Documents, manifest: Mapping[str, Any]) -> None:
     """Write a prepared folder as a whole: it appears complete under its name, or not at all.
 
     Args:
@@ -104,9 +130,7 @@ def write_prepared(out: str, documents: Documents, manifest: Mapping[str, Any]) 
     """
     from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
 
-    target = Path(out).expanduser()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise FileExistsError(f"{target} already exists; give a new folder or remove it first")
+    target = require_new(out)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as beside:
         work = Path(beside, "new")

@@ -33,6 +33,8 @@ def load_items(path: str | Path) -> list[Item]:
         missing = [k for k in ("question", "answer") if not str(row.get(k, "")).strip()]
         if missing:
             raise ValueError(f"{where}: field {missing[0]!r} is missing or empty")
+        if not isinstance(row.get("choices") or [], list):
+            raise ValueError(f"{where}: choices={row['choices']!r:.80}: give a list of texts")
         items.append(_item(row, where))
     return items
 

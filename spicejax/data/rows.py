@@ -17,15 +17,18 @@ def read_rows(path: str | Path, what: str) -> Iterator[tuple[str, dict[str, Any]
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist; give a jsonl of {what}")
-    text = path.read_text(encoding="utf-8")
+        raise FileNotFoundError(f"{path} is no file; give a jsonl of {what}")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no UTF-8 text ({error}); write it again") from None
     if not text.strip():
         raise ValueError(f"{path} holds no {what}")
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
                 row = json.loads(line)
-            except json.JSONDecodeError as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"{path}:{number}: not JSON: {error}") from None
             if not isinstance(row, dict):
                 raise ValueError(f"{path}:{number}: a {type(row).__name__}, not a JSON object of {what}")

@@ -32,28 +32,30 @@ def cut(text: str, encode: Callable[[str], list[int]], max_tokens: int) -> list[
         return [text.strip()]
     parts = -(-total // max_tokens)
     target = min(max_tokens, -(-total // parts) + max_tokens // 20)  # even parts, with room for uneven paragraphs
-    units = _units(text, count, target, (0, len(text)), 0)
+    units = _units(text, count, target, (0, len(text)), total, 0)
     # What the whitespace between two units costs, on average: the counts of single units leave it out.
     joint = max(0.0, (total - sum(size for _, size in units)) / (len(units) - 1))
     spans = _pack(units, joint, count, target, max_tokens)
     return [segment for a, b in spans if (segment := text[a:b].strip())]
 
 
-def _units(text: str, count: Callable[[int, int], int], target: int, span: Span, level: int) -> list[tuple[Span, int]]:
-    """Split `span` into units of at most `target` tokens, with their token counts."""
-    size = count(*span)
+def _units(
+    text: str, count: Callable[[int, int], int], target: int, span: Span, size: int, level: int
+) -> list[tuple[Span, int]]:
+    """Split `span`, which has `size` tokens, into units of at most `target` tokens, with their token counts."""
     if size <= target:
         return [(span, size)]
-    if level < len(BOUNDARIES):
+    ends: list[int] = []
+    while not ends and level < len(BOUNDARIES):
         ends = [m.end() for m in BOUNDARIES[level].finditer(text, *span) if span[0] < m.end() < span[1]]
         level += 1
-    elif span[1] - span[0] > 1:
+    if not ends and span[1] - span[0] > 1:
         ends = [(span[0] + span[1]) // 2]
-    else:
+    elif not ends:
         raise ValueError(f"the character {text[span[0]]!r} has {size} tokens, more than {target}; raise max_tokens")
     bounds = [span[0], *ends, span[1]]
     pieces = zip(bounds, bounds[1:], strict=False)
-    return [unit for piece in pieces for unit in _units(text, count, target, piece, level)]
+    return [unit for piece in pieces for unit in _units(text, count, target, piece, count(*piece), level)]
 
 
 def _pack(

@@ -7,7 +7,9 @@ import dataclasses
 import glob
 import importlib.util
 import json
+import logging
 import os
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,10 +18,15 @@ from typing import Any
 
 from spicejax.text.vocabulary import well_formed
 
+log = logging.getLogger("spicejax")
+
 TEXT_FIELDS = ("text", "contents")
 ID_FIELDS = ("id", "_id", "docid")
 TEXT_SUFFIXES = (".txt", ".md")
 MIN_DOCSTRING_CHARS = 300
+# Most characters without a space, or of spaces alone. A tokenizer takes each such run as one word, in seconds a
+# megabyte; no text has one that long, data inside a text may.
+MAX_RUN = 100_000
 _Named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 SKIPPED_FOLDERS = frozenset(["tests", "test", "testing", "benchmarks", "__pycache__"])
 
@@ -58,17 +65,21 @@ class Reader:
         elif spec.startswith("tfds:"):
             yield from self._tfds(spec.removeprefix("tfds:"))
         else:
-            for path in _expand(spec):
+            paths = _expand(spec)
+            log.info("reading %s", spec)
+            for path in paths:
                 yield from self._path(path)
 
     def _path(self, path: Path) -> Iterator[Raw]:
         if path.is_dir():
-            records = sorted(path.glob("*.array_record*"))
+            records = sorted(filter(Path.is_file, path.glob("*.array_record*")))
             files = records or list(_walk(path, TEXT_SUFFIXES))
             if not files:
                 raise FileNotFoundError(f"folder {path} holds no {', '.join(TEXT_SUFFIXES)} and no .array_record files")
             for file in files:
                 yield from self._array_record(file) if records else self._text_file(file, path)
+        elif not path.is_file():
+            raise ValueError(f"{path} is no regular file (a pipe or device?); copy its content to a file first")
         elif path.suffix in (".jsonl", ".ndjson"):
             yield from self._jsonl(path)
         elif path.suffix == ".parquet":
@@ -84,9 +95,15 @@ class Reader:
 
     def _jsonl(self, path: Path) -> Iterator[Raw]:
         # Binary lines end at "\n" alone; str.splitlines would also cut at U+2028 inside a string.
+        longest = 8 * self.max_bytes + 2**20  # JSON may write a byte as six, and there are other fields
         with path.open("rb") as file:
-            for line in filter(bytes.strip, file):
-                yield from self._json(line)
+            while line := file.readline(longest):
+                if len(line) == longest and line[-1:] != b"\n":
+                    self.skip("too_large")
+                    while line and line[-1:] != b"\n":
+                        line = file.readline(2**20)
+                elif line.strip():
+                    yield from self._json(line)
 
     def _json(self, data: bytes) -> Iterator[Raw]:
         try:
@@ -141,7 +158,10 @@ class Reader:
             import pyarrow.parquet as parquet
         except ImportError as error:
             raise ImportError('reading .parquet needs pyarrow: pip install "spicejax[parquet]"') from error
-        table = parquet.ParquetFile(path)
+        try:
+            table = parquet.ParquetFile(path)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}; write or download it again") from error
         columns = [c for c in (*ID_FIELDS, "title", *TEXT_FIELDS) if c in table.schema_arrow.names]
         if not set(columns) & set(TEXT_FIELDS):
             raise ValueError(f"{path} has columns {table.schema_arrow.names}; one of {TEXT_FIELDS} must hold the text")
@@ -255,6 +275,8 @@ def _unusable(text: str, max_bytes: int) -> str:
         return "invalid_utf8"
     if size > max_bytes:
         return "too_large"
+    if len(text) > MAX_RUN and any(len(run[0]) > MAX_RUN for run in re.finditer(r"\S+|\s+", text)):
+        return "long_word"
     control = sum(map(text.count, map(chr, [*range(9), *range(14, 32), 127])))
     return "binary" if "\0" in text or control > 0.1 * len(text) else ""
 

@@ -10,7 +10,7 @@ from spicejax.data.items import Kind
 from spicejax.games.reasoner import Style
 from spicejax.games.world import World
 from spicejax.text.prompts import NO_TEMPLATES, Templates
-from spicejax.types import Episode, Estimator, Metrics
+from spicejax.types import Episode, Estimator, Messages, Metrics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +62,9 @@ class Panel(NamedTuple):
     line: float | None = None  # a horizontal line to compare with
 
 
+Prompts = list[tuple[str, Messages]]  # who is asked (seat), and what
+
+
 class Game(NamedTuple):
     """A paper's game. Its Config has a property `items`: how many items an iteration takes."""
 
@@ -69,6 +72,7 @@ class Game(NamedTuple):
     play: Callable[[World, Sequence[Any], Any, Any], Played]  # (world, items, cfg, state)
     demand: Callable[[Any], list[Ask]]
     exam: Callable[[Any], Exam]
+    prompts_of: Callable[[Any, Any], Prompts]  # (cfg, item): all that may be asked because of it
     panels: tuple[Panel, ...]
     counts: tuple[str, ...] = ()  # prefixes of metrics that are counts
     # the config of a probe with so many items and samples, and the metrics looked at (evaluation/probes.py)

@@ -64,7 +64,7 @@ class World:
     def given(self, role: str, example: Example) -> Rollout:
         """An example as a rollout of `role`: as if the player had written every token of the reply."""
         player = self.players[role]
-        prompt = player.render([{"role": speaker, "content": text} for speaker, text in example.prompt])
+        prompt = player.render(example.messages)
         reply = np.asarray(player.write(example.reply), np.int32)
         zeros = np.zeros(len(reply), np.float32)
         return Rollout(np.asarray(prompt, np.int32), reply, zeros, zeros, zeros + 1, example.reply, "stop")

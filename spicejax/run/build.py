@@ -27,6 +27,7 @@ from spicejax.learn import learner
 from spicejax.learn.update import Updater
 from spicejax.models import hf, lora, transformer
 from spicejax.models.transformer import TransformerConfig
+from spicejax.run import lengths
 from spicejax.run.config import RunConfig, with_precision
 from spicejax.run.settle import Settled, as_is, probe_buckets, seat_buckets, settled, with_world
 from spicejax.score.verifiers import Verdict, Verifier
@@ -104,15 +105,10 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         sharding.connect(here.mesh)
         sharding.connect(here.sampler_mesh)
     tokenizer = tokens.load(cfg.model.path)
-    params = load_model(cfg, here.mesh)
-    copy = weights.copier(model, here.sampler_mesh, cfg.sampler_weights)
-    copy = (lambda params: params) if as_is(cfg, model) else copy
-    player = seat(weights.sampled(model), copy(params), tokenizer, cfg.model.template, cfg.buckets, here.sampler_mesh)
-    frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
-    kept = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if cfg.learner.kl_coef or cfg.initial_plays else None
-    optimizer = learner.make_optimizer(cfg.learner)
-    doors = learner.make_learner(model, cfg.learner, optimizer, temperature=cfg.sampler.temperature)
+    voices = lengths.voices_of(cfg, tokenizer)
     game = game_of(cfg.game)
+    if game.reads == "documents":
+        lengths.require_documents_fit(cfg, voices)
     source = open_items(
         game.reads,
         cfg.corpus.source,
@@ -122,13 +118,22 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         max_tokens=cfg.corpus.max_tokens,
         min_chars=cfg.corpus.min_chars,
     )
-    held_out = questions.load_items(cfg.eval.tasks) if cfg.eval.tasks else []
+    held_out = questions.load_items(cfg.eval.tasks)[: cfg.eval.max_tasks or None] if cfg.eval.tasks else []
+    lengths.require_items_fit(cfg, source, held_out, voices)
+    params = load_model(cfg, here.mesh)
+    copy = weights.copier(model, here.sampler_mesh, cfg.sampler_weights)
+    copy = (lambda params: params) if as_is(cfg, model) else copy
+    player = seat(weights.sampled(model), copy(params), voices[""], cfg.buckets, here.sampler_mesh)
+    frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
+    kept = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if cfg.learner.kl_coef or cfg.initial_plays else None
+    optimizer = learner.make_optimizer(cfg.learner)
+    doors = learner.make_learner(model, cfg.learner, optimizer, temperature=cfg.sampler.temperature)
     return Run(
         cfg=cfg,
         game=game,
         workdir=workdir,
         player=player,
-        others={role: seat_other(here, role) for role in cfg.seats},
+        others={role: seat_other(here, role, voices[role]) for role in cfg.seats},
         copy=copy,
         first=copy(kept) if cfg.initial_plays and kept is not None else None,
         probe_buckets=probe_buckets(here),
@@ -136,7 +141,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         updater=Updater(cfg.learner, model, here.mesh, doors, frozen, kept if cfg.learner.kl_coef else None),
         items=source.iterator(),
         source=source,
-        held_out=held_out[: cfg.eval.max_tasks or None],
+        held_out=held_out,
         verifier=Verifier(),
     )
 
@@ -144,12 +149,12 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
 def seat(
     model: TransformerConfig,
     params: Params,
-    tokenizer: tokens.Tokenizer,
-    template: render.Template,
+    voice: lengths.Voice,
     buckets: Buckets,
     mesh: jax.sharding.Mesh,
 ) -> Player:
     """A model that can be asked, with its own tokenizer and template."""
+    tokenizer, template = voice
     ends = render.stop_strings(template)
     return Player(
         cfg=model,
@@ -163,14 +168,12 @@ def seat(
     )
 
 
-def seat_other(here: Settled, role: str) -> Player:
+def seat_other(here: Settled, role: str, voice: lengths.Voice) -> Player:
     """Load the frozen model that plays a role."""
     path, model, mesh = here.cfg.seats[role], here.seats[role], here.sampler_mesh
-    tokenizer = tokens.load(path)
     places = weights.shardings(weights.parameters(model, mesh))
     _, params = hf.load(path, dtype=model.dtype, shardings=places)
-    template = "conversation" if tokenizer.chat is None else "chat"
-    return seat(model, params, tokenizer, template, seat_buckets(here, role), mesh)
+    return seat(model, params, voice, seat_buckets(here, role), mesh)
 
 
 def load_model(cfg: RunConfig, mesh: jax.sharding.Mesh) -> Params:

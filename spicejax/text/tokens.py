@@ -8,14 +8,46 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-from spicejax.models.files import TOKENIZER_FILES, resolve
+from spicejax.models.files import TOKENIZER_FILES, read_object, resolve
 from spicejax.text import sentencepieces, vocabulary
 from spicejax.text.chat import Chat
-from spicejax.text.vocabulary import AddedToken, Vocabulary
+from spicejax.text.vocabulary import AddedSpec, AddedToken, Id, TokenizerSpec, Vocabulary
 
 SPECIAL_NAMES = ("bos_token", "eos_token", "unk_token", "pad_token")
+
+
+class TokenText(TypedDict):
+    """A special token with its options."""
+
+    content: str
+
+
+class NamedTemplate(TypedDict):
+    """One of several chat templates."""
+
+    name: str
+    template: str
+
+
+class TokenizerConfig(TypedDict, total=False):
+    """What is read of tokenizer_config.json and special_tokens_map.json."""
+
+    bos_token: str | TokenText | None
+    eos_token: str | TokenText | None
+    unk_token: str | TokenText | None
+    pad_token: str | TokenText | None
+    chat_template: str | list[NamedTemplate] | None
+    add_bos_token: bool | None
+    added_tokens_decoder: dict[Id, AddedSpec] | None
+    text_pieces: list[str]
+
+
+class GenerationConfig(TypedDict, total=False):
+    """What is read of generation_config.json."""
+
+    eos_token_id: Id | list[Id] | None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -101,7 +133,7 @@ def load(path: str | Path) -> Tokenizer:
     if file.is_file() and file.suffix == ".gguf":
         return _load_gguf(file, str(path))
     if (file / "tokenizer.json").is_file():
-        spec, config = _read_json(file / "tokenizer.json"), _read_configs(file)
+        spec, config = read_object(file / "tokenizer.json", TokenizerSpec), _read_configs(file)
         words = vocabulary.from_tokenizer_json(spec, str(path), _added_by_config(config, spec["model"]["vocab"]))
     elif (file / "tokenizer.model").is_file():
         config = _read_configs(file)
@@ -135,7 +167,10 @@ def _assemble(
         if text not in by_text and key != "unk_token":
             raise ValueError(f"{source}: {key} {text!r} is not an added token of this tokenizer; correct its config")
     template = config.get("chat_template")
-    chat = Chat(_default_template(template, source), words.added, names) if template else None
+    try:
+        chat = Chat(_default_template(template), words.added, names) if template else None
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
     eos = _end_ids(by_text.get(names.get("eos_token", "")), config.get("eos_token_id"), chat)
     if not eos or any(not 0 <= i < len(words.token_bytes) for i in eos):
         raise ValueError(f"{source}: end-of-text ids {eos} are not usable; set eos_token in tokenizer_config.json")
@@ -155,11 +190,14 @@ def _read_configs(folder: Path) -> dict[str, Any]:
     """Merge the small JSON files beside a tokenizer; tokenizer_config.json wins, chat_template.jinja wins over it."""
     config: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        config |= _read_json(folder / name)
-    config["eos_token_id"] = _read_json(folder / "generation_config.json").get("eos_token_id")
+        config |= _read_json(folder / name, TokenizerConfig)
+    config["eos_token_id"] = _read_json(folder / "generation_config.json", GenerationConfig).get("eos_token_id")
     template = folder / "chat_template.jinja"
     if template.is_file():
-        config["chat_template"] = template.read_text(encoding="utf-8")
+        try:
+            config["chat_template"] = template.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{template} is no UTF-8 text ({error}); download it again") from error
     if "add_bos_token" not in config:
         config["add_bos_token"] = _adds_bos(folder / "tokenizer.json", _token_text(config.get("bos_token")))
     return config
@@ -167,22 +205,14 @@ def _read_configs(folder: Path) -> dict[str, Any]:
 
 def _adds_bos(file: Path, bos: str | None) -> bool:
     """Whether tokenizer.json's post-processor writes BOS in front (Llama 3 says it there and nowhere else)."""
-    processor = _read_json(file).get("post_processor") or {}
+    processor = _read_json(file, TokenizerSpec).get("post_processor") or {}
     steps = processor.get("processors", [processor])
     templates = [step["single"] for step in steps if step.get("type") == "TemplateProcessing"]
     return any(t and t[0].get("SpecialToken", {}).get("id") == bos for t in templates) and bos is not None
 
 
-def _read_json(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        return {}
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file} is not valid JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{file} must hold a JSON object, not a {type(content).__name__}")
-    return content
+def _read_json(file: Path, shape: Any) -> dict[str, Any]:
+    return read_object(file, shape) if file.is_file() else {}
 
 
 def _added_by_config(config: Mapping[str, Any], vocab: Mapping[str, int]) -> list[AddedToken]:
@@ -197,10 +227,10 @@ def _token_text(value: Any) -> str | None:
     return value.get("content") if isinstance(value, dict) else value
 
 
-def _default_template(template: Any, source: str) -> str:
+def _default_template(template: str | list[NamedTemplate]) -> str:
     if isinstance(template, str):
         return template
     named = {entry["name"]: entry["template"] for entry in template}
     if "default" not in named:
-        raise ValueError(f"{source}: chat templates {sorted(named)} have no 'default'; write it to chat_template.jinja")
+        raise ValueError(f"chat templates {sorted(named)} have no 'default'; write it to chat_template.jinja")
     return named["default"]

@@ -12,9 +12,12 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+import msgspec
 import tokenizers
+
+from spicejax.models.files import checked, gguf_reader
 
 GGUF_PRE_TOKENIZERS: dict[str, dict[str, Any]] = {
     # llama.cpp's rule "smollm": every digit alone, then the GPT-2 pattern.
@@ -27,6 +30,62 @@ GGUF_PRE_TOKENIZERS: dict[str, dict[str, Any]] = {
     },
 }
 GGUF_CONTROL, GGUF_USER_DEFINED = 3, 4  # values of tokenizer.ggml.token_type
+
+
+# Ids index tables in memory, so a wild one must not pass.
+Id = Annotated[int, msgspec.Meta(ge=0, lt=2**24)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Merge = Annotated[str, msgspec.Meta(pattern=" ")]
+
+
+class AddedSpec(TypedDict):
+    """An added token in a file."""
+
+    content: Text
+    special: bool
+    lstrip: bool
+    rstrip: bool
+
+
+class NumberedSpec(AddedSpec):
+    """An added token of tokenizer.json."""
+
+    id: Id
+
+
+class ModelSpec(TypedDict):
+    """What is read of tokenizer.json's model."""
+
+    type: NotRequired[Literal["BPE"]]
+    vocab: Annotated[dict[str, Id], msgspec.Meta(min_length=1)]
+    merges: list[Merge | tuple[str, str]]
+
+
+class Steps(TypedDict, total=False):
+    """A pre-tokenizer, post-processor or decoder, or several of them."""
+
+    pretokenizers: list[dict[str, Any]]
+    processors: list[Steps]
+    decoders: list[dict[str, Any]]
+    single: list[dict[str, dict[str, Any]]]
+
+
+class TokenizerSpec(TypedDict):
+    """What is read of tokenizer.json."""
+
+    model: ModelSpec
+    added_tokens: NotRequired[list[NumberedSpec]]
+    pre_tokenizer: NotRequired[Steps | None]
+    post_processor: NotRequired[Steps | None]
+    decoder: NotRequired[Steps | None]
+
+
+class GgufTokens(TypedDict):
+    """A GGUF file's vocabulary."""
+
+    tokens: list[str]
+    token_type: list[int]
+    merges: list[Merge]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,15 +129,12 @@ def from_tokenizer_json(spec: Mapping[str, Any], name: str, more_added: Sequence
     """Build the vocabulary from the content of a `tokenizer.json`.
 
     Args:
-      spec: the parsed file. `model.type` must be BPE.
+      spec: the parsed file, which is a TokenizerSpec.
       name: shown in errors.
       more_added: added tokens that only `tokenizer_config.json` knows.
     Raises:
-      ValueError: another model type, or a feature whose exact effect on pieces is not reproduced here.
+      ValueError: what the library refuses, or a feature whose exact effect on pieces is not reproduced here.
     """
-    model = spec["model"]
-    if model.get("type", "BPE") != "BPE":
-        raise ValueError(f"{name}: tokenizer model {model['type']!r} is not supported; use a BPE tokenizer.json")
     _refuse_unsupported(spec, name)
     added = [
         AddedToken(t["content"], t["id"], t["special"], t["lstrip"], t["rstrip"]) for t in spec.get("added_tokens", [])
@@ -86,7 +142,7 @@ def from_tokenizer_json(spec: Mapping[str, Any], name: str, more_added: Sequence
     known = {t.text for t in added}
     added += [t for t in more_added if t.text not in known]
     guarded = tuple(t for t in added if not _is_blank(t.text))
-    plain = _plain_tokenizer(spec, {t.text for t in guarded})
+    plain = _plain_tokenizer(spec, {t.text for t in guarded}, name)
 
     def encode(text: str) -> list[int]:
         return plain.encode(well_formed(text), add_special_tokens=False).ids
@@ -113,7 +169,7 @@ def _refuse_unsupported(spec: Mapping[str, Any], name: str) -> None:
             )
 
 
-def _plain_tokenizer(spec: Mapping[str, Any], guarded: set[str]) -> tokenizers.Tokenizer:
+def _plain_tokenizer(spec: Mapping[str, Any], guarded: set[str], name: str) -> tokenizers.Tokenizer:
     plain = {k: v for k, v in spec.items() if k not in ("model", "added_tokens")}
     plain |= {"truncation": None, "padding": None, "post_processor": None}
     plain["added_tokens"] = [t for t in spec.get("added_tokens", []) if t["content"] not in guarded]
@@ -126,7 +182,10 @@ def _plain_tokenizer(spec: Mapping[str, Any], guarded: set[str]) -> tokenizers.T
     if model.get("unk_token") in guarded:
         model["unk_token"] = None  # characters without a piece or byte disappear instead of giving a control id
     plain["model"] = model
-    return tokenizers.Tokenizer.from_str(json.dumps(plain))
+    try:
+        return tokenizers.Tokenizer.from_str(json.dumps(plain))
+    except Exception as error:  # the library raises nothing narrower
+        raise ValueError(f"{name}: this tokenizer.json cannot be used ({error}); download it again") from error
 
 
 def _token_table(spec: Mapping[str, Any], added: Sequence[AddedToken]) -> tuple[bytes, ...]:
@@ -162,9 +221,7 @@ def tokenizer_json_from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any]
     Raises:
       ValueError: tokenizer model other than gpt2, or a pre-tokenizer rule not listed in GGUF_PRE_TOKENIZERS.
     """
-    import gguf  # only GGUF files need it
-
-    fields = gguf.GGUFReader(path).fields
+    fields = gguf_reader(path).fields
 
     def get(key: str) -> Any:
         field = fields.get(f"tokenizer.{key}")
@@ -176,7 +233,16 @@ def tokenizer_json_from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any]
             f"{path}: GGUF tokenizer model {model!r} with pre-tokenizer {pre!r} is not supported (model 'gpt2' with "
             f"one of {sorted(GGUF_PRE_TOKENIZERS)}); give a folder with the model's tokenizer.json instead"
         )
-    tokens, types = get("ggml.tokens"), get("ggml.token_type")
+    lists = {name: get(f"ggml.{name}") for name in GgufTokens.__annotations__}
+    checked(lists, GgufTokens, f"{path}: GGUF metadata tokenizer.ggml")
+    tokens, types = lists["tokens"], lists["token_type"]
+    names = ("bos", "eos", "unknown", "padding", "eot", "eom")
+    ids = {name: i for name in names if (i := get(f"ggml.{name}_token_id")) is not None}
+    if len(types) != len(tokens) or any(i not in range(len(tokens)) for i in ids.values()):
+        raise ValueError(
+            f"{path}: GGUF metadata tokenizer.ggml has {len(tokens)} tokens, but {len(types)} types and the ids {ids}; "
+            "download the file again"
+        )
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     added = [
         {"id": i, "content": tokens[i], "special": kind == GGUF_CONTROL, **flags}
@@ -191,13 +257,13 @@ def tokenizer_json_from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any]
         "byte_fallback": False,
         "ignore_merges": False,
         "vocab": {token: i for i, token in enumerate(tokens)},
-        "merges": [merge.split(" ", 1) for merge in get("ggml.merges")],
+        "merges": [merge.split(" ", 1) for merge in lists["merges"]],
     }
     spec = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None}
     spec |= {"pre_tokenizer": GGUF_PRE_TOKENIZERS[pre], "post_processor": None, "decoder": byte_level, "model": bpe}
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    names = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
-    config |= {k: tokens[i] for k, n in names.items() if (i := get(f"ggml.{n}_token_id")) is not None}
+    ours = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
+    config |= {k: tokens[ids[n]] for k, n in ours.items() if n in ids}
     config |= {"chat_template": get("chat_template"), "add_bos_token": bool(get("ggml.add_bos_token"))}
-    ends = [get(f"ggml.{name}_token_id") for name in ("eot", "eom")]
-    return spec, {k: v for k, v in config.items() if v is not None}, [i for i in ends if i is not None]
+    ends = [ids[name] for name in ("eot", "eom") if name in ids]
+    return spec, {k: v for k, v in config.items() if v is not None}, ends

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from spicejax.data import corpus as corpus_module
 from spicejax.data import prepared
 from spicejax.data.corpus import Corpus, open_corpus
 from spicejax.text import tokens
@@ -124,7 +125,7 @@ def test_prepare_corpus_writes_a_folder_that_opens_as_it_is(tmp_path: Path, shar
     script = Path(__file__).resolve().parents[2] / "launch" / "prepare_corpus.py"
     prepare = runpy.run_path(str(script))["main"]
     arguments = [f"--source={source}", f"--tokenizer={tokenizer_folder}", "--max_tokens=128"]
-    prepare([*arguments, f"--out={out}"])
+    assert prepare([*arguments, f"--out={out}"]) == 0
     assert "segments: " in capsys.readouterr().out
     tokenizer = tokens.load(tokenizer_folder)
     raw = _open(source, encode=tokenizer.encode, max_tokens=128)
@@ -133,8 +134,8 @@ def test_prepare_corpus_writes_a_folder_that_opens_as_it_is(tmp_path: Path, shar
     assert _all(again) == _all(raw)
     assert prepared.digest(again.documents) == again.digest
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "x.jsonl"]  # no half-written folder left
-    with pytest.raises(FileExistsError, match="already exists"):
-        prepare([*arguments, f"--out={out}"])
+    assert prepare([*arguments, f"--out={out}"]) == 2
+    assert f"error: {out} already exists" in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "x.jsonl"]
 
 
@@ -151,6 +152,21 @@ def test_prepared_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     (out / "manifest.json").write_text(json.dumps(written | {"segments": 7}))
     with pytest.raises(ValueError, match="6 records"):
         _open(str(out))
-    (out / "manifest.json").write_text("{")
-    with pytest.raises(ValueError, match="broken"):
-        _open(str(out))
+    for text in ("{", "[]", json.dumps({k: v for k, v in written.items() if k != "probe"})):
+        (out / "manifest.json").write_text(text)
+        with pytest.raises(ValueError, match="manifest.json is broken"):
+            _open(str(out))
+    (out / "manifest.json").write_text(json.dumps(written))
+    for kept in (0, 1000, 70_000):
+        (out / prepared.RECORDS).write_bytes((out / prepared.RECORDS).read_bytes()[:kept])
+        with pytest.raises(ValueError, match="documents.array_record is broken"):
+            _open(str(out))
+
+
+def test_reading_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+    monkeypatch.setattr(corpus_module, "SAID_EVERY", 0.0)
+    source = _jsonl(tmp_path / "x.jsonl", _documents(3))
+    with caplog.at_level("INFO", "spicejax"):
+        _open(source)
+    assert caplog.messages[0] == f"reading {source}"
+    assert caplog.messages[-1] == f"{source}: 3 documents read, 2 segments"

@@ -41,6 +41,8 @@ def test_saved_items_read_back(tmp_path):
         ({"question": " ", "answer": "1"}, r"field 'question'"),
         ({"question": "q", "answer": "C", "choices": ["x", "y"]}, r"answer 'C' is not a letter of its 2 choices"),
         ({"question": "q", "answer": "1", "answer_type": "Number"}, r"answer_type 'Number'"),
+        ({"question": "q", "answer": "A", "choices": 5}, r"a.jsonl:1: choices=5: give a list"),
+        ("[" * 100_000, r"a.jsonl:1: not JSON"),
         ("", "holds no question"),
     ],
 )

@@ -35,6 +35,21 @@ def test_text_without_any_boundary_is_cut_between_characters() -> None:
     assert "".join(parts) == "x" * 1000 and max(map(len, parts)) <= 64
 
 
+@pytest.mark.parametrize("unit", ["w ", "One two. ", "One two.\n"])
+def test_a_text_is_encoded_a_few_times_at_most(unit: str) -> None:
+    """A level without a place to cut costs nothing: whole documents are megabytes."""
+    seen = 0
+
+    def encode(text: str) -> list[int]:
+        nonlocal seen
+        seen += len(text)
+        return words(text)
+
+    text = unit * 5000
+    assert len(cut(text, encode, 1000)) > 4
+    assert seen < 3.2 * len(text)
+
+
 def test_parts_are_of_similar_length() -> None:
     text = "\n\n".join("w " * 9 + "w" for _ in range(101))  # 1010 words
     sizes = [len(words(part)) for part in cut(text, words, 1000)]

@@ -2,11 +2,12 @@
 
 import json
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from spicejax.data.sources import Raw, Reader, split_mixture
+from spicejax.data.sources import MAX_RUN, Raw, Reader, split_mixture
 
 BODY = "A sentence that is long enough to be kept as a document. " * 3
 
@@ -234,3 +235,48 @@ def test_unknown_kinds_and_empty_folders_are_errors(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,b")
     with pytest.raises(ValueError, match=r"x\.csv: unknown kind"):
         _read(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.txt", "x.parquet", "x.array_record"])
+def test_pipes_and_devices_are_refused(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    (tmp_path / f"zero-{name}").symlink_to("/dev/zero")
+    for path in (tmp_path / name, tmp_path / f"zero-{name}"):
+        with pytest.raises(ValueError, match=f"{name} is no regular file"):
+            _read(path)
+
+
+def test_a_folder_leaves_pipes_out(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.txt")
+    os.mkfifo(tmp_path / "a.array_record")
+    (tmp_path / "b.txt").write_text("text")
+    assert _read(tmp_path)[0] == [Raw("text", "b.txt", "b")]
+
+
+def test_a_line_without_end_takes_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"text": "' + b"y" * 30_000_000 + b'"}\n{"text": "after it"}\n')
+    tracemalloc.start()
+    documents, skipped, _ = _read(path, max_bytes=1000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert documents == [Raw("after it")] and skipped == {"too_large": 1}
+    assert peak < 8_000_000
+
+
+@pytest.mark.parametrize("run", ["a", "\u3042", "!", " "])
+def test_a_run_that_is_no_text_is_skipped(tmp_path: Path, run: str) -> None:
+    """One such word of 15 MB took a tokenizer minutes; text of that size in words is kept."""
+    edge = "x" if run == " " else " "
+    for length in (MAX_RUN, MAX_RUN + 1):
+        (tmp_path / f"{length}.txt").write_text(f"it{edge}{run * length}{edge}ends")
+    (tmp_path / "words.txt").write_text("it says so " * MAX_RUN)
+    documents, skipped, _ = _read(tmp_path, max_bytes=1 << 24)
+    assert len(documents) == 2 and skipped == {"long_word": 1}
+
+
+def test_a_parquet_file_cut_short_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match="x.parquet: .*write or download it again"):
+        _read(tmp_path / "x.parquet")

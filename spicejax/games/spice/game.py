@@ -5,12 +5,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from spicejax.games import reasoner
-from spicejax.games.game import Ask, Exam, Game, Played
+from spicejax.games.game import Ask, Exam, Game, Played, Prompts
 from spicejax.games.spice import formats, report
 from spicejax.games.spice.report import Attempt
 from spicejax.games.spice.rewards import RewardKind, challenger_reward
@@ -122,6 +122,27 @@ def _chooses(cfg: SpiceConfig) -> bool:
     return cfg.task_type == "model" and not cfg.no_corpus
 
 
+def prompts_of(cfg: SpiceConfig, document: Document) -> Prompts:
+    """The Challenger is asked for one of the kinds of task that there are, or for the kind."""
+    shown = None if cfg.no_corpus else document
+    asked = [formats.challenger_messages(shown, kind, cfg.style, cfg.templates) for kind in _kinds(cfg)]
+    asked += [formats.task_type_messages(document, cfg.style, cfg.templates)] if _chooses(cfg) else []
+    return [("challenger", messages) for messages in asked]
+
+
+def _kinds(cfg: SpiceConfig) -> Sequence[AnswerType]:
+    """The kinds of task that may be asked for."""
+    if _chooses(cfg):
+        return get_args(AnswerType)
+    fraction = _mcq_fraction(cfg)
+    return (*(["MCQ"] if fraction > 0 else []), *(cfg.answer_types if fraction < 1 else []))
+
+
+def _mcq_fraction(cfg: SpiceConfig) -> float:
+    """Share of multiple choice where kinds are drawn."""
+    return {"mcq_only": 1.0, "free_form_only": 0.0}.get(cfg.task_type, cfg.mcq_fraction)
+
+
 def exam(cfg: SpiceConfig) -> Exam:
     """The Reasoner answers."""
     return Exam("reasoner", cfg.style, cfg.reasoner_max_new, cfg.judge_truncated, cfg.templates)
@@ -169,8 +190,7 @@ def choose_kinds(world: World, documents: Sequence[Document], cfg: SpiceConfig) 
     for i in range(len(documents)):
         rng = world.rng(_TYPE, i)
         free = cfg.answer_types[rng.integers(len(cfg.answer_types))]
-        fraction = {"mcq_only": 1.0, "free_form_only": 0.0}.get(cfg.task_type, cfg.mcq_fraction)
-        kinds.append("MCQ" if rng.random() < fraction else free)
+        kinds.append("MCQ" if rng.random() < _mcq_fraction(cfg) else free)
     if not _chooses(cfg):
         return kinds, {}
     rollouts = world.ask(
@@ -328,6 +348,7 @@ GAME = Game(
     play=play,
     demand=demand,
     exam=exam,
+    prompts_of=prompts_of,
     panels=report.PANELS,
     counts=("rejected/", "verdict/"),
     probe=probe,

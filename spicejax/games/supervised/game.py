@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from spicejax.games import reasoner
-from spicejax.games.game import Ask, Exam, Game, Panel, Played
+from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts
 from spicejax.games.world import World
 from spicejax.types import Episode, Example
 
@@ -60,5 +60,10 @@ def exam(cfg: SupervisedConfig) -> Exam:
     return Exam("reasoner", cfg.style, cfg.max_new)
 
 
+def prompts_of(cfg: SupervisedConfig, example: Example) -> Prompts:
+    """The policy is given the example's prompt."""
+    return [("reasoner", example.messages)]
+
+
 PANELS = (Panel("Negative log-likelihood of the replies", (("learner/loss", "loss"),)),)
-GAME = Game(reads="examples", play=play, demand=demand, exam=exam, panels=PANELS)
+GAME = Game(reads="examples", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS)

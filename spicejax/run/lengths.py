@@ -1,0 +1,124 @@
+"""Whether the prompts that items make fit the sampler's longest bucket: said before the weights are loaded."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from spicejax.data import prepared
+from spicejax.data.items import Items
+from spicejax.data.questions import Item
+from spicejax.games import reasoner
+from spicejax.games.catalogue import game_of
+from spicejax.games.game import Prompts
+from spicejax.run.config import RunConfig
+from spicejax.text import render, tokens
+from spicejax.text.tokens import Tokenizer
+from spicejax.types import Document, Messages
+
+log = logging.getLogger("spicejax")
+
+# Most tokens that a document costs in a prompt beyond its own: where it meets the prompt's text its first and last word
+# may be cut into other pieces.
+JOINT = 2
+# Questions or examples that are rendered, those of the most characters: a thousand take half a second.
+RENDERED = 10_000
+
+
+class Voice(NamedTuple):
+    """How a player turns messages into a prompt."""
+
+    tokenizer: Tokenizer
+    template: render.Template
+
+    def length(self, messages: Messages) -> int:
+        """Tokens of the rendered prompt."""
+        return len(render.render(self.tokenizer, messages, self.template))
+
+
+def voices_of(cfg: RunConfig, tokenizer: Tokenizer) -> dict[str, Voice]:
+    """The voice of every seat; `tokenizer` is the policy's, whose voice also stands under ""."""
+    policy = Voice(tokenizer, cfg.model.template)
+    voices = {"": policy} | dict.fromkeys((ask.seat or ask.role for ask in cfg.asks), policy)
+    for role, path in cfg.seats.items():
+        other = tokens.load(path)
+        voices[role] = Voice(other, "conversation" if other.chat is None else "chat")
+    return voices
+
+
+def require_documents_fit(cfg: RunConfig, voices: Mapping[str, Voice]) -> None:
+    """Raise ValueError where a document of the most tokens that cfg.corpus allows makes too long a prompt.
+
+    No document is read: each prompt is rendered around a text of that length.
+    """
+    longest, alien = cfg.corpus.max_tokens, _alien(voices)
+    own = {seat: voice for seat, voice in voices.items() if seat not in alien}
+    _require_fits(cfg, own, longest, f"a document of corpus.max_tokens={longest}")
+
+
+def _alien(voices: Mapping[str, Voice]) -> list[str]:
+    """The seats with another tokenizer than the policy's."""
+    probes = {seat: prepared.probe(voice.tokenizer.encode) for seat, voice in voices.items()}
+    return [seat for seat, probe in probes.items() if probe != probes[""]]
+
+
+def _require_fits(cfg: RunConfig, voices: Mapping[str, Voice], longest: int, name: str) -> None:
+    """The same for a document of `longest` tokens, called `name`, and some seats."""
+    text = " ".join(["a"] * longest)
+    most, room = 0, cfg.buckets.prompt[-1]
+    for seat, messages in game_of(cfg.game).prompts_of(cfg.game, Document("", text)):
+        if seat in voices:
+            extra = longest - len(voices[seat].tokenizer.encode(text))
+            most = max(most, voices[seat].length(messages) + extra + JOINT)
+    if most > room:
+        lower = cfg.corpus.max_tokens * (longest - most + room) // longest
+        fix = f"lower corpus.max_tokens to {lower}" if lower > 0 else "take another style"
+        raise ValueError(
+            f"{name} makes a prompt of up to {most} tokens, "
+            f"buckets.prompt ends at {room}: raise buckets.prompt, or {fix}"
+        )
+
+
+def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], voices: Mapping[str, Voice]) -> None:
+    """Raise ValueError where an item that is asked makes too long a prompt; what a game leaves out is logged.
+
+    Documents were cut by the policy's tokenizer, so they are counted again for players that bring their own. Games
+    leave questions and examples out that are too long; here it is an error only if none is left.
+    """
+    game, room = game_of(cfg.game), cfg.buckets.prompt[-1]
+    exam = game.exam(cfg.game)
+    for number, item in enumerate(held_out, 1):
+        length = voices[exam.role].length(reasoner.messages(item.task.question, exam.style, exam.templates))
+        if length > room:
+            raise ValueError(
+                f"{cfg.eval.tasks}: question {item.task.document_id or number} makes a prompt of {length} tokens, "
+                f"buckets.prompt ends at {room}: raise buckets.prompt, or take the question out"
+            )
+    indices = range(len(source.sequence))
+    if game.reads == "documents":
+        for seat in _alien(voices):
+            count = voices[seat].tokenizer.encode
+            length, k = max((len(count(source.sequence[k].text)), k) for k in indices)
+            name = f"document {source.sequence[k].id} ({seat}: {length} tokens)"
+            _require_fits(cfg, {seat: voices[seat]}, length, name)
+        return
+
+    def prompts(k: int) -> Prompts:
+        return game.prompts_of(cfg.game, source.sequence[k])
+
+    def characters(k: int) -> int:
+        return sum(len(turn["content"]) for _, messages in prompts(k) for turn in messages)
+
+    looked_at = sorted(heapq.nlargest(RENDERED, indices, key=characters))
+    sizes = {k: max(voices[seat].length(messages) for seat, messages in prompts(k)) for k in looked_at}
+    if long := [k + 1 for k, size in sizes.items() if size > room]:
+        text = (
+            f"{cfg.corpus.source}: {len(long)} of {len(indices)} {game.reads} make prompts of up to "
+            f"{max(sizes.values())} tokens, buckets.prompt ends at {room}: number {', '.join(map(str, long[:6]))}"
+            f"{', ...' * (len(long) > 6)}"
+        )
+        if len(long) == len(indices):
+            raise ValueError(f"{text}; raise buckets.prompt")
+        log.warning("%s are left out", text)

@@ -1,0 +1,63 @@
+"""Every launch script answers a broken input with one line and exit code 2."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+from tiny_models import QWEN3, random_params, write_tokenizer
+
+from spicejax.models import hf
+
+LAUNCH = Path(__file__).parents[2] / "launch"
+COMMANDS = {
+    "tpu_run": ("--config=rlvr_smollm2", "--workdir={0}/run", "--corpus={0}/questions.jsonl", "model.path={0}/model"),
+    "export_hf": ("--model={0}/model", "--out={0}/out"),
+    "generate": ("--model={0}/model", "--prompt=a"),
+    "prepare_corpus": ("--source={0}/questions.jsonl", "--tokenizer={0}/model", "--out={0}/out"),
+}
+DAMAGES = {
+    "config.json": b"{",
+    "model.safetensors": b"",
+    "tokenizer.json": b'{"model": 5}',
+    "tokenizer_config.json": b'{"chat_template": 5}',
+}
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+@pytest.mark.parametrize("damaged", DAMAGES)
+def test_a_broken_model_is_one_line(tmp_path, capsys, script, damaged):
+    if script == "prepare_corpus" and not damaged.startswith("tokenizer"):
+        pytest.skip("it reads the tokenizer alone")
+    hf.save(tmp_path / "model", QWEN3, random_params(QWEN3))
+    write_tokenizer(tmp_path / "model")
+    (tmp_path / "model" / damaged).write_bytes(DAMAGES[damaged])
+    (tmp_path / "questions.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}\n')
+    main = runpy.run_path(str(LAUNCH / f"{script}.py"))["main"]
+    assert main([word.format(tmp_path) for word in COMMANDS[script]]) == 2
+    _, err = capsys.readouterr()
+    assert err.startswith("error: ") and err.count("\n") == 1 and damaged in err, err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--source=/no/such.jsonl", "'/no/such.jsonl' does not exist"),
+        ("--source=/dev/zero", "/dev/zero is no regular file"),
+        ("--source={0}/short.jsonl", "1 too_short"),
+        ("--source=docstrings:no_such_package", "no installed package"),
+        ("--max_tokens=0", "max_tokens=0"),
+        ("--max_bytes_per_document=-1", "max_bytes_per_document=-1"),
+        ("--out={0}", "already exists"),
+    ],
+)
+def test_prepare_corpus_refuses_in_one_line(tmp_path, capsys, option, message):
+    write_tokenizer(tmp_path)
+    (tmp_path / "short.jsonl").write_text('{"text": "short"}\n')
+    (tmp_path / "x.jsonl").write_text('{"text": "' + "one sentence of a document. " * 9 + '"}\n')
+    main = runpy.run_path(str(LAUNCH / "prepare_corpus.py"))["main"]
+    whole = [f"--source={tmp_path}/x.jsonl", f"--tokenizer={tmp_path}", f"--out={tmp_path}/out"]
+    assert main([*whole, option.format(tmp_path)]) == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("reading ")]
+    assert len(errors) == 1 and errors[0].startswith("error: ") and message in errors[0]
+    assert not (tmp_path / "out").exists()

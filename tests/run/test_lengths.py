@@ -1,0 +1,185 @@
+"""The longest prompt that items can make, against the longest bucket, before any weight is read."""
+
+import dataclasses
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tiny_models import write_tokenizer
+
+from spicejax import configs
+from spicejax.data.items import Items
+from spicejax.data.questions import Item
+from spicejax.games.rlvr.game import RlvrConfig
+from spicejax.games.spice import game as spice
+from spicejax.games.supervised.game import SupervisedConfig
+from spicejax.run import build, lengths
+from spicejax.run.lengths import Voice, require_documents_fit, require_items_fit
+from spicejax.text import tokens
+from spicejax.types import Document, Example, Task
+
+STYLES = ("full", "simple", "nano")
+
+
+def settings(game, bucket, max_tokens=0, seats=None) -> Any:
+    """The part of a run's configuration that is looked at."""
+    corpus = SimpleNamespace(max_tokens=max_tokens, source="items.jsonl")
+    evaluated = SimpleNamespace(tasks="held_out.jsonl")
+    buckets = SimpleNamespace(prompt=(8, bucket))
+    return SimpleNamespace(game=game, buckets=buckets, corpus=corpus, eval=evaluated, seats=seats or {})
+
+
+def seated(role, voice) -> dict[str, Voice]:
+    """The policy plays this role."""
+    return {"": voice, role: voice}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizer")
+    write_tokenizer(folder)
+    return tokens.load(folder)
+
+
+@pytest.fixture(scope="module")
+def texts(shared_data):
+    found = []
+    for name in ("wikipedia_passages_dev", "factbook_dev"):
+        lines = (shared_data / "corpus" / f"{name}.jsonl").read_text(encoding="utf-8").split("\n")
+        found += [json.loads(line)["text"][:300].strip() for line in lines[:600:40] if line]
+    return [*found, "(a) b", "12 3", '"said"', "字が字", "émile É", "$x$"]
+
+
+@pytest.mark.parametrize("template", ["chat", "conversation"])
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("family", ["qwen3", "smollm2"])
+def test_no_real_document_exceeds_the_bound_which_is_tight(shared_data, texts, family, style, template):
+    voice = Voice(tokens.load(shared_data / "tokenizers" / family), template)
+    game = spice.SpiceConfig(style=style, task_type="random", answer_types=("Integer",))
+    for text in texts:
+        size = len(voice.tokenizer.encode(text))
+        longest = max(voice.length(messages) for _, messages in spice.prompts_of(game, Document("", text)))
+        with pytest.raises(ValueError, match=f"corpus.max_tokens={size}"):
+            require_documents_fit(settings(game, longest - 1, size), seated("challenger", voice))
+        require_documents_fit(settings(game, longest + lengths.JOINT + 2, size), seated("challenger", voice))
+
+
+def test_the_refusal_names_number_bucket_and_a_fix_that_works(tiny):
+    voices = seated("challenger", Voice(tiny, "chat"))
+    game = spice.SpiceConfig(style="nano")
+    with pytest.raises(ValueError, match="buckets.prompt ends at 120: raise buckets.prompt, or lower") as caught:
+        require_documents_fit(settings(game, 120, 100), voices)
+    lower = int(str(caught.value).rpartition(" ")[2])
+    require_documents_fit(settings(game, 120, lower), voices)
+    with pytest.raises(ValueError):
+        require_documents_fit(settings(game, 120, lower + 1), voices)
+
+
+@pytest.mark.parametrize(
+    ("change", "kinds"),
+    [
+        ({"task_type": "mcq_only"}, 1),
+        ({"task_type": "free_form_only"}, 3),
+        ({"task_type": "random"}, 4),
+        ({"task_type": "random", "mcq_fraction": 0.0}, 3),
+        ({"task_type": "random", "mcq_fraction": 1.0}, 1),
+        ({"task_type": "model"}, 8),  # every kind may be chosen, and the choice is asked for
+        ({"task_type": "model", "no_corpus": True}, 4),
+    ],
+)
+def test_only_prompts_that_may_be_asked_count(change, kinds):
+    game = spice.SpiceConfig(**change)
+    asked = spice.prompts_of(game, Document("", "THE DOCUMENT"))
+    assert len(asked) == kinds and {seat for seat, _ in asked} == {"challenger"}
+    assert all(("THE DOCUMENT" in m[-1]["content"]) != game.no_corpus for _, m in asked)
+
+
+def test_own_prompts_are_those_that_count(tiny):
+    wordy = {"free_form_nano": "please " * 90 + "{answer_type} {document}", "reasoner": "please " * 90 + "{question}"}
+    game = spice.SpiceConfig(style="nano", task_type="free_form_only", answer_types=("Integer",))
+    require_documents_fit(settings(game, 120, 50), seated("challenger", Voice(tiny, "chat")))
+    own = dataclasses.replace(game, templates=wordy)
+    with pytest.raises(ValueError, match="corpus.max_tokens=50 makes a prompt of up to"):
+        require_documents_fit(settings(own, 120, 50), seated("challenger", Voice(tiny, "chat")))
+    full, voices = dataclasses.replace(own, style="full"), seated("reasoner", Voice(tiny, "chat"))
+    items, source = [Item(Task("1+1=?", "2", "Integer", "q1"), "")], Items([], "", 0, 1)
+    require_items_fit(settings(dataclasses.replace(full, templates={}), 190), source, items, voices)
+    with pytest.raises(ValueError, match="question q1 makes a prompt"):
+        require_items_fit(settings(full, 190), source, items, voices)
+
+
+def test_without_documents_their_length_does_not_matter(tiny):
+    voices = seated("challenger", Voice(tiny, "chat"))
+    game = spice.SpiceConfig(style="nano", no_corpus=True)
+    require_documents_fit(settings(game, 120, 10**5), voices)
+
+
+def of(sequence):
+    return Items(sequence, "", 0, 1)
+
+
+QUESTION = RlvrConfig(style="nano"), lambda text: Task(text, "1", "Integer")
+EXAMPLE = SupervisedConfig(style="nano"), lambda text: Example((("user", text),), "reply")
+
+
+@pytest.mark.parametrize(("game", "make"), [QUESTION, EXAMPLE])
+def test_items_that_are_left_out_are_counted_and_all_of_them_is_an_error(tiny, caplog, game, make):
+    voices = seated("reasoner", Voice(tiny, "chat"))
+    short, long = make("x"), make("y" * 60)
+    cfg = settings(game, 40)
+    require_items_fit(cfg, of([short, short]), [], voices)
+    assert not caplog.messages
+    require_items_fit(cfg, of([short, long, short, long]), [], voices)
+    (said,) = caplog.messages
+    assert "2 of 4" in said and "number 2, 4 are left out" in said and "ends at 40" in said
+    with pytest.raises(ValueError, match=r"items.jsonl: 2 of 2 .* raise buckets.prompt"):
+        require_items_fit(cfg, of([long, long]), [], voices)
+
+
+def test_of_many_items_the_longest_are_looked_at(tiny, caplog, monkeypatch):
+    monkeypatch.setattr(lengths, "RENDERED", 2)
+    voices = seated("reasoner", Voice(tiny, "chat"))
+    game, make = QUESTION
+    tasks = [make("y" * n) for n in (1, 80, 2, 60, 70)]
+    require_items_fit(settings(game, 40), of(tasks), [], voices)
+    assert "2 of 5" in caplog.text and "number 2, 5 are" in caplog.text
+
+
+def test_a_held_out_question_must_fit(tiny):
+    voices = seated("reasoner", Voice(tiny, "chat"))
+    held_out = [Item(Task("x", "1", "Integer")), Item(Task("y" * 60, "1", "Integer", "q7"))]
+    with pytest.raises(ValueError, match="held_out.jsonl: question q7 makes a prompt of .* tokens, .* ends at 40"):
+        require_items_fit(settings(RlvrConfig(style="nano"), 40), of([held_out[0].task]), held_out, voices)
+
+
+def test_another_players_tokenizer_counts_the_documents_again(shared_data, tiny):
+    """Bytes are many more than the policy's tokens."""
+    policy = Voice(tokens.load(shared_data / "tokenizers" / "smollm2"), "chat")
+    voices = {"": policy, "reasoner": policy, "challenger": Voice(tiny, "chat")}
+    game = spice.SpiceConfig(style="nano")
+    documents = [Document("short", "a few words"), Document("long", "many more words than that " * 5)]
+    cfg = settings(game, 100, 40, seats={"challenger": "FOLDER"})
+    require_documents_fit(cfg, voices)
+    require_items_fit(cfg, of(documents[:1]), [], voices)
+    with pytest.raises(ValueError, match=r"document long \(challenger: \d+ tokens\)"):
+        require_items_fit(cfg, of(documents), [], voices)
+
+
+@pytest.mark.parametrize("name", [n for n in configs.names() if n.startswith("spice") and "nano" not in n])
+def test_shipped_configurations_have_room(shared_data, name):
+    cfg = dataclasses.replace(configs.load(name), seats={})
+    family = "smollm2" if "smollm2" in name else "qwen3"
+    require_documents_fit(cfg, lengths.voices_of(cfg, tokens.load(shared_data / "tokenizers" / family)))
+
+
+def test_a_run_stops_before_it_loads_weights(tmp_path, monkeypatch, shared_data):
+    tokenizer = tokens.load(shared_data / "tokenizers" / "smollm2")
+    cfg = configs.load("spice_smollm2")
+    monkeypatch.setattr(build, "load_model", lambda *_: pytest.fail("weights were loaded"))
+    monkeypatch.setattr(build.tokens, "load", lambda _: tokenizer)
+    monkeypatch.setattr(build, "settled", lambda cfg: SimpleNamespace(cfg=cfg, model=None, mesh=None))
+    (tmp_path / "x.jsonl").write_text(json.dumps({"text": "one of many words " * 999}) + "\n")
+    corpus = dataclasses.replace(cfg.corpus, source=str(tmp_path / "x.jsonl"), max_tokens=420)
+    with pytest.raises(ValueError, match="corpus.max_tokens=420 makes a prompt of up to .* ends at 448"):
+        build.build(dataclasses.replace(cfg, corpus=corpus), tmp_path)
