@@ -24,8 +24,8 @@ TEXT_FIELDS = ("text", "contents")
 ID_FIELDS = ("id", "_id", "docid")
 TEXT_SUFFIXES = (".txt", ".md")
 MIN_DOCSTRING_CHARS = 300
-# Most characters without a space, or of spaces alone. A tokenizer takes each such run as one word, in seconds a
-# megabyte; no text has one that long, data inside a text may.
+# Most characters of one kind in a row: letters and digits, spaces, or marks. A tokenizer takes such a run as one word,
+# in seconds a megabyte; no text has one that long (Chinese has its marks), data inside a text may.
 MAX_RUN = 100_000
 _Named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 SKIPPED_FOLDERS = frozenset(["tests", "test", "testing", "benchmarks", "__pycache__"])
@@ -275,7 +275,7 @@ def _unusable(text: str, max_bytes: int) -> str:
         return "invalid_utf8"
     if size > max_bytes:
         return "too_large"
-    if len(text) > MAX_RUN and any(len(run[0]) > MAX_RUN for run in re.finditer(r"\S+|\s+", text)):
+    if len(text) > MAX_RUN and any(len(run[0]) > MAX_RUN for run in re.finditer(r"\w+|\s+|[^\w\s]+", text)):
         return "long_word"
     control = sum(map(text.count, map(chr, [*range(9), *range(14, 32), 127])))
     return "binary" if "\0" in text or control > 0.1 * len(text) else ""

@@ -271,8 +271,9 @@ def test_a_run_that_is_no_text_is_skipped(tmp_path: Path, run: str) -> None:
     for length in (MAX_RUN, MAX_RUN + 1):
         (tmp_path / f"{length}.txt").write_text(f"it{edge}{run * length}{edge}ends")
     (tmp_path / "words.txt").write_text("it says so " * MAX_RUN)
+    (tmp_path / "without_spaces.txt").write_text("\u8a00\u8449\u3001" * MAX_RUN)
     documents, skipped, _ = _read(tmp_path, max_bytes=1 << 24)
-    assert len(documents) == 2 and skipped == {"long_word": 1}
+    assert len(documents) == 3 and skipped == {"long_word": 1}
 
 
 def test_a_parquet_file_cut_short_is_named(tmp_path: Path) -> None:
