@@ -1,0 +1,275 @@
+"""Owns the form of an answer: value, equation, set, tuple or list, and what two forms must share to be equal.
+
+What a text can tell is told here: names, units, bases, how many parts, whether their order counts. What is left is a
+Claim: bare mathematical texts, pair by pair, for Math-Verify.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from typing import Any
+
+from spicejax.score import answers
+from spicejax.score.units import split_unit
+
+FLOAT_TOLERANCE = 1e-6  # relative
+_MAX_DEPTH = 4  # brackets inside brackets that are taken apart
+_MAX_PARTS = 64  # of an answer whose order does not count; longer ones are compared in order
+_MAX_CHOICES = 12  # parts of an unordered answer that text leaves undecided
+
+# (gold, answer): the two are equal. ("all", claims): each holds. ("match", rows): rows can be paired with columns.
+Claim = tuple[Any, Any]
+
+_FUNCTIONS = "arcsin|arccos|arctan|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|log|ln|lg|exp|sqrt|frac|max|min|gcd|lim|sum"
+_SYMBOL = (
+    rf"(?:\\(?!(?:{_FUNCTIONS}|[dtc]frac|pm|mp|infty|pi|text)(?![A-Za-z]))[A-Za-z]+|(?!(?:{_FUNCTIONS})[^A-Za-z])[A-Za-z]"
+    r"|[A-Z]{2,}|[a-z]{3,})(?:_(?:\{[^{}]*\}|[A-Za-z0-9]))?'*"
+)
+_NAME = re.compile(
+    rf"{_SYMBOL}(?:\s*\([^()=]*\))?|\(\s*{_SYMBOL}(?:\s*,\s*{_SYMBOL})*\s*\)|{_SYMBOL}\s*[:/]\s*{_SYMBOL}"
+    rf"|\\[dt]?frac\s*\{{{_SYMBOL}\}}\s*\{{{_SYMBOL}\}}|m?\\(?:angle|triangle|overline)\s*\{{?[A-Z]+\}}?"
+    r"|\\(?:text|mathrm|textbf)\s*\{[^{}]*\}|\|[A-Za-z]\|"
+)
+_FUNCTION_NAME = re.compile(r"([A-Za-z])\([a-z]\)")
+_SEPARATOR = (
+    r",(?![0-9]{3}(?![0-9]))|(?<![0-9]),|,(?=\s)|;|\\q?quad(?![A-Za-z])|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
+    r"|\\(?:text|mbox|textrm|mathrm)\s*\{\s*,?\s*(?:and|or)\s*,?\s*\}|\\(?:lor|vee|land|wedge)(?![A-Za-z])"
+)
+_EQUALS = r"(?<![<>!:\\])=|\\equiv(?![A-Za-z])"
+_APPROX = r"\\(?:approx|simeq|thickapprox)(?![A-Za-z])"
+_RELATION = re.compile(r"[<>]|!=|\\(?:leq?|geq?|lt|gt|neq?|leqslant|geqslant)(?![A-Za-z])|\\not(?![A-Za-z])")
+_SETS = re.compile(r"\\(?:cup|cap|setminus|backslash)(?![A-Za-z])")
+_MOD = r"\\[pb]?mod(?![A-Za-z])|(?<![A-Za-z\\])mod(?![A-Za-z])"
+_PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
+_BASE = re.compile(r"0*([0-9A-Za-z]*[0-9][0-9A-Za-z]*)_(?:\{([0-9]{1,2})\}|([0-9]))")
+_BRACKET = re.compile(r"\\[{}]|[\[\](){}]")
+_MARKS = re.compile(r"[A-Za-z}](?:_\{?\w+\}?)?'+|\\prime|\^\s*\{?\s*\\circ|°")  # Math-Verify drops all of these
+_WORDS = re.compile(
+    r"\\(?:text\w*|mbox|mathrm|mathcal)\s*\{|\\approx|\?|…|\\[lcd]?dots|\.\.|(?<![A-Za-z\\])(?:maybe|not)\b"
+)
+_SIDE_BY_SIDE = re.compile(r"[0-9.]\s+[0-9.]|[0-9]\.[0-9]*\.")  # Math-Verify adds the first and multiplies the second
+
+_UNICODE = str.maketrans(
+    {"×": "\\times ", "÷": "\\div ", "·": "\\cdot ", "≤": "\\le ", "≥": "\\ge ", "≠": "\\neq ", "∞": "\\infty ",
+     "∪": "\\cup ", "∩": "\\cap ", "∈": "\\in ", "±": "\\pm ", "≈": "\\approx ", "≡": "\\equiv ", "π": "\\pi ",
+     "θ": "\\theta ", "∅": "\\emptyset ", "′": "'", "’": "'"}
+)  # fmt: skip
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "0123456789-+n")
+_LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """What one answer is, as far as its text tells."""
+
+    text: str  # the whole of it
+    kind: str = (
+        "value"  # value, chain (=), relation (<), sets (unions), ratio, mod, list, or the brackets: () [) {} ...
+    )
+    parts: tuple[Form, ...] = ()
+    name: str = ""  # what it is assigned to
+    core: str = ""  # of a value: without name and unit
+    unit: str = ""
+    number: answers.Number | None = None  # of a value that is one
+
+
+def bare(text: str) -> str:
+    """Write a text in ASCII LaTeX without dressing: x² -> x^{2}, \\langle -> (, \\dfrac -> \\frac, \\mathrm{e} -> e."""
+    text = answers.clean(text).translate(_UNICODE)
+    text = re.sub(r"(?<=[\w)}\]])[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+", lambda m: "^{" + m[0].translate(_RAISED) + "}", text)
+    text = re.sub(r"(?<=\w)[₀₁₂₃₄₅₆₇₈₉]+", lambda m: "_{" + m[0].translate(_LOWERED) + "}", text)
+    text = re.sub(r"√\s*([0-9.]+|[A-Za-z])", r"\\sqrt{\1}", text).replace("√", "\\sqrt")
+    text = re.sub(r"\\(?:text\w*|mathrm|mbox|mathbf)\s*\{\s*([A-Za-z0-9.,()-])\s*\}", r"\1", text)
+    text = re.sub(r"\\(?:langle|lparen)(?![A-Za-z])", "(", re.sub(r"\\(?:rangle|rparen)(?![A-Za-z])", ")", text))
+    text = re.sub(r"\\(?:bigcup)(?![A-Za-z])", r"\\cup ", re.sub(r"\\lbrace(?![A-Za-z])", r"\\{", text))
+    return re.sub(r"\\rbrace(?![A-Za-z])", r"\\}", re.sub(r"\^\s*\{?\s*\\prime\s*\}?", "'", text)).strip()
+
+
+@functools.lru_cache(maxsize=8192)
+def read(text: str, *, symbolic: bool) -> Form:
+    """Read the form of a text; any text has one. With `symbolic`, letters behind numbers are symbols."""
+    return _read(bare(text), symbolic, _MAX_DEPTH, _SEPARATOR)
+
+
+def _read(text: str, symbolic: bool, depth: int, separator: str) -> Form:
+    if depth == 0 or (value := _value(text, symbolic)).number:
+        return value if depth else Form(text, core=text)
+    parts = [part for part in answers.cut(text, separator) if part]
+    if len(parts) > 1:
+        return _list(text, [_read(part, symbolic, depth - 1, separator) for part in parts])
+    text = parts[0] if parts else text
+    if match := re.fullmatch(rf"({_NAME.pattern})\s*\\in(?![A-Za-z])\s*(.+)", text):
+        return dataclasses.replace(_read(match[2], symbolic, depth - 1, separator), text=text)
+    exact, *rough = answers.cut(text, _APPROX)
+    if rough and not answers.parse_number(exact.rpartition("=")[2] or "0"):
+        text = f"{exact}={rough[0]}" if _NAME.fullmatch(exact) else exact  # x ≈ 3 says 3, 1/3 ≈ 0.33 says 1/3
+    elif rough and "/" in exact + "\\frac" in exact:
+        text = exact
+    chain = answers.cut(text, _EQUALS)
+    if len(chain) > 1 and not _RELATION.search(text):
+        return _equation(text, chain, symbolic, depth)
+    if _RELATION.search(text):
+        return Form(text, "relation")
+    if (held := _enclosed(text)) and "\\begin" not in text:
+        opening, inner, closing = held
+        whole = _read(inner, symbolic, depth - 1, _SEPARATOR if opening == "{" else r"[,;]")
+        if whole.kind == "list":
+            return dataclasses.replace(whole, text=text, kind=opening + closing)
+        return (
+            dataclasses.replace(whole, text=text)
+            if opening + closing in ("()", "{}", "\\{\\}")
+            else _value(text, symbolic)
+        )
+    if _SETS.search(text):
+        return Form(text, "sets")
+    return _compound(text, symbolic, depth, separator)
+
+
+def _compound(text: str, symbolic: bool, depth: int, separator: str) -> Form:
+    """Read what is built of several values in one place: 1 ± 2, 3:1, 2 mod 5; else one value."""
+    if len(_PLUS_MINUS.findall(text)) == 1 and "\\begin" not in text:
+        both = [_PLUS_MINUS.sub(sign, text).removeprefix("+") for sign in "+-"]
+        return Form(text, "list", tuple(_read(one, symbolic, depth - 1, separator) for one in both))
+    for kind, mark in (("mod", _MOD), ("ratio", ":")):
+        if len(parts := answers.cut(text, mark)) > 1:
+            return Form(text, kind, tuple(_read(part, symbolic, depth - 1, separator) for part in parts))
+    return _value(text, symbolic)
+
+
+def _value(text: str, symbolic: bool) -> Form:
+    core, unit = split_unit(text, symbolic=symbolic)
+    return Form(text, core=core, unit=unit, number=answers.parse_number(text, symbolic=symbolic))
+
+
+def _list(text: str, parts: list[Form]) -> Form:
+    """Join parts into a list: ± adds both its values, and a name holds until the next (x = 1, 2)."""
+    flat: list[Form] = []
+    for part in parts:
+        name = part.name or (flat[-1].name if flat else "")
+        members = part.parts if part.kind == "list" else (part,)
+        flat += [dataclasses.replace(member, name=member.name or name) for member in members]
+    return Form(text, "list", tuple(flat))
+
+
+def _equation(text: str, chain: list[str], symbolic: bool, depth: int) -> Form:
+    """Read a = b = c: a name's value is the last member; members without a name are all asserted."""
+    if len(chain) == 2 and _NAME.fullmatch(chain[1]) and not _NAME.fullmatch(chain[0]):
+        chain.reverse()
+    if not _NAME.fullmatch(chain[0]) or not chain[-1]:
+        members = tuple(_read(member, symbolic, depth - 1, _SEPARATOR) for member in chain)
+        return Form(text, "chain", members)
+    name = _FUNCTION_NAME.sub(lambda m: f"{m[1].casefold()}(·)", re.sub(r"[\s{}]", "", chain[0]))
+    return dataclasses.replace(_read(chain[-1], symbolic, depth - 1, _SEPARATOR), text=text, name=name)
+
+
+def _enclosed(text: str) -> tuple[str, str, str] | None:
+    """Take the one pair of brackets apart that holds a whole text; None for (1, 2), (3, 4) and for no brackets."""
+    depth, opening = 0, ""
+    for match in _BRACKET.finditer(text):
+        opening = opening or match[0]
+        depth += 1 if match[0][-1] in "[({" else -1
+        if depth == 0:
+            whole = text.startswith(opening) and match.end() == len(text)
+            return (opening, text[len(opening) : match.start()].strip(), match[0]) if whole else None
+    return None
+
+
+def equal(gold: Form, answer: Form, *, tolerance: float = FLOAT_TOLERANCE) -> bool | Claim:
+    """Say whether two forms are equal, or what has to hold for it.
+
+    Order counts in tuples, intervals and ratios, and for assignments to different names goes by the name; lists and
+    sets are equal in any order. A tuple may be written without its brackets, a set or a list not with a tuple's.
+    """
+    same = functools.partial(equal, tolerance=tolerance)
+    if gold.name and answer.name and gold.name != answer.name:
+        return (gold.text, answer.text) if gold.kind == answer.kind == "value" and not gold.unit else False
+    if {gold.kind, answer.kind} & {"chain", "relation", "sets"}:
+        return _statement(gold, answer, same)
+    if not gold.parts and not answer.parts:
+        return _same_value(gold, answer, tolerance)
+    if not gold.parts or not answer.parts:  # a set of one
+        return (
+            False
+            if len(gold.parts or answer.parts) > 1
+            else same((gold.parts or (gold,))[0], (answer.parts or (answer,))[0])
+        )
+    said, wanted = answer.parts, gold.parts
+    if len(said) != len(wanted):
+        return False
+    loose = {"list", "{}", "\\{\\}"}
+    names = [part.name for part in wanted if part.name]
+    if len(set(names)) == len(wanted) and gold.kind in loose:  # p = 5, q = 2
+        said_names = [part.name for part in said if part.name]
+        if set(said_names) == set(names) and len(said_names) == len(said):
+            by_name = {part.name: part for part in said}
+            return _all(same(part, by_name[part.name]) for part in wanted)
+        return False if said_names or answer.kind == "\\{\\}" else _all(map(same, wanted, said))
+    if gold.kind in loose and answer.kind in loose and len(wanted) <= _MAX_PARTS:
+        return _matched(wanted, said, same)
+    kinds = {gold.kind, answer.kind}
+    if (
+        gold.kind == answer.kind
+        or kinds == {"()", "[]"}
+        and len(wanted) > 2
+        or gold.kind == "()"
+        and kinds <= {"()", "list", "{}"}
+    ):
+        return _all(map(same, wanted, said))
+    return False
+
+
+def _statement(gold: Form, answer: Form, same: Any) -> bool | Claim:
+    """Compare where one side is an equation without a name, an inequality or a union of sets."""
+    if answer.kind == "chain" and gold.kind not in ("chain", "relation", "sets") and not gold.name:
+        return _all(same(gold, member) for member in answer.parts)  # 6 * 7 = 42, but not 41 = 42
+    stated = {"chain": answer.name or answer.kind == "chain", "relation": answer.kind != "value" or answer.parts}
+    fits = stated.get(
+        gold.kind, answer.kind in ("sets", "()", "[)", "(]", "[]", "{}", "\\{\\}") or answer.kind == "chain"
+    )
+    return (gold.text, answer.text) if fits and answer.kind != "list" else False
+
+
+def _all(results: Any) -> bool | Claim:
+    """Join what must hold together."""
+    claims = []
+    for result in results:
+        if result is False:
+            return False
+        if result is not True:
+            claims.append(result)
+    return ("all", tuple(claims)) if claims else True
+
+
+def _matched(wanted: tuple[Form, ...], said: tuple[Form, ...], same: Any) -> bool | Claim:
+    """Pair parts in any order: what text can pair is paired here, the rest is left to the claim's matching."""
+    left, open_parts = list(said), []
+    for part in wanted:
+        hit = next((i for i, other in enumerate(left) if same(part, other) is True), None)
+        if hit is None:
+            open_parts.append(part)
+        else:
+            del left[hit]
+    rows = tuple(tuple(same(part, other) for other in left) for part in open_parts[:_MAX_CHOICES])
+    if len(open_parts) > _MAX_CHOICES or not all(any(cell is not False for cell in row) for row in rows):
+        return False
+    return ("match", rows) if rows else True
+
+
+def _same_value(gold: Form, answer: Form, tolerance: float) -> bool | Claim:
+    """Compare two values: numbers and words by text, the rest by claim."""
+    if gold.unit and answer.unit and gold.unit != answer.unit:
+        return False
+    if gold.number and answer.number:
+        return answers.same_number(answer.number, gold.number, tolerance=tolerance)
+    if re.sub(r"\s", "", answers.plain(gold.core)) == re.sub(r"\s", "", answers.plain(answer.core)):
+        return True
+    bases = [_BASE.fullmatch(form.core) for form in (gold, answer)]
+    if any(bases):
+        return all(bases) and len({(b[1], b[2] or b[3]) for b in bases if b}) == 1
+    if any(_WORDS.search(form.core) or _SIDE_BY_SIDE.search(form.core) or not form.core for form in (gold, answer)):
+        return False
+    if sorted(_MARKS.findall(gold.core)) != sorted(_MARKS.findall(answer.core)):
+        return False
+    return gold.core, answer.core
