@@ -17,7 +17,7 @@ from spicejax.score.units import split_unit
 MAX_ANSWER_CHARS = 1000  # characters; longer answers are never compared
 MAX_DIGITS = 400  # digits in one answer, and the largest power of ten
 
-_UNSIGNED = r"(?:[0-9]{1,3}(?:(?:,[0-9]{3})+|(?: [0-9]{3})+)|[0-9]+)?(?:\.[0-9]*)?"
+_UNSIGNED = r"(?:[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+|(?: [0-9]{3})+)|[0-9]+)?(?:\.[0-9]*)?"
 _PLAIN_NUMBER = re.compile(
     rf"(?P<sign>[+-]?)\s*(?P<digits>{_UNSIGNED})"
     r"(?:[eE](?P<exp>[+-]?[0-9]{1,4})|\s*(?:\\times|\\cdot|\*|×|·|x)\s*10\s*\^\s*\{?\s*(?P<power>[+-]?[0-9]{1,4})\s*\}?)?"
@@ -30,7 +30,7 @@ _MIXED = re.compile(
 _TEXT_COMMAND = re.compile(
     r"\\(?:text|textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mathcal|operatorname|mbox|hbox|rm)\s*\{([^{}]*)\}"
 )
-_SPACING = re.compile(r"\\(?:left|right|displaystyle|big|Big)(?![A-Za-z])|\\[,;: ]|~")
+_SPACING = re.compile(r"\\(?:left|right|displaystyle|big|Big)(?![A-Za-z])|(?<!\\)\\[,;: ]|~")
 _GROUP_SPACE = re.compile(r"(?<=[0-9])(?:\\[,;: ]|~)(?=[0-9]{3}(?![0-9]))")
 _DELIMITER = re.compile(r"(?<!\\)\$")
 _BOXED = re.compile(r"\\boxed[ \t\n]{0,8}\{|\\.|[{}]", re.DOTALL)
@@ -60,7 +60,7 @@ def clean(text: str) -> str:
                 text = text[len(opening) : -len(closing)].strip()
     if len(_DELIMITER.findall(text)) > 1:  # a single one is a currency
         text = _DELIMITER.sub(" ", text)
-    text = _GROUP_SPACE.sub(",", re.sub(r"\\!\s*", "", text))
+    text = _GROUP_SPACE.sub(",", re.sub(r"(?<!\\)\\!\s*", "", text))
     text = re.sub(r"\\([%$#&_])", r"\1", _SPACING.sub(" ", text))
     return re.sub(r"(?<=[^.,;\s\\])\s?[.,;\\]$", "", " ".join(text.split()))
 

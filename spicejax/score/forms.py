@@ -34,7 +34,7 @@ _NAME = re.compile(
 )
 _FUNCTION_NAME = re.compile(r"([A-Za-z])\([a-z]\)")
 _SEPARATOR = (
-    r",(?![0-9]{3}(?![0-9]))|(?<![0-9]),|,(?=\s)|;|\\q?quad(?![A-Za-z])|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
+    r",(?![0-9]{3}(?![0-9]))|(?<![0-9]),|,(?=\s)|;|\\q?quad(?![A-Za-z])|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])|(?<=[0-9)])(?:and|or)(?=[A-Z0-9(])"
     r"|\\(?:text|mbox|textrm|mathrm)\s*\{\s*,?\s*(?:and|or)\s*,?\s*\}|\\(?:lor|vee|land|wedge)(?![A-Za-z])"
 )
 _EQUALS = r"(?<![<>!:\\])=|\\equiv(?![A-Za-z])"
@@ -45,10 +45,11 @@ _MOD = r"\\[pb]?mod(?![A-Za-z])|(?<![A-Za-z\\])mod(?![A-Za-z])"
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
 _BASE = re.compile(r"0*([0-9A-Za-z]*[0-9][0-9A-Za-z]*)_(?:\{([0-9]{1,2})\}|([0-9]))")
 _BRACKET = re.compile(r"\\[{}]|[\[\](){}]")
-_MARKS = re.compile(r"[A-Za-z}](?:_\{?\w+\}?)?'+|\\prime|\^\s*\{?\s*\\circ|°")  # Math-Verify drops all of these
+_PRIMES = re.compile(r"\w*\W?'+")  # Math-Verify drops them
 _WORDS = re.compile(
     r"\\(?:text\w*|mbox|mathrm|mathcal)\s*\{|\\approx|\?|…|\\[lcd]?dots|\.\.|(?<![A-Za-z\\])(?:maybe|not)\b"
 )
+_SPACE = re.compile(r"(?<![0-9.])\s|\s(?![0-9.])")  # but not the one that keeps 4 2 from being 42
 _SIDE_BY_SIDE = re.compile(r"[0-9.]\s+[0-9.]|[0-9]\.[0-9]*\.")  # Math-Verify adds the first and multiplies the second
 
 _UNICODE = str.maketrans(
@@ -81,7 +82,9 @@ def bare(text: str) -> str:
     text = re.sub(r"(?<=[\w)}\]])[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+", lambda m: "^{" + m[0].translate(_RAISED) + "}", text)
     text = re.sub(r"(?<=\w)[₀₁₂₃₄₅₆₇₈₉]+", lambda m: "_{" + m[0].translate(_LOWERED) + "}", text)
     text = re.sub(r"√\s*([0-9.]+|[A-Za-z])", r"\\sqrt{\1}", text).replace("√", "\\sqrt")
-    text = re.sub(r"\\(?:text\w*|mathrm|mbox|mathbf)\s*\{\s*([A-Za-z0-9.,()-])\s*\}", r"\1", text)
+    text = re.sub(r"(?<![0-9)}])(?<![0-9)}] )\\(?:text\w*|mathrm|mbox|mathbf)\s*\{\s*\(?(\w)\)?\s*\}", r"\1", text)
+    text = re.sub(r"\\mathrm\s*\{([eid])\}", r"\1", re.sub(r"_([0-9A-Za-z])\s+", r"_{\1} ", text))
+    text = re.sub(r"(\^\s*(?:\{[^{}]*\}|[0-9]))\s+(?=[0-9])", r"\1 \\cdot ", text)  # 2^3 5^2
     text = re.sub(r"\\(?:langle|lparen)(?![A-Za-z])", "(", re.sub(r"\\(?:rangle|rparen)(?![A-Za-z])", ")", text))
     text = re.sub(r"\\(?:bigcup)(?![A-Za-z])", r"\\cup ", re.sub(r"\\lbrace(?![A-Za-z])", r"\\{", text))
     return re.sub(r"\\rbrace(?![A-Za-z])", r"\\}", re.sub(r"\^\s*\{?\s*\\prime\s*\}?", "'", text)).strip()
@@ -103,10 +106,8 @@ def _read(text: str, symbolic: bool, depth: int, separator: str) -> Form:
     if match := re.fullmatch(rf"({_NAME.pattern})\s*\\in(?![A-Za-z])\s*(.+)", text):
         return dataclasses.replace(_read(match[2], symbolic, depth - 1, separator), text=text)
     exact, *rough = answers.cut(text, _APPROX)
-    if rough and not answers.parse_number(exact.rpartition("=")[2] or "0"):
-        text = f"{exact}={rough[0]}" if _NAME.fullmatch(exact) else exact  # x ≈ 3 says 3, 1/3 ≈ 0.33 says 1/3
-    elif rough and "/" in exact + "\\frac" in exact:
-        text = exact
+    if rough and not re.fullmatch(r"[0-9.,\s]*", exact.rpartition("=")[2]):  # x ≈ 3 says 3, 1/3 ≈ 0.33 says 1/3
+        text = f"{exact}={rough[0]}" if _NAME.fullmatch(exact) else exact
     chain = answers.cut(text, _EQUALS)
     if len(chain) > 1 and not _RELATION.search(text):
         return _equation(text, chain, symbolic, depth)
@@ -123,7 +124,7 @@ def _read(text: str, symbolic: bool, depth: int, separator: str) -> Form:
             else _value(text, symbolic)
         )
     if _SETS.search(text):
-        return Form(text, "sets")
+        return Form(text, "sets", core=text)
     return _compound(text, symbolic, depth, separator)
 
 
@@ -150,6 +151,11 @@ def _list(text: str, parts: list[Form]) -> Form:
         name = part.name or (flat[-1].name if flat else "")
         members = part.parts if part.kind == "list" else (part,)
         flat += [dataclasses.replace(member, name=member.name or name) for member in members]
+    names = [part.name for part in parts]
+    period = len(set(names))
+    if period > 1 and len(flat) > period and all(names) and names == names[:period] * (len(names) // period):
+        rows = [tuple(flat[i : i + period]) for i in range(0, len(flat), period)]  # p = 5, q = 2; p = 7, q = 2
+        return Form(text, "list", tuple(Form(text, "{}", row) for row in rows))
     return Form(text, "list", tuple(flat))
 
 
@@ -184,7 +190,8 @@ def equal(gold: Form, answer: Form, *, tolerance: float = FLOAT_TOLERANCE) -> bo
     """
     same = functools.partial(equal, tolerance=tolerance)
     if gold.name and answer.name and gold.name != answer.name:
-        return (gold.text, answer.text) if gold.kind == answer.kind == "value" and not gold.unit else False
+        stated = gold.kind == answer.kind == "value" and not (gold.unit or gold.number or answer.number)
+        return (gold.text, answer.text) if stated else False  # y = 2x is x = y/2
     if {gold.kind, answer.kind} & {"chain", "relation", "sets"}:
         return _statement(gold, answer, same)
     if not gold.parts and not answer.parts:
@@ -206,6 +213,8 @@ def equal(gold: Form, answer: Form, *, tolerance: float = FLOAT_TOLERANCE) -> bo
             by_name = {part.name: part for part in said}
             return _all(same(part, by_name[part.name]) for part in wanted)
         return False if said_names or answer.kind == "\\{\\}" else _all(map(same, wanted, said))
+    if len({part.name for part in said}) > 1 and not names:  # x = 1, y = 2 has an order where 1, 2 is asked for
+        return _all(map(same, wanted, said))
     if gold.kind in loose and answer.kind in loose and len(wanted) <= _MAX_PARTS:
         return _matched(wanted, said, same)
     kinds = {gold.kind, answer.kind}
@@ -224,6 +233,8 @@ def _statement(gold: Form, answer: Form, same: Any) -> bool | Claim:
     """Compare where one side is an equation without a name, an inequality or a union of sets."""
     if answer.kind == "chain" and gold.kind not in ("chain", "relation", "sets") and not gold.name:
         return _all(same(gold, member) for member in answer.parts)  # 6 * 7 = 42, but not 41 = 42
+    if gold.kind == answer.kind == "sets":
+        return gold.core, answer.core
     stated = {"chain": answer.name or answer.kind == "chain", "relation": answer.kind != "value" or answer.parts}
     fits = stated.get(
         gold.kind, answer.kind in ("sets", "()", "[)", "(]", "[]", "{}", "\\{\\}") or answer.kind == "chain"
@@ -263,13 +274,25 @@ def _same_value(gold: Form, answer: Form, tolerance: float) -> bool | Claim:
         return False
     if gold.number and answer.number:
         return answers.same_number(answer.number, gold.number, tolerance=tolerance)
-    if re.sub(r"\s", "", answers.plain(gold.core)) == re.sub(r"\s", "", answers.plain(answer.core)):
+    if _SPACE.sub("", answers.plain(gold.core)) == _SPACE.sub("", answers.plain(answer.core)):
         return True
     bases = [_BASE.fullmatch(form.core) for form in (gold, answer)]
     if any(bases):
         return all(bases) and len({(b[1], b[2] or b[3]) for b in bases if b}) == 1
-    if any(_WORDS.search(form.core) or _SIDE_BY_SIDE.search(form.core) or not form.core for form in (gold, answer)):
+    if any("\\text" in form.core for form in (gold, answer)):
+        return answers.normal(gold.core) == answers.normal(answer.core)
+    texts = [form.core if form.number is None else _written(form) for form in (gold, answer)]
+    if not all(texts) or any(_WORDS.search(text) or _SIDE_BY_SIDE.search(text) for text in texts):
         return False
-    if sorted(_MARKS.findall(gold.core)) != sorted(_MARKS.findall(answer.core)):
+    if sorted(_PRIMES.findall(gold.core)) != sorted(_PRIMES.findall(answer.core)):
         return False
-    return gold.core, answer.core
+    return texts[0], texts[1]
+
+
+def _written(form: Form) -> str:
+    """Write a number as Math-Verify reads it: no group marks, no e-notation, a decimal still a decimal, else exact."""
+    assert form.number is not None
+    value = form.number.value
+    if "." not in form.core:
+        return f"\\frac{{{value.numerator}}}{{{value.denominator}}}" if value.denominator > 1 else str(value.numerator)
+    return re.sub(r"[eE]([+-]?[0-9]+)$", r" \\times 10^{\1}", re.sub(r"(?<=[0-9])[, ](?=[0-9])", "", form.core))

@@ -45,7 +45,7 @@ _START = re.compile(  # where a unit may begin: behind what ends a value
 _TOKEN = re.compile(
     r"\s*(?:(°\s*[CF](?![A-Za-z])|[^\W\d_]+|[°%Ω¢€£¥₹])|\^\s*\{?\s*(-?[0-9])\s*\}?|([²³])|(/|\*|·)|(\S))"
 )
-_ANGLE = re.compile(r"(?:sin|cos|tan|cot|sec|csc)(?![a-z])")  # a degree sign behind it is the angle's
+_ANGLE = re.compile(r"(?:sin|cos|tan|cot|sec|csc)(?![a-z])|°|\\circ")  # a degree sign behind it is no unit
 _LETTERS = string.ascii_letters
 _MAX_UNIT = 80  # characters in which a unit is looked for
 
@@ -121,7 +121,7 @@ def split_unit(text: str, *, symbolic: bool = False) -> tuple[str, str]:
     for match in _START.finditer(text, max(0, len(text) - _MAX_UNIT)):
         gap = match["gap"] or ""
         core, tail = text[: match.start()].rstrip(), text[match.start() + len(gap) :]
-        if _may_be_symbols(tail, gap, symbolic=symbolic) or tail[0] in "^°" and _ANGLE.search(core):
+        if _may_be_symbols(tail, gap, symbolic=symbolic) or tail[:1] in "^°" and _ANGLE.search(core):
             continue
         unit = _read(tail)
         if unit and currency and currency not in unit:

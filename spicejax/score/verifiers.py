@@ -66,8 +66,6 @@ def _check_mathematics(answer: str, task: Task) -> Verdict | Claim:
     """Compare numbers, then forms: Integers exactly, others within FLOAT_TOLERANCE."""
     symbolic, tolerance = task.answer_type == "Expression", 0.0 if task.answer_type == "Integer" else FLOAT_TOLERANCE
     gold, said = forms.read(task.answer, symbolic=symbolic), forms.read(answer, symbolic=symbolic)
-    if gold.number and said.number:
-        return Verdict(answers.same_number(said.number, gold.number, tolerance=tolerance), "number")
     if not symbolic and "\\" not in answer and not any(c.isdigit() for c in answer):
         return Verdict(False, "text")  # words: nothing for mathematics to find
     if any(c.isdigit() and not c.isascii() for c in said.text):
@@ -76,7 +74,8 @@ def _check_mathematics(answer: str, task: Task) -> Verdict | Claim:
     if doubts or "\n" in answer.strip() or said.kind == "list" and not gold.parts:
         return Verdict(False, "hedged")
     result = forms.equal(gold, said, tolerance=tolerance)
-    return Verdict(result, "form") if isinstance(result, bool) else result
+    how = "number" if gold.number and said.number else "form"
+    return Verdict(result, how) if isinstance(result, bool) else result
 
 
 def check_text(answer: str | None, task: Task) -> Verdict | Claim:

@@ -34,6 +34,8 @@ _WORDS = (
     "|lambda|mu|sigma|omega|phi|rho|tau"
 )
 _BARE_WORD = re.compile(rf"(?<![\\A-Za-z])({_WORDS})(?![A-Za-z])")
+_IMAGINARY = re.compile(r"(?<![A-Za-z\\_])(?<!_\{)i(?![A-Za-z=_])")  # no index; the parser knows it as I alone
+_CAPITAL_I = re.compile(r"(?<![A-Za-z\\])I(?![A-Za-z])")
 _BARE_POWER = re.compile(r"\^\s*(-?[0-9]+(?:\.[0-9]+)?|\((?:[^()]*)\))")
 
 
@@ -41,7 +43,8 @@ def to_latex(text: str) -> str:
     """Turn keyboard notation into LaTeX: x**10 -> x^{10}, sin(x) -> \\sin(x), pi -> \\pi, <= -> \\le."""
     text = text.strip().replace("**", "^").replace("\u2212", "-").replace("√", "\\sqrt").replace("π", "\\pi ")
     text = text.replace("<=", "\\le ").replace(">=", "\\ge ").replace("$", "")
-    text = re.sub(r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z])", r"\\infty", text)
+    text = re.sub(r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z0-9])", r"\\infty", text)
+    text = _IMAGINARY.sub("I", _CAPITAL_I.sub(r"\\text{I}", text))
     text = _BARE_WORD.sub(r"\\\1 ", text)
     return _BARE_POWER.sub(lambda m: "^{" + m[1] + "}", text)
 
@@ -62,7 +65,8 @@ def load_check() -> Check:
         real = not any(map(should_treat_as_complex, texts))  # one world for both, so that their symbols are equal
         try:
             wanted, said = (
-                latex2sympy(t, is_real=real, normalization_config=None, conversion_config=convert) for t in texts
+                latex2sympy(t, is_real=real, convert_degrees=True, normalization_config=None, conversion_config=convert)
+                for t in texts
             )
         except Exception:  # whatever a parser and sympy's constructors raise at nonsense
             return False
