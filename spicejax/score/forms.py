@@ -52,6 +52,14 @@ _WORDS = re.compile(
 _SPACE = re.compile(r"(?<![0-9.])\s|\s(?![0-9.])")  # but not the one that keeps 4 2 from being 42
 _SIDE_BY_SIDE = re.compile(r"[0-9.]\s+[0-9.]|[0-9]\.[0-9]*\.")  # Math-Verify adds the first and multiplies the second
 
+_LOOSE = ("list", "{}", "\\{\\}")  # brackets that keep no order
+_RANGES = ("sets", "()", "[)", "(]", "[]")
+_FITTING = {
+    "chain": ("chain",),
+    "relation": ("relation", *_RANGES),
+    "sets": _RANGES,
+}  # what a gold form is compared with
+
 _UNICODE = str.maketrans(
     {"×": "\\times ", "÷": "\\div ", "·": "\\cdot ", "≤": "\\le ", "≥": "\\ge ", "≠": "\\neq ", "∞": "\\infty ",
      "∪": "\\cup ", "∩": "\\cap ", "∈": "\\in ", "±": "\\pm ", "≈": "\\approx ", "≡": "\\equiv ", "π": "\\pi ",
@@ -191,42 +199,28 @@ def equal(gold: Form, answer: Form, *, tolerance: float = FLOAT_TOLERANCE) -> bo
     same = functools.partial(equal, tolerance=tolerance)
     if gold.name and answer.name and gold.name != answer.name:
         stated = gold.kind == answer.kind == "value" and not (gold.unit or gold.number or answer.number)
-        return (gold.text, answer.text) if stated else False  # y = 2x is x = y/2
+        return _claim(gold.text, answer.text) if stated else False  # y = 2x is x = y/2
     if {gold.kind, answer.kind} & {"chain", "relation", "sets"}:
         return _statement(gold, answer, same)
     if not gold.parts and not answer.parts:
         return _same_value(gold, answer, tolerance)
-    if not gold.parts or not answer.parts:  # a set of one
-        return (
-            False
-            if len(gold.parts or answer.parts) > 1
-            else same((gold.parts or (gold,))[0], (answer.parts or (answer,))[0])
-        )
-    said, wanted = answer.parts, gold.parts
+    said, wanted = answer.parts or (answer,), gold.parts or (gold,)
     if len(said) != len(wanted):
         return False
-    loose = {"list", "{}", "\\{\\}"}
-    names = [part.name for part in wanted if part.name]
-    if len(set(names)) == len(wanted) and gold.kind in loose:  # p = 5, q = 2
-        said_names = [part.name for part in said if part.name]
-        if set(said_names) == set(names) and len(said_names) == len(said):
-            by_name = {part.name: part for part in said}
-            return _all(same(part, by_name[part.name]) for part in wanted)
-        return False if said_names or answer.kind == "\\{\\}" else _all(map(same, wanted, said))
-    if len({part.name for part in said}) > 1 and not names:  # x = 1, y = 2 has an order where 1, 2 is asked for
-        return _all(map(same, wanted, said))
-    if gold.kind in loose and answer.kind in loose and len(wanted) <= _MAX_PARTS:
+    if len(wanted) == 1:  # a set of one
+        return same(wanted[0], said[0])
+    names, said_names = ([part.name for part in parts] for parts in (wanted, said))
+    if len(set(names)) == len(wanted) and gold.kind in _LOOSE:  # p = 5, q = 2
+        if sorted(names) == sorted(said_names):
+            return _all(same(part, said[said_names.index(part.name)]) for part in wanted)
+        return False if any(said_names) or answer.kind == "\\{\\}" else _all(map(same, wanted, said))
+    named = len(set(said_names)) > 1 and not any(names)  # x = 1, y = 2 says an order where 1, 2 or (1, 2) is asked for
+    if not named and gold.kind in _LOOSE and answer.kind in _LOOSE and len(wanted) <= _MAX_PARTS:
         return _matched(wanted, said, same)
     kinds = {gold.kind, answer.kind}
-    if (
-        gold.kind == answer.kind
-        or kinds == {"()", "[]"}
-        and len(wanted) > 2
-        or gold.kind == "()"
-        and kinds <= {"()", "list", "{}"}
-    ):
-        return _all(map(same, wanted, said))
-    return False
+    open_pair = gold.kind == "()" and answer.kind in ("list", "{}")
+    longer = kinds == {"()", "[]"} and len(wanted) > 2  # no interval
+    return _all(map(same, wanted, said)) if len(kinds) == 1 or open_pair or longer or named else False
 
 
 def _statement(gold: Form, answer: Form, same: Any) -> bool | Claim:
@@ -234,12 +228,9 @@ def _statement(gold: Form, answer: Form, same: Any) -> bool | Claim:
     if answer.kind == "chain" and gold.kind not in ("chain", "relation", "sets") and not gold.name:
         return _all(same(gold, member) for member in answer.parts)  # 6 * 7 = 42, but not 41 = 42
     if gold.kind == answer.kind == "sets":
-        return gold.core, answer.core
-    stated = {"chain": answer.name or answer.kind == "chain", "relation": answer.kind != "value" or answer.parts}
-    fits = stated.get(
-        gold.kind, answer.kind in ("sets", "()", "[)", "(]", "[]", "{}", "\\{\\}") or answer.kind == "chain"
-    )
-    return (gold.text, answer.text) if fits and answer.kind != "list" else False
+        return _claim(gold.core, answer.core)
+    fits = answer.kind in _FITTING.get(gold.kind, ()) or gold.kind == "chain" and answer.name
+    return _claim(gold.text, answer.text) if fits or gold.name and answer.kind == "chain" else False
 
 
 def _all(results: Any) -> bool | Claim:
@@ -282,11 +273,14 @@ def _same_value(gold: Form, answer: Form, tolerance: float) -> bool | Claim:
     if any("\\text" in form.core for form in (gold, answer)):
         return answers.normal(gold.core) == answers.normal(answer.core)
     texts = [form.core if form.number is None else _written(form) for form in (gold, answer)]
-    if not all(texts) or any(_WORDS.search(text) or _SIDE_BY_SIDE.search(text) for text in texts):
+    return _claim(*texts)
+
+
+def _claim(gold: str, answer: str) -> bool | Claim:
+    """Claim that two texts are equal, unless Math-Verify would overlook what sets them apart."""
+    if not all(text and not _WORDS.search(text) and not _SIDE_BY_SIDE.search(text) for text in (gold, answer)):
         return False
-    if sorted(_PRIMES.findall(gold.core)) != sorted(_PRIMES.findall(answer.core)):
-        return False
-    return texts[0], texts[1]
+    return (gold, answer) if sorted(_PRIMES.findall(gold)) == sorted(_PRIMES.findall(answer)) else False
 
 
 def _written(form: Form) -> str:

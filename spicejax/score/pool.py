@@ -55,7 +55,7 @@ class Pool:
             self._end(seat)
 
     def judge(self, pairs: Sequence[Claim], *, cpu: float, max_timeouts: int) -> list[Verdict]:
-        """Judge (gold, answer) pairs and other claims, each within `cpu` seconds of CPU time, until `max_timeouts` have timed out.
+        """Judge claims, each within `cpu` seconds of CPU time, until `max_timeouts` have timed out.
 
         Raises:
             RuntimeError: Math-Verify is not installed, or a worker keeps dying before it is ready.

@@ -94,7 +94,7 @@ def _compound(words: str) -> str | None:
             power = 2 if lower.startswith("sq") else 3
         elif word:
             unit = _canonical(word)
-            if unit is None and (sign > 0 or lower in _VALUES or len(word) < 3):
+            if unit in powers or unit is None and (sign > 0 or lower in _VALUES or len(word) < 3):
                 return None
             last, powers[unit or lower] = unit or lower, powers.get(unit or lower, 0) + sign * power
             power = 1

@@ -1,8 +1,8 @@
 """Owns the Reasoner's correctness: `Verifier.check` judges answers against tasks, by text first, by Math-Verify second.
 
-Text rules (letters, numbers, truth values, names, lists, forms) decide most pairs in this process without sympy. What is
-left of the others, bare mathematics, goes to worker processes (`pool.py`, `worker.py`) with limited CPU time and memory;
-a hostile answer costs its own verdict.
+Text rules (letters, numbers, truth values, names, lists, forms) decide most pairs in this process without sympy. What
+is left of the others, bare mathematics, goes to worker processes (`pool.py`, `worker.py`) with limited CPU time and
+memory; a hostile answer costs its own verdict.
 """
 
 from __future__ import annotations

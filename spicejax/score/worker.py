@@ -34,7 +34,8 @@ _WORDS = (
     "|lambda|mu|sigma|omega|phi|rho|tau"
 )
 _BARE_WORD = re.compile(rf"(?<![\\A-Za-z])({_WORDS})(?![A-Za-z])")
-_IMAGINARY = re.compile(r"(?<![A-Za-z\\_])(?<!_\{)i(?![A-Za-z=_])")  # no index; the parser knows it as I alone
+_IMAGINARY = re.compile(r"(?<![A-Za-z\\])i(?![A-Za-z_])")  # the parser knows it as I alone
+_INDEX = re.compile(r"_\{?\s*i(?![A-Za-z])")
 _CAPITAL_I = re.compile(r"(?<![A-Za-z\\])I(?![A-Za-z])")
 _BARE_POWER = re.compile(r"\^\s*(-?[0-9]+(?:\.[0-9]+)?|\((?:[^()]*)\))")
 
@@ -44,7 +45,8 @@ def to_latex(text: str) -> str:
     text = text.strip().replace("**", "^").replace("\u2212", "-").replace("√", "\\sqrt").replace("π", "\\pi ")
     text = text.replace("<=", "\\le ").replace(">=", "\\ge ").replace("$", "")
     text = re.sub(r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z0-9])", r"\\infty", text)
-    text = _IMAGINARY.sub("I", _CAPITAL_I.sub(r"\\text{I}", text))
+    text = _CAPITAL_I.sub(r"\\text{I}", text)
+    text = text if _INDEX.search(text) else _IMAGINARY.sub("I", text)
     text = _BARE_WORD.sub(r"\\\1 ", text)
     return _BARE_POWER.sub(lambda m: "^{" + m[1] + "}", text)
 
@@ -110,14 +112,14 @@ def may_be_equal(gold: Any, answer: Any) -> bool:
         return False
     if not getattr(gold, "is_number", False) or not getattr(answer, "is_number", False):
         return True
-    a, b = gold.evalf(30), answer.evalf(30)
+    a, b = gold.evalf(50), answer.evalf(50)
     if a == b:
         return True
     if a.is_finite is False or b.is_finite is False:
         return False
     if a == 0 or b == 0:
         return simplify(gold - answer).is_zero is True
-    return bool(abs(a - b) <= abs(a) * (1e-6 if gold.has(Float) or answer.has(Float) else 1e-12))
+    return bool(abs(a - b) <= abs(a) * (1e-6 if gold.has(Float) or answer.has(Float) else 1e-40))
 
 
 def _limit(cpu: float) -> None:
