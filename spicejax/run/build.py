@@ -136,7 +136,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         items=source.iterator(),
         source=source,
         held_out=held_out[: cfg.eval.max_tasks or None],
-        verifier=Verifier(),
+        verifier=Verifier(workers=cfg.verifier_workers),
     )
 
 

@@ -32,6 +32,7 @@ _TEXT_COMMAND = re.compile(
 )
 _SPACING = re.compile(r"\\(?:left|right|displaystyle|big|Big)(?![A-Za-z])|(?<!\\)\\[,;: ]|~")
 _GROUP_SPACE = re.compile(r"(?<=[0-9])(?:\\[,;: ]|~)(?=[0-9]{3}(?![0-9]))")
+_DRESSED = re.compile("[^A-Za-z0-9 +/()=-]")
 _DELIMITER = re.compile(r"(?<!\\)\$")
 _BOXED = re.compile(r"\\boxed[ \t\n]{0,8}\{|\\.|[{}]", re.DOTALL)
 _BLANK = re.compile(r"\s*")
@@ -53,6 +54,8 @@ class Number:
 
 def clean(text: str) -> str:
     """Strip LaTeX and Markdown dressing without meaning: $ $, \\left, thin spaces, a final stop, comma or backslash."""
+    if not _DRESSED.search(text):
+        return " ".join(text.split())
     text = text.strip().replace("\u2212", "-").replace("\u00a0", " ").replace("{,}", ",")
     for _ in range(2):
         for opening, closing in (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`")):
@@ -67,7 +70,8 @@ def clean(text: str) -> str:
 
 def plain(text: str) -> str:
     """Strip what `clean` strips, and \\text{} and its like from around words."""
-    return " ".join(_TEXT_COMMAND.sub(r"\1", clean(text)).split())
+    text = clean(text)
+    return " ".join(_TEXT_COMMAND.sub(r"\1", text).split()) if "\\" in text else text
 
 
 def _decimal(text: str) -> Fraction | None:
@@ -101,6 +105,10 @@ def parse_number(text: str, *, symbolic: bool = False) -> Number | None:
 
     Accepts 1,234 · 1{,}234 · .5 · 6.02e23 · 6.02\\times10^{23} · 3/4 · \\frac{3}{4} · 1 3/4 · 50\\% · $5.
     """
+    if _PLAIN_NUMBER.fullmatch(text) and (value := _decimal(text)) is not None:
+        return Number(value)
+    if not any(digit in text for digit in "0123456789"):
+        return None
     core, unit = split_unit(clean(text), symbolic=symbolic)
     value = _exact(_TEXT_COMMAND.sub(r"\1", core))
     return None if value is None else Number(value, unit == "%", "" if unit == "%" else unit)
@@ -109,14 +117,14 @@ def parse_number(text: str, *, symbolic: bool = False) -> Number | None:
 def same_number(answer: Number, gold: Number, *, tolerance: float = 0.0) -> bool:
     """Say whether two numbers agree within `tolerance`, relative to the gold one.
 
-    A percent sign on one side only may mean 50% = 50 (the question asked for percent) or 50% = 0.5: both are taken.
-    Units count only where both sides write one.
+    A percent sign on one side only may mean 50% = 50 (the question asked for percent) or 50% = 0.5: both are taken, but
+    0.5% is not 0.5. Units count only where both sides write one.
     """
-    units = {number.unit or "%" * number.percent for number in (answer, gold)} - {""}
-    if len(units) > 1:
+    said, wanted = answer.unit or "%" * answer.percent, gold.unit or "%" * gold.percent
+    if said and wanted and said != wanted:
         return False
-    slack = abs(gold.value) * Fraction(str(tolerance))  # 1e-6 as written, not its binary neighbour
-    differences = [answer.value - gold.value]
+    slack = tolerance and abs(gold.value) * Fraction(str(tolerance))  # 1e-6 as written, not its binary neighbour
+    differences = [answer.value - gold.value] if answer.percent == gold.percent or abs(gold.value) >= 1 else []
     if answer.percent != gold.percent:
         differences.append(answer.value / 100 - gold.value if answer.percent else answer.value - gold.value / 100)
     return any(abs(difference) <= slack for difference in differences)

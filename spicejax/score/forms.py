@@ -32,10 +32,11 @@ _NAME = re.compile(
     rf"|\\[dt]?frac\s*\{{{_SYMBOL}\}}\s*\{{{_SYMBOL}\}}|m?\\(?:angle|triangle|overline)\s*\{{?[A-Z]+\}}?"
     r"|\\(?:text|mathrm|textbf)\s*\{[^{}]*\}|\|[A-Za-z]\|"
 )
+_ELEMENT = re.compile(rf"(?:{_NAME.pattern})\s*\\in(?![A-Za-z])\s*(.+)")
 _FUNCTION_NAME = re.compile(r"([A-Za-z])\([a-z]\)")
 _SEPARATOR = (
-    r",(?![0-9]{3}(?![0-9]))|(?<![0-9]),|,(?=\s)|;|\\q?quad(?![A-Za-z])|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])|(?<=[0-9)])(?:and|or)(?=[A-Z0-9(])"
-    r"|\\(?:text|mbox|textrm|mathrm)\s*\{\s*,?\s*(?:and|or)\s*,?\s*\}|\\(?:lor|vee|land|wedge)(?![A-Za-z])"
+    r",(?![0-9]{3}(?![0-9]))|(?<![0-9]),|,(?=\s)|;|\\q?quad(?![A-Za-z])|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
+    r"|(?<=[0-9)])(?:and|or)(?=[A-Z0-9(])|\\(?:text|mbox|textrm|mathrm)\s*\{\s*,?\s*(?:and|or)\s*,?\s*\}|\\(?:lor|vee|land|wedge)(?![A-Za-z])"
 )
 _EQUALS = r"(?<![<>!:\\])=|\\equiv(?![A-Za-z])"
 _APPROX = r"\\(?:approx|simeq|thickapprox)(?![A-Za-z])"
@@ -45,7 +46,7 @@ _MOD = r"\\[pb]?mod(?![A-Za-z])|(?<![A-Za-z\\])mod(?![A-Za-z])"
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
 _BASE = re.compile(r"0*([0-9A-Za-z]*[0-9][0-9A-Za-z]*)_(?:\{([0-9]{1,2})\}|([0-9]))")
 _BRACKET = re.compile(r"\\[{}]|[\[\](){}]")
-_PRIMES = re.compile(r"\w*\W?'+")  # Math-Verify drops them
+_PRIMES = re.compile(r"\w{0,16}\W?'+")  # Math-Verify drops them
 _WORDS = re.compile(
     r"\\(?:text\w*|mbox|mathrm|mathcal)\s*\{|\\approx|\?|…|\\[lcd]?dots|\.\.|(?<![A-Za-z\\])(?:maybe|not)\b"
 )
@@ -54,11 +55,8 @@ _SIDE_BY_SIDE = re.compile(r"[0-9.]\s+[0-9.]|[0-9]\.[0-9]*\.")  # Math-Verify ad
 
 _LOOSE = ("list", "{}", "\\{\\}")  # brackets that keep no order
 _RANGES = ("sets", "()", "[)", "(]", "[]")
-_FITTING = {
-    "chain": ("chain",),
-    "relation": ("relation", *_RANGES),
-    "sets": _RANGES,
-}  # what a gold form is compared with
+# What a gold statement can be compared with.
+_FITTING = {"chain": ("chain",), "relation": ("relation", *_RANGES), "sets": _RANGES}
 
 _UNICODE = str.maketrans(
     {"×": "\\times ", "÷": "\\div ", "·": "\\cdot ", "≤": "\\le ", "≥": "\\ge ", "≠": "\\neq ", "∞": "\\infty ",
@@ -67,6 +65,22 @@ _UNICODE = str.maketrans(
 )  # fmt: skip
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "0123456789-+n")
 _LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+_REWRITTEN: list[tuple[re.Pattern[str], Any]] = [
+    (re.compile(r"(?<=[\w)}\]])[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+"), lambda m: "^{" + m[0].translate(_RAISED) + "}"),
+    (re.compile(r"(?<=\w)[₀₁₂₃₄₅₆₇₈₉]+"), lambda m: "_{" + m[0].translate(_LOWERED) + "}"),
+    (re.compile(r"√\s*([0-9.]+|[A-Za-z])"), r"\\sqrt{\1}"),
+    (re.compile("√"), r"\\sqrt"),
+    # one character in \text{} is a symbol, but a unit behind a number
+    (re.compile(r"(?<![0-9)}])(?<![0-9)}] )\\(?:text\w*|mathrm|mbox|mathbf)\s*\{\s*\(?(\w)\)?\s*\}"), r"\1"),
+    (re.compile(r"\\mathrm\s*\{([eid])\}"), r"\1"),
+    (re.compile(r"_([0-9A-Za-z])"), r"_{\1}"),
+    (re.compile(r"(\^\s*(?:\{[^{}]*\}|[0-9]))\s+(?=[0-9])"), r"\1 \\cdot "),
+    (re.compile(r"\\langle(?![A-Za-z])"), "("),
+    (re.compile(r"\\rangle(?![A-Za-z])"), ")"),
+    (re.compile(r"\\lbrace(?![A-Za-z])"), r"\\{"),
+    (re.compile(r"\\rbrace(?![A-Za-z])"), r"\\}"),
+    (re.compile(r"\^\s*\{?\s*\\prime\s*\}?"), "'"),
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,9 +88,8 @@ class Form:
     """What one answer is, as far as its text tells."""
 
     text: str  # the whole of it
-    kind: str = (
-        "value"  # value, chain (=), relation (<), sets (unions), ratio, mod, list, or the brackets: () [) {} ...
-    )
+    # value, chain (=), relation (<), sets (unions), ratio, mod, list, or the brackets around parts: (), [), {} ...
+    kind: str = "value"
     parts: tuple[Form, ...] = ()
     name: str = ""  # what it is assigned to
     core: str = ""  # of a value: without name and unit
@@ -85,17 +98,11 @@ class Form:
 
 
 def bare(text: str) -> str:
-    """Write a text in ASCII LaTeX without dressing: x² -> x^{2}, \\langle -> (, \\dfrac -> \\frac, \\mathrm{e} -> e."""
+    """Write a text in ASCII LaTeX without dressing: x² -> x^{2}, \\langle -> (, \\mathrm{e} -> e, √16 -> \\sqrt{16}."""
     text = answers.clean(text).translate(_UNICODE)
-    text = re.sub(r"(?<=[\w)}\]])[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+", lambda m: "^{" + m[0].translate(_RAISED) + "}", text)
-    text = re.sub(r"(?<=\w)[₀₁₂₃₄₅₆₇₈₉]+", lambda m: "_{" + m[0].translate(_LOWERED) + "}", text)
-    text = re.sub(r"√\s*([0-9.]+|[A-Za-z])", r"\\sqrt{\1}", text).replace("√", "\\sqrt")
-    text = re.sub(r"(?<![0-9)}])(?<![0-9)}] )\\(?:text\w*|mathrm|mbox|mathbf)\s*\{\s*\(?(\w)\)?\s*\}", r"\1", text)
-    text = re.sub(r"\\mathrm\s*\{([eid])\}", r"\1", re.sub(r"_([0-9A-Za-z])\s+", r"_{\1} ", text))
-    text = re.sub(r"(\^\s*(?:\{[^{}]*\}|[0-9]))\s+(?=[0-9])", r"\1 \\cdot ", text)  # 2^3 5^2
-    text = re.sub(r"\\(?:langle|lparen)(?![A-Za-z])", "(", re.sub(r"\\(?:rangle|rparen)(?![A-Za-z])", ")", text))
-    text = re.sub(r"\\(?:bigcup)(?![A-Za-z])", r"\\cup ", re.sub(r"\\lbrace(?![A-Za-z])", r"\\{", text))
-    return re.sub(r"\\rbrace(?![A-Za-z])", r"\\}", re.sub(r"\^\s*\{?\s*\\prime\s*\}?", "'", text)).strip()
+    for pattern, replacement in _REWRITTEN:
+        text = pattern.sub(replacement, text)
+    return text.strip()
 
 
 @functools.lru_cache(maxsize=8192)
@@ -111,8 +118,8 @@ def _read(text: str, symbolic: bool, depth: int, separator: str) -> Form:
     if len(parts) > 1:
         return _list(text, [_read(part, symbolic, depth - 1, separator) for part in parts])
     text = parts[0] if parts else text
-    if match := re.fullmatch(rf"({_NAME.pattern})\s*\\in(?![A-Za-z])\s*(.+)", text):
-        return dataclasses.replace(_read(match[2], symbolic, depth - 1, separator), text=text)
+    if match := _ELEMENT.fullmatch(text):
+        return dataclasses.replace(_read(match[1], symbolic, depth - 1, separator), text=text)
     exact, *rough = answers.cut(text, _APPROX)
     if rough and not re.fullmatch(r"[0-9.,\s]*", exact.rpartition("=")[2]):  # x ≈ 3 says 3, 1/3 ≈ 0.33 says 1/3
         text = f"{exact}={rough[0]}" if _NAME.fullmatch(exact) else exact
@@ -126,11 +133,9 @@ def _read(text: str, symbolic: bool, depth: int, separator: str) -> Form:
         whole = _read(inner, symbolic, depth - 1, _SEPARATOR if opening == "{" else r"[,;]")
         if whole.kind == "list":
             return dataclasses.replace(whole, text=text, kind=opening + closing)
-        return (
-            dataclasses.replace(whole, text=text)
-            if opening + closing in ("()", "{}", "\\{\\}")
-            else _value(text, symbolic)
-        )
+        if opening + closing in ("()", "{}", "\\{\\}"):
+            return dataclasses.replace(whole, text=text)
+        return _value(text, symbolic)
     if _SETS.search(text):
         return Form(text, "sets", core=text)
     return _compound(text, symbolic, depth, separator)
@@ -261,6 +266,8 @@ def _matched(wanted: tuple[Form, ...], said: tuple[Form, ...], same: Any) -> boo
 
 def _same_value(gold: Form, answer: Form, tolerance: float) -> bool | Claim:
     """Compare two values: numbers and words by text, the rest by claim."""
+    if bool(gold.unit) != bool(answer.unit):  # 5 m is no product where \\text{m} stands on the other side
+        gold, answer = (_value(form.core, False) if not form.unit else form for form in (gold, answer))
     if gold.unit and answer.unit and gold.unit != answer.unit:
         return False
     if gold.number and answer.number:

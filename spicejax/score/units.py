@@ -30,7 +30,7 @@ _VALUES = frozenset(
     "tens dozens hundreds thousands millions billions trillions hundred thousand million billion trillion dozen lakh "
     "crore score scores gross pairs halves half thirds quarters fourths fifths sixths sevenths eighths ninths tenths "
     "hundredths thousandths millionths squares cubes minus plus times less versus perhaps not or and to as is mods "
-    "powers negative squared cubed factorial percents percentages degrees more than fewer least most about almost "
+    "powers negative squared cubed factorial more than fewer least most about almost "
     "nearly approximately over under base roots this its was has does per".split()
 )
 _CURRENCY = re.compile(r"^(?P<sign>[+-]?)\s*(?P<mark>\$|[€£¥₹])\s*|\s*(?P<after>\$|[€£¥₹])$")
@@ -43,10 +43,9 @@ _START = re.compile(  # where a unit may begin: behind what ends a value
     rf"|(?<=[A-Za-z])\s*{_WRAPPED}"
 )
 _TOKEN = re.compile(
-    r"\s*(?:(°\s*[CF](?![A-Za-z])|[^\W\d_]+|[°%Ω¢€£¥₹])|\^\s*\{?\s*(-?[0-9])\s*\}?|([²³])|(/|\*|·)|(\S))"
+    r"\s*(?:(°\s*[CF](?![A-Za-z])|(?:(?![²³])[^\W\d_])+|[°%Ω¢€£¥₹])|\^\s*\{?\s*(-?[0-9])\s*\}?|([²³])|(/|\*|·)|(\S))"
 )
 _ANGLE = re.compile(r"(?:sin|cos|tan|cot|sec|csc)(?![a-z])|°|\\circ")  # a degree sign behind it is no unit
-_LETTERS = string.ascii_letters
 _MAX_UNIT = 80  # characters in which a unit is looked for
 
 
@@ -65,14 +64,12 @@ def _counted(words: list[str]) -> str | None:
     plural = words[-1].casefold()
     if len(words) > 3 or len(plural) < 4 or plural.endswith("ss") or not plural.endswith("s"):
         return None
-    return None if any(word.casefold() in _VALUES for word in words) else " ".join(words).casefold()
+    return None if any(word.casefold() in _VALUES or len(word) < 2 for word in words) else " ".join(words).casefold()
 
 
 def _read(tail: str) -> str | None:
     """Write a whole tail as a canonical unit; None where it is none."""
-    words = _WRAP.sub(r" \1 ", tail)
-    words = re.sub(r"\^\s*\{?\s*\\circ\s*\}?", "°", words)
-    words = re.sub(r"\\cdot(?![A-Za-z])", " ", words)
+    words = re.sub(r"\^\s*\{?\s*\\circ\s*\}?", "°", _WRAP.sub(r" \1 ", tail)).replace("\\cdot", " ")
     return _compound(words) or (_counted(words.split()) if re.fullmatch(r"[A-Za-z\s]*[A-Za-z]\s*", words) else None)
 
 
@@ -103,7 +100,7 @@ def _compound(words: str) -> str | None:
 
 def _may_be_symbols(tail: str, gap: str, *, symbolic: bool) -> bool:
     """Say whether bare letters behind a number may be factors: 5m, and 5 m and 5km where symbols are expected."""
-    word = tail[: len(tail) - len(tail.lstrip(_LETTERS))]
+    word = tail[: len(tail) - len(tail.lstrip(string.ascii_letters))]
     letters = len(word)
     return letters == 1 and (symbolic or not gap and tail == word) or symbolic and 0 < letters < 4 and not gap
 

@@ -19,6 +19,7 @@ from spicejax.types import Task
 
 _HEDGE = re.compile(r"\b(?:either|maybe|perhaps|not|vs|versus)\b|\?")
 _SYMBOL = re.compile(r"[A-Za-z]['′’]*|[A-Za-z][a-z]?['′’]+")  # its case and its primes count
+_SYMBOL_CHARS = 24  # with what may stand around it
 _LETTER = re.compile(
     r"(?:(?:option|choice|answer)\s*:?\s*)?\(?\s*([A-Za-z])\s*\)?(?:[).:]+\s*(.*))?", re.DOTALL | re.IGNORECASE
 )
@@ -45,21 +46,27 @@ def _check_letter(answer: str, task: Task) -> Verdict:
 def _same_text(answer: str, gold: str) -> bool:
     if (said := answers.parse_number(answer)) and (wanted := answers.parse_number(gold)):
         return answers.same_number(said, wanted)
-    said, wanted = (re.sub(r"\(([A-Za-z])\)", r"\1", answers.plain(text)) for text in (answer, gold))
-    if _SYMBOL.fullmatch(said) or _SYMBOL.fullmatch(wanted):
-        return said == wanted
+    if len(gold) <= _SYMBOL_CHARS or len(answer) <= _SYMBOL_CHARS:
+        said, wanted = (re.sub(r"\(([A-Za-z])\)", r"\1", answers.plain(text)) for text in (answer, gold))
+        if _SYMBOL.fullmatch(said) or _SYMBOL.fullmatch(wanted):
+            return said == wanted
     return bool(answers.normal(gold)) and answers.normal(answer) == answers.normal(gold)
 
 
 def _check_list(answer: str, gold: str) -> Verdict:
     """Compare element by element in order, since a List may ask for one; "1,000, 2,000" may be two numbers or four."""
-    wanted_lists = [answers.split_list(gold, separator) for separator in _LIST_SEPARATORS]
-    for separator in _LIST_SEPARATORS:
-        said = answers.split_list(answer, separator)
+    wanted_lists = _readings(gold)
+    for said in _readings(answer):
         for wanted in wanted_lists:
             if wanted and len(said) == len(wanted) and all(map(_same_text, said, wanted)):
                 return Verdict(True, "list")
     return Verdict(False, "list")
+
+
+def _readings(text: str) -> list[list[str]]:
+    """Split a list at commas, at commas with a space, and at "and", "or" and wide spaces too; each reading once."""
+    readings = [answers.split_list(text, separator) for separator in _LIST_SEPARATORS]
+    return [reading for i, reading in enumerate(readings) if reading not in readings[:i]]
 
 
 def _check_mathematics(answer: str, task: Task) -> Verdict | Claim:

@@ -62,17 +62,19 @@ def load_check() -> Check:
     clean = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="none")
     convert = ConversionConfig(lowercase_symbols=False)
 
+    def read(text: str, real: bool) -> Any:
+        return latex2sympy(
+            text, is_real=real, convert_degrees=True, normalization_config=None, conversion_config=convert
+        )
+
     def equal(gold: str, answer: str) -> bool:
         texts = [normalize_latex(to_latex(text), clean) for text in (gold, answer)]
         real = not any(map(should_treat_as_complex, texts))  # one world for both, so that their symbols are equal
         try:
-            wanted, said = (
-                latex2sympy(t, is_real=real, convert_degrees=True, normalization_config=None, conversion_config=convert)
-                for t in texts
-            )
+            wanted, said = (read(text, real) for text in texts)
+            return may_be_equal(wanted, said) and bool(verify(wanted, said, timeout_seconds=None))
         except Exception:  # whatever a parser and sympy's constructors raise at nonsense
             return False
-        return may_be_equal(wanted, said) and bool(verify(wanted, said, timeout_seconds=None))
 
     for pair in (("x^2+2x+1", "(x+1)^2"), ("\\{1,2\\}", "\\{2,1\\}"), ("\\frac12", "0.5"), ("\\sqrt{8}", "2\\sqrt2")):
         equal(*pair)
@@ -98,22 +100,24 @@ def holds(claim: list, equal: Callable[[str, str], bool]) -> bool:
 
 def may_be_equal(gold: Any, answer: Any) -> bool:
     """Say whether symbols agree in name and case, and numbers relative to their size; Math-Verify asks neither."""
-    from sympy import Float, MatrixBase, Set, simplify
+    from sympy import Expr, Float, MatrixBase, Rational, Set, simplify
     from sympy.core.function import AppliedUndef
 
     if isinstance(gold, MatrixBase) and isinstance(answer, MatrixBase):
-        return gold.shape == answer.shape and all(map(may_be_equal, gold, answer))
+        return gold.shape == answer.shape and all(map(may_be_equal, gold.flat(), answer.flat()))
     if isinstance(answer, Set) and not isinstance(gold, Set):  # 1 < x < 2 is the interval (1, 2)
         return True
     names = [
-        {s.name for s in e.free_symbols} | {type(f).__name__ for f in e.atoms(AppliedUndef)} for e in (gold, answer)
+        {str(s) for s in e.free_symbols} | {type(f).__name__ for f in e.atoms(AppliedUndef)} for e in (gold, answer)
     ]
     if names[0] != names[1]:
         return False
-    if not getattr(gold, "is_number", False) or not getattr(answer, "is_number", False):
+    if not isinstance(gold, Expr) or not isinstance(answer, Expr):
         return True
-    a, b = gold.evalf(50), answer.evalf(50)
-    if a == b:
+    # Symbols stand for some number here: 10^{-20} x is not 10^{-21} x.
+    at = [(symbol, Rational(2 * i + 5, 7)) for i, symbol in enumerate(sorted(gold.free_symbols, key=str))]
+    a, b = (expression.subs(at).evalf(50) for expression in (gold, answer))
+    if a == b or at and not (a.is_number and b.is_number):
         return True
     if a.is_finite is False or b.is_finite is False:
         return False

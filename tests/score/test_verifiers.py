@@ -132,6 +132,16 @@ def test_letters_beyond_the_options_are_option_texts() -> None:
         ("3, 2", "3, 2, 1", "List", False, "list"),
         ("3, 2, 1, 0", "3, 2, 1", "List", False, "list"),
         ("3, 2, 1 or 0", "3, 2, 1", "List", False, "list"),
+        ("3, 2 and 1", "3, 2, 1", "List", True, "list"),
+        ("3 \\quad 2 \\quad 1", "3, 2, 1", "List", True, "list"),
+        ("2, 3 and 1", "3, 2, 1", "List", False, "list"),
+        ("salt and pepper, sugar", "salt and pepper, sugar", "List", True, "exact"),
+        ("sugar", "salt and pepper, sugar", "List", False, "list"),
+        ("X", "x", "String", False, "text"),
+        ("f", "f'", "String", False, "text"),
+        ("f'", "f'", "String", True, "exact"),
+        ("(B)", "B", "String", True, "text"),
+        ("b", "B", "String", False, "text"),
     ],
 )  # fmt: skip
 def test_text_rules(answer: str, gold: str, kind: str, correct: bool, how: str) -> None:
@@ -147,6 +157,10 @@ def test_text_rules_are_total(answer, gold, kind, with_options) -> None:
     assert verdict is not None or kind in ("Integer", "Float", "Expression")
     if answer.strip() and answer.strip() == gold.strip() and kind not in ("MCQ",):
         assert verdict == Verdict(True, "exact")
+
+
+def test_there_is_a_worker_for_each_core_this_process_may_use() -> None:
+    assert Verifier().pool.size == len(os.sched_getaffinity(0)) and Verifier(workers=3).pool.size == 3
 
 
 def test_text_alone_starts_no_process() -> None:
