@@ -25,7 +25,7 @@ _PLAIN_NUMBER = re.compile(
 _LATEX_FRACTION = re.compile(r"([+-]?)\s*\\[dtc]?frac\s*(?:\{([^{}]*)\}\s*\{([^{}]*)\}|([0-9])\s*([0-9]))")
 _MIXED = re.compile(
     r"([+-]?)\s*([0-9]{1,400})"
-    r"(?:\s+([0-9]+)/([0-9]+)|\s*\\[dtc]?frac\s*(?:\{([0-9]+)\}\s*\{([0-9]+)\}|([0-9])\s*([0-9])))"
+    r"(?:\s+([0-9]{1,400})/([0-9]{1,400})|\s*\\[dtc]?frac\s*(?:\{([0-9]{1,400})\}\s*\{([0-9]{1,400})\}|([0-9])\s*([0-9])))"
 )
 _TEXT_COMMAND = re.compile(
     r"\\(?:text|textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mathcal|operatorname|mbox|hbox|rm)\s*\{([^{}]*)\}"

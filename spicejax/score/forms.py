@@ -46,7 +46,7 @@ _MOD = r"\\[pb]?mod(?![A-Za-z])|(?<![A-Za-z\\])mod(?![A-Za-z])"
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
 _BASE = re.compile(r"0*([0-9A-Za-z]*[0-9][0-9A-Za-z]*)_(?:\{([0-9]{1,2})\}|([0-9]))")
 _BRACKET = re.compile(r"\\[{}]|[\[\](){}]")
-_PRIMES = re.compile(r"\w{0,16}\W?'+")  # Math-Verify drops them
+_MARKS = re.compile(r"\w{0,16}\W?'+|\^\s*\{?\s*(?:T|\*|\\(?:top|ast|dagger))(?![A-Za-z])")  # Math-Verify drops them
 _WORDS = re.compile(
     r"\\(?:text\w*|mbox|mathrm|mathcal)\s*\{|\\approx|\?|…|\\[lcd]?dots|\.\.|(?<![A-Za-z\\])(?:maybe|not)\b"
 )
@@ -287,7 +287,7 @@ def _claim(gold: str, answer: str) -> bool | Claim:
     """Claim that two texts are equal, unless Math-Verify would overlook what sets them apart."""
     if not all(text and not _WORDS.search(text) and not _SIDE_BY_SIDE.search(text) for text in (gold, answer)):
         return False
-    return (gold, answer) if sorted(_PRIMES.findall(gold)) == sorted(_PRIMES.findall(answer)) else False
+    return (gold, answer) if sorted(_MARKS.findall(gold)) == sorted(_MARKS.findall(answer)) else False
 
 
 def _written(form: Form) -> str:

@@ -36,7 +36,7 @@ _WORDS = (
 _BARE_WORD = re.compile(rf"(?<![\\A-Za-z])({_WORDS})(?![A-Za-z])")
 _IMAGINARY = re.compile(r"(?<![A-Za-z\\])i(?![A-Za-z_])")  # the parser knows it as I alone
 _INDEX = re.compile(r"_\{?\s*i(?![A-Za-z])")
-_CAPITAL_I = re.compile(r"(?<![A-Za-z\\])I(?![A-Za-z])")
+_CAPITAL_I = re.compile(r"\\[A-Za-z]+|(I)")
 _BARE_POWER = re.compile(r"\^\s*(-?[0-9]+(?:\.[0-9]+)?|\((?:[^()]*)\))")
 
 
@@ -45,7 +45,7 @@ def to_latex(text: str) -> str:
     text = text.strip().replace("**", "^").replace("\u2212", "-").replace("√", "\\sqrt").replace("π", "\\pi ")
     text = text.replace("<=", "\\le ").replace(">=", "\\ge ").replace("$", "")
     text = re.sub(r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z0-9])", r"\\infty", text)
-    text = _CAPITAL_I.sub(r"\\text{I}", text)
+    text = _CAPITAL_I.sub(lambda m: "\\text{I}" if m[1] else m[0], text)
     text = text if _INDEX.search(text) else _IMAGINARY.sub("I", text)
     text = _BARE_WORD.sub(r"\\\1 ", text)
     return _BARE_POWER.sub(lambda m: "^{" + m[1] + "}", text)

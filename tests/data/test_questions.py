@@ -24,7 +24,7 @@ def test_types_are_read_off_the_answer(tmp_path):
     ["7\\frac{2}{3}", "7 \\frac{2}{3}", "x^2 - 1", "a_3", "3:4", "50\\%", "\\$4.50", "2, -3",
      "x = 1 \\text{ or } x = 2", "(2, 5)",
      "\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}", "12 \\text{ square feet}", "a + b", "3i",
-     "\\sin x", "sin(2x)", "n!", "PV = nRT", "-x"],
+     "\\sin x", "sin(2x)", "(a, b)", "n!", "PV = nRT", "-x"],
 )  # fmt: skip
 def test_mathematics_is_an_expression(answer):
     assert questions.infer_type(answer) == "Expression"
