@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +12,13 @@ from spicejax.data.rows import read_rows
 from spicejax.types import ANSWER_TYPES, AnswerType, Task
 
 LETTERS = "ABCDEFGHIJ"
+
+_TEXT = re.compile(r"\\(?:text\w*|mathrm|mbox|operatorname|begin|end)\s*\{[^{}]*\}|_\{[^{}]*\}")
+_MATHEMATICS = re.compile(r"[0-9\\^_=<>²³√π∞≤≥±]|[A-Za-z)]!|^-[A-Za-z]$|^[(\[].*,|[A-Za-z)]\s*[+*/]\s*[A-Za-z(]")
+_WORD = re.compile(
+    r"(?<![\\A-Za-z])(?!(?:and|sin|cos|tan|cot|sec|csc|log|exp|sqrt|max|min|mod)(?![a-z]))"
+    r"(?:[^\W\d_A-Z]{3}|[A-Z][^\W\d_A-Z]{2}|[A-Z]{3})"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +33,7 @@ def load_items(path: str | Path) -> list[Item]:
     """Read a jsonl of {"question", "answer"} with optional "choices", "answer_type", "category" and "id".
 
     A row with "choices" is multiple choice, its answer a letter. Without "answer_type" the type is read off the
-    answer: a whole number, a decimal number, true/false, else text.
+    answer: a whole number, a decimal number, true/false, other mathematics, else text.
     Raises: ValueError naming file, line and what is missing; FileNotFoundError.
     """
     items = []
@@ -64,12 +72,15 @@ def _item(row: dict[str, Any], where: str) -> Item:
 
 
 def infer_type(answer: str) -> str:
-    """Answer type read off the text of a gold answer."""
+    """Answer type read off the text of a gold answer; mathematics without words outside \\text{} is an Expression."""
     plain = answer.replace(",", "")
     if plain.lstrip("+-").isdecimal():
         return "Integer"
     try:
         float(plain)
     except ValueError:
-        return "Boolean" if answer.lower() in ("true", "false") else "String"
+        if answer.lower() in ("true", "false"):
+            return "Boolean"
+        written = _TEXT.sub("", answer)
+        return "Expression" if _MATHEMATICS.search(written) and not _WORD.search(written) else "String"
     return "Float"

@@ -142,7 +142,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         items=source.iterator(),
         source=source,
         held_out=held_out,
-        verifier=Verifier(),
+        verifier=Verifier(workers=cfg.verifier_workers),
     )
 
 

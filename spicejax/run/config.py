@@ -122,6 +122,9 @@ class RunConfig:
     # roles that another, frozen model plays: seats.challenger=FOLDER (as model.path; it brings its tokenizer and chat
     # template). Nothing is learnt from what it writes
     seats: dict[str, str] = dataclasses.field(default_factory=dict)
+    # processes of each host that judge mathematical answers (Math-Verify; about 100 MB each); 0 = one for each core
+    # that this process may use
+    verifier_workers: int = 0
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     # makes the embedded nano model and its world first
@@ -203,6 +206,10 @@ class RunConfig:
             )
         if not 0 <= self.sampler_memory <= 1:
             raise ValueError(f"sampler_memory={self.sampler_memory}: give a share of a chip's memory, 0 to 1")
+        if self.verifier_workers < 0:
+            raise ValueError(
+                f"verifier_workers={self.verifier_workers}: give a number of processes, or 0 for one a core"
+            )
         if self.iterations < 1:
             raise ValueError(f"iterations={self.iterations}: must be at least 1")
 

@@ -12,33 +12,33 @@ import re
 import unicodedata
 from fractions import Fraction
 
+from spicejax.score.units import split_unit
+
 MAX_ANSWER_CHARS = 1000  # characters; longer answers are never compared
 MAX_DIGITS = 400  # digits in one answer, and the largest power of ten
 
-_UNSIGNED = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.[0-9]*)?"
+_UNSIGNED = r"(?:[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+|(?: [0-9]{3})+)|[0-9]+)?(?:\.[0-9]*)?"
 _PLAIN_NUMBER = re.compile(
     rf"(?P<sign>[+-]?)\s*(?P<digits>{_UNSIGNED})"
     r"(?:[eE](?P<exp>[+-]?[0-9]{1,4})|\s*(?:\\times|\\cdot|\*|×|·|x)\s*10\s*\^\s*\{?\s*(?P<power>[+-]?[0-9]{1,4})\s*\}?)?"
 )
-_LATEX_FRACTION = re.compile(r"([+-]?)\s*\\[dt]?frac\s*(?:\{([^{}]*)\}\s*\{([^{}]*)\}|([0-9])\s*([0-9]))")
-_TEXT_COMMAND = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|operatorname|mbox|rm)\s*\{([^{}]*)\}")
-_SPACING = re.compile(r"\\(?:left|right|displaystyle|big|Big)(?![A-Za-z])|\\[,;:! ]|~")
+_LATEX_FRACTION = re.compile(r"([+-]?)\s*\\[dtc]?frac\s*(?:\{([^{}]*)\}\s*\{([^{}]*)\}|([0-9])\s*([0-9]))")
+_MIXED = re.compile(
+    r"([+-]?)\s*([0-9]{1,400})"
+    r"(?:\s+([0-9]{1,400})/([0-9]{1,400})|\s*\\[dtc]?frac\s*(?:\{([0-9]{1,400})\}\s*\{([0-9]{1,400})\}|([0-9])\s*([0-9])))"
+)
+_TEXT_COMMAND = re.compile(
+    r"\\(?:text|textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mathcal|operatorname|mbox|hbox|rm)\s*\{([^{}]*)\}"
+)
+_SPACING = re.compile(r"\\(?:left|right|displaystyle|big|Big)(?![A-Za-z])|(?<!\\)\\[,;: ]|~")
+_GROUP_SPACE = re.compile(r"(?<=[0-9])(?:\\[,;: ]|~)(?=[0-9]{3}(?![0-9]))")
+_DRESSED = re.compile("[^A-Za-z0-9 +/()=-]")
+_DELIMITER = re.compile(r"(?<!\\)\$")
 _BOXED = re.compile(r"\\boxed[ \t\n]{0,8}\{|\\.|[{}]", re.DOTALL)
+_BLANK = re.compile(r"\s*")
 _BOXED_TAIL = 65_536  # characters at the end of a response in which the box is looked for
 _NUMBER_TOKEN = re.compile(r"(?<![A-Za-z_0-9.])(?:(?<![)\]])-)?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?(?![A-Za-z_0-9])")
 _TOKEN = re.compile(r"[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?|[^\W\d_]+|[^\s\w]|\w")
-
-# Words that may follow a number without changing its value. "42 thousand" or "42 or 43" must not read as 42.
-_UNITS = frozenset(
-    "m cm mm km nm um in inch inches ft foot feet yd yard yards mi mile miles meter meters metre metres kilometer "
-    "kilometers kilometre kilometres centimeter centimeters millimeter millimeters g kg mg gram grams kilogram "
-    "kilograms lb lbs pound pounds oz ounce ounces ton tons tonne tonnes s sec second seconds ms min minute "
-    "minutes h hr hour hours day days week weeks month months year years degree degrees deg ° ^\\circ rad radian "
-    "radians kelvin °c °f j kj joule joules w kw watt watts n newton newtons pa kpa atm bar v volt volts amp amps "
-    "ampere amperes ohm ohms hz khz mhz ghz l ml liter liters litre litres mol moles mole ev mev gev dollar "
-    "dollars cent cents euro euros usd m/s km/h mph m/s^2 cm^2 m^2 cm^3 m^3 people person students units unit "
-    "times points".split()
-)
 
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 
@@ -49,21 +49,29 @@ class Number:
 
     value: Fraction
     percent: bool = False  # written with a percent sign; value is the number before the sign
-    unit: str = ""  # lower case, "" where none was written
+    unit: str = ""  # canonical, "" where none was written
 
 
-def plain(text: str) -> str:
-    """Strip LaTeX and Markdown dressing without meaning: $ $, \\text{}, \\left, thin spaces, a final full stop."""
+def clean(text: str) -> str:
+    """Strip LaTeX and Markdown dressing without meaning: $ $, \\left, thin spaces, a final stop, comma or backslash."""
+    if not _DRESSED.search(text):
+        return " ".join(text.split())
     text = text.strip().replace("\u2212", "-").replace("\u00a0", " ").replace("{,}", ",")
     for _ in range(2):
         for opening, closing in (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`")):
             if text.startswith(opening) and text.endswith(closing) and len(text) > len(opening) + len(closing):
                 text = text[len(opening) : -len(closing)].strip()
-    text = _TEXT_COMMAND.sub(r"\1", text)
-    text = _SPACING.sub(" ", text)
-    text = re.sub(r"\\([%$#&_])", r"\1", text)
-    text = " ".join(text.split())
-    return text[:-1].rstrip() if text.endswith(".") and len(text) > 1 else text
+    if len(_DELIMITER.findall(text)) > 1:  # a single one is a currency
+        text = _DELIMITER.sub(" ", text)
+    text = _GROUP_SPACE.sub(",", re.sub(r"(?<!\\)\\!\s*", "", text))
+    text = re.sub(r"\\([%$#&_])", r"\1", _SPACING.sub(" ", text))
+    return re.sub(r"(?<=[^.,;\s\\])\s?[.,;\\]$", "", " ".join(text.split()))
+
+
+def plain(text: str) -> str:
+    """Strip what `clean` strips, and \\text{} and its like from around words."""
+    text = clean(text)
+    return " ".join(_TEXT_COMMAND.sub(r"\1", text).split()) if "\\" in text else text
 
 
 def _decimal(text: str) -> Fraction | None:
@@ -71,14 +79,18 @@ def _decimal(text: str) -> Fraction | None:
     match = _PLAIN_NUMBER.fullmatch(text.strip())
     if match is None:
         return None
-    digits, exponent = match["digits"].replace(",", ""), int(match["exp"] or match["power"] or 0)
+    digits, exponent = re.sub("[, ]", "", match["digits"]), int(match["exp"] or match["power"] or 0)
     if not digits.strip(".") or len(digits) > MAX_DIGITS or abs(exponent) > MAX_DIGITS:
         return None
     return Fraction(f"{match['sign']}{digits}e{exponent}")
 
 
 def _exact(text: str) -> Fraction | None:
-    """Read one number without unit: decimal, scientific, a/b or \\frac{a}{b}; None for anything else."""
+    """Read one number without unit: decimal, scientific, a/b, \\frac{a}{b} or 1 a/b; None for anything else."""
+    if mixed := _MIXED.fullmatch(text.strip()):
+        over, under = (int(part) for part in mixed.groups()[2:] if part is not None)
+        value = int(mixed[2]) + Fraction(over, under) if 0 < over < under else None  # 2 5/3 may be a product
+        return value if value is None or mixed[1] != "-" else -value
     match = _LATEX_FRACTION.fullmatch(text.strip())
     parts = [part for part in match.groups()[1:] if part is not None] if match else text.split("/")
     values = [value for part in parts if (value := _decimal(part)) is not None]
@@ -88,35 +100,31 @@ def _exact(text: str) -> Fraction | None:
     return -value if match and match[1] == "-" else value
 
 
-def parse_number(text: str) -> Number | None:
-    """Read a text that is one number, perhaps with currency sign, percent sign or a known unit; else None.
+def parse_number(text: str, *, symbolic: bool = False) -> Number | None:
+    """Read a text that is one number, perhaps with currency or percent sign or unit (`units.split_unit`); else None.
 
-    Accepts 1,234 · 1{,}234 · .5 · 6.02e23 · 6.02\\times10^{23} · 3/4 · \\frac{3}{4} · 50\\% · $5 · 12 \\text{ cm}.
+    Accepts 1,234 · 1{,}234 · .5 · 6.02e23 · 6.02\\times10^{23} · 3/4 · \\frac{3}{4} · 1 3/4 · 50\\% · $5.
     """
-    text = re.sub(r"^(-?)[$€£¥]\s*", r"\1", plain(text))
-    if (value := _exact(text)) is not None:
+    if _PLAIN_NUMBER.fullmatch(text) and (value := _decimal(text)) is not None:
         return Number(value)
-    last_digit = max((m.end() for m in re.finditer(r"[0-9.]\}*", text)), default=0)
-    first_letter = min((m.start() for m in re.finditer(r"[^\W\d_]|[%°^\\]", text)), default=len(text))
-    for cut in (last_digit, first_letter):  # the second because a unit may hold digits itself: m^2
-        value, unit = _exact(text[:cut]), re.sub(r"[{}\s]", "", text[cut:]).casefold()
-        if value is not None and unit in ("%", "percent", "percentage"):
-            return Number(value, percent=True)
-        if value is not None and unit in _UNITS:
-            return Number(value, unit=unit)
-    return None
+    if not any(digit in text for digit in "0123456789"):
+        return None
+    core, unit = split_unit(clean(text), symbolic=symbolic)
+    value = _exact(_TEXT_COMMAND.sub(r"\1", core))
+    return None if value is None else Number(value, unit == "%", "" if unit == "%" else unit)
 
 
 def same_number(answer: Number, gold: Number, *, tolerance: float = 0.0) -> bool:
     """Say whether two numbers agree within `tolerance`, relative to the gold one.
 
-    A percent sign on one side only may mean 50% = 50 (the question asked for percent) or 50% = 0.5: both are taken.
-    Units count only where both sides write one.
+    A percent sign on one side only may mean 50% = 50 (the question asked for percent) or 50% = 0.5: both are taken, but
+    0.5% is not 0.5. Units count only where both sides write one.
     """
-    if answer.unit and gold.unit and answer.unit != gold.unit:
+    said, wanted = answer.unit or "%" * answer.percent, gold.unit or "%" * gold.percent
+    if said and wanted and said != wanted:
         return False
-    slack = abs(gold.value) * Fraction(str(tolerance))  # 1e-6 as written, not its binary neighbour
-    differences = [answer.value - gold.value]
+    slack = tolerance and abs(gold.value) * Fraction(str(tolerance))  # 1e-6 as written, not its binary neighbour
+    differences = [answer.value - gold.value] if answer.percent == gold.percent or abs(gold.value) >= 1 else []
     if answer.percent != gold.percent:
         differences.append(answer.value / 100 - gold.value if answer.percent else answer.value - gold.value / 100)
     return any(abs(difference) <= slack for difference in differences)
@@ -133,11 +141,8 @@ def _is_enclosed(text: str) -> bool:
     return text[:1] + text[-1:] in ("[]", "{}", "()") and 0 in depths and depths.index(0) == len(text) - 1
 
 
-def split_list(text: str, separator: str = r"[,;]\s*") -> list[str]:
-    """Split a written list at its top-level separators, outer brackets and quotes removed; [] for an empty text."""
-    text = plain(text).replace("\\{", "{").replace("\\}", "}")
-    if _is_enclosed(text):
-        text = text[1:-1].strip()
+def cut(text: str, separator: str) -> list[str]:
+    """Cut a text at a pattern, but not inside brackets of any kind; one part where it does not occur."""
     parts, depth, start = [], 0, 0
     for match in re.finditer(rf"[\[({{]|[\])}}]|{separator}", text):
         mark = match[0]
@@ -146,10 +151,17 @@ def split_list(text: str, separator: str = r"[,;]\s*") -> list[str]:
         elif mark in "])}":
             depth -= 1
         elif depth == 0:
-            parts.append(text[start : match.start()])
+            parts.append(text[start : match.start()].strip())
             start = match.end()
-    parts.append(text[start:])
-    return [part.strip().strip("\"'“”‘’").strip() for part in parts] if text else []
+    return [*parts, text[start:].strip()]
+
+
+def split_list(text: str, separator: str = r"[,;]\s*") -> list[str]:
+    """Split a written list at its top-level separators, outer brackets and quotes removed; [] for an empty text."""
+    text = plain(text).replace("\\{", "{").replace("\\}", "}")
+    if _is_enclosed(text):
+        text = text[1:-1].strip()
+    return [part.strip("\"'“”‘’").strip() for part in cut(text, separator)] if text else []
 
 
 def normal(text: str) -> str:
@@ -204,20 +216,23 @@ def phrase(text: str) -> str:
 def extract_answer(text: str) -> str | None:
     """Return the content of the \\boxed{...} that begins last and is complete; None where there is none.
 
-    Of several boxes the last counts, of nested ones the inner; a box cut off by the length limit does not. Escaped
-    braces do not nest. Only the last 65,536 characters are searched, in linear time.
+    Of several boxes the last counts, of nested ones the inner; an empty box counts only where no other is full, a box
+    cut off by the length limit not at all. Thinking that is never closed holds no answer, as it holds no question; a
+    box before it counts. Escaped braces do not nest. Only the last 65,536 characters are searched, in linear time.
     """
+    if (thinking := text.rfind("<think>")) > text.rfind("</think>"):
+        text = text[:thinking]
     tail = text[-_BOXED_TAIL:]
     open_braces: list[int] = []  # start of a box's content, or -1 for any other brace
-    best: tuple[int, int] | None = None
+    best = (False, -1, -1)  # full, start, end
     for match in _BOXED.finditer(tail):
         mark = match[0]
         if mark == "}":
             start = open_braces.pop() if open_braces else -1
-            if start >= 0 and (best is None or start > best[0]):
-                best = (start, match.start())
+            if start >= 0:
+                best = max(best, (not _BLANK.fullmatch(tail, start, match.start()), start, match.start()))
         elif mark == "{":
             open_braces.append(-1)
         elif mark.startswith("\\boxed"):
             open_braces.append(match.end())
-    return tail[best[0] : best[1]].strip() if best else None
+    return tail[best[1] : best[2]].strip() if best[1] >= 0 else None

@@ -19,6 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from spicejax.score.forms import Claim
+
 _SCRIPT = Path(__file__).with_name("worker.py")
 _STARTUP_SECONDS = 120.0  # wall, for a worker to import sympy on a loaded machine
 _START_ATTEMPTS = 3  # deaths of one worker in a row before its first verdict
@@ -30,7 +32,8 @@ _ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR", "LANG", "LC_A
 class Verdict:
     """One judged answer: right or wrong, and which rule said so; `how` is counted as verdict/HOW.
 
-    By text: none (no answer), too_long, exact, letter, number, boolean, text, list, hedged (several answers for one).
+    By text: none (no answer), too_long, exact, letter, number, boolean, text, list, hedged (several answers for one),
+    form (another unit, base, name or kind of brackets, or parts that are all equal or not).
     By a worker: math_verify. Counted as wrong: timeout (CPU limit), crashed (memory limit or a dead worker), breaker
     (not begun because too many pairs of the batch had timed out).
     """
@@ -51,18 +54,18 @@ class Pool:
         for seat in list(self.workers):
             self._end(seat)
 
-    def judge(self, pairs: Sequence[tuple[str, str]], *, cpu: float, max_timeouts: int) -> list[Verdict]:
-        """Judge (gold, answer) pairs, each within `cpu` seconds of CPU time, until `max_timeouts` have timed out.
+    def judge(self, pairs: Sequence[Claim], *, cpu: float, max_timeouts: int) -> list[Verdict]:
+        """Judge claims, each within `cpu` seconds of CPU time, until `max_timeouts` have timed out.
 
         Raises:
             RuntimeError: Math-Verify is not installed, or a worker keeps dying before it is ready.
         """
-        late: list[tuple[str, str]] = []
+        late: list[Claim] = []
         seats: queue.SimpleQueue[int] = queue.SimpleQueue()
         for seat in range(self.size):
             seats.put(seat)
 
-        def judge_one(pair: tuple[str, str]) -> Verdict:
+        def judge_one(pair: Claim) -> Verdict:
             if len(late) >= max_timeouts:
                 return Verdict(False, "breaker")
             seat = seats.get()
@@ -77,10 +80,10 @@ class Pool:
         with ThreadPoolExecutor(self.size) as threads:
             return list(threads.map(judge_one, pairs))
 
-    def _ask(self, seat: int, pair: tuple[str, str], cpu: float) -> Verdict:
+    def _ask(self, seat: int, pair: Claim, cpu: float) -> Verdict:
         """Judge one pair; once more on a new worker if one dies, since the cause may lie outside (out of memory)."""
         wall = cpu * _WALL_PER_CPU + 5.0
-        request = json.dumps({"gold": pair[0], "answer": pair[1], "cpu": cpu, "wall": wall}) + "\n"
+        request = json.dumps({"claim": pair, "cpu": cpu, "wall": wall}) + "\n"
         for _ in range(2):
             process = self.workers.get(seat) or self._start(seat)
             assert process.stdin is not None

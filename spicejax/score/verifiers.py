@@ -1,26 +1,30 @@
 """Owns the Reasoner's correctness: `Verifier.check` judges answers against tasks, by text first, by Math-Verify second.
 
-Text rules (letters, numbers, truth values, names, lists) decide most pairs in this process without sympy. The rest goes
-to worker processes (`pool.py`, `worker.py`) with limited CPU time and memory; a hostile answer costs its own verdict.
+Text rules (letters, numbers, truth values, names, lists, forms) decide most pairs in this process without sympy. What
+is left of the others, bare mathematics, goes to worker processes (`pool.py`, `worker.py`) with limited CPU time and
+memory; a hostile answer costs its own verdict.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
-from spicejax.score import answers
+from spicejax.score import answers, forms
+from spicejax.score.forms import FLOAT_TOLERANCE, Claim
 from spicejax.score.pool import Pool
 from spicejax.score.pool import Verdict as Verdict
 from spicejax.types import Task
 
-FLOAT_TOLERANCE = 1e-6  # relative; Math-Verify's own six decimals
-_HEDGE = re.compile(
-    r"\b(?:or|and|either|maybe|not|vs|versus)\b|\\(?:lor|vee|pm|mp|quad|qquad|approx)(?![A-Za-z])|±|≈|\?"
-)
+_HEDGE = re.compile(r"\b(?:either|maybe|perhaps|not|vs|versus)\b|\?")
+_SYMBOL = re.compile(r"[A-Za-z]['′’]*|[A-Za-z][a-z]?['′’]+")  # its case and its primes count
+_SYMBOL_CHARS = 24  # with what may stand around it
 _LETTER = re.compile(
     r"(?:(?:option|choice|answer)\s*:?\s*)?\(?\s*([A-Za-z])\s*\)?(?:[).:]+\s*(.*))?", re.DOTALL | re.IGNORECASE
 )
+_AND = r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])"
+_LIST_SEPARATORS = (r"[,;]\s*", r"[,;]\s+", rf"[,;]\s*(?:{_AND}\s+)?|{_AND}|\\q?quad(?![A-Za-z])")
 _FIRST_PASS_CPU = 30.0  # CPU seconds per worker that the first pass over a large batch may take
 _MIN_SLICE = 0.05  # CPU seconds; most pairs need less
 
@@ -42,39 +46,47 @@ def _check_letter(answer: str, task: Task) -> Verdict:
 def _same_text(answer: str, gold: str) -> bool:
     if (said := answers.parse_number(answer)) and (wanted := answers.parse_number(gold)):
         return answers.same_number(said, wanted)
+    if len(gold) <= _SYMBOL_CHARS or len(answer) <= _SYMBOL_CHARS:
+        said, wanted = (re.sub(r"\(([A-Za-z])\)", r"\1", answers.plain(text)) for text in (answer, gold))
+        if _SYMBOL.fullmatch(said) or _SYMBOL.fullmatch(wanted):
+            return said == wanted
     return bool(answers.normal(gold)) and answers.normal(answer) == answers.normal(gold)
 
 
 def _check_list(answer: str, gold: str) -> Verdict:
-    """Compare element by element in order; "1,000, 2,000" may be read with or without its group commas."""
-    for separator in (r"[,;]\s*", r"[,;]\s+"):
-        said, wanted = answers.split_list(answer, separator), answers.split_list(gold, separator)
-        if wanted and len(said) == len(wanted) and all(map(_same_text, said, wanted)):
-            return Verdict(True, "list")
+    """Compare element by element in order, since a List may ask for one; "1,000, 2,000" may be two numbers or four."""
+    wanted_lists = _readings(gold)
+    for said in _readings(answer):
+        for wanted in wanted_lists:
+            if wanted and len(said) == len(wanted) and all(map(_same_text, said, wanted)):
+                return Verdict(True, "list")
     return Verdict(False, "list")
 
 
-def _check_number(answer: str, task: Task) -> Verdict | None:
-    """Compare two plain numbers: Integers exactly, others within FLOAT_TOLERANCE; None where either is not one."""
-    said, wanted = answers.parse_number(answer), answers.parse_number(task.answer)
-    if said is None or wanted is None:
-        return None
-    if task.answer_type == "Expression" and (said.unit or wanted.unit):  # 5m may be five times m there
-        return None
-    tolerance = 0.0 if task.answer_type == "Integer" else FLOAT_TOLERANCE
-    return Verdict(answers.same_number(said, wanted, tolerance=tolerance), "number")
+def _readings(text: str) -> list[list[str]]:
+    """Split a list at commas, at commas with a space, and at "and", "or" and wide spaces too; each reading once."""
+    readings = [answers.split_list(text, separator) for separator in _LIST_SEPARATORS]
+    return [reading for i, reading in enumerate(readings) if reading not in readings[:i]]
 
 
-def _hedges(answer: str, task: Task) -> bool:
-    """Say whether an answer offers several where the gold one does not ("x = 1 or x = 2" may be one answer)."""
-    said, wanted = answers.plain(answer), answers.plain(task.answer)
-    if task.answer_type in ("Integer", "Float") and re.search("[,;]", said):
-        return True
-    return "\n" in answer.strip() or bool(_HEDGE.search(said.casefold()) and not _HEDGE.search(wanted.casefold()))
+def _check_mathematics(answer: str, task: Task) -> Verdict | Claim:
+    """Compare numbers, then forms: Integers exactly, others within FLOAT_TOLERANCE."""
+    symbolic, tolerance = task.answer_type == "Expression", 0.0 if task.answer_type == "Integer" else FLOAT_TOLERANCE
+    gold, said = forms.read(task.answer, symbolic=symbolic), forms.read(answer, symbolic=symbolic)
+    if not symbolic and "\\" not in answer and not any(c.isdigit() for c in answer):
+        return Verdict(False, "text")  # words: nothing for mathematics to find
+    if any(c.isdigit() and not c.isascii() for c in said.text):
+        return Verdict(False, "text")  # digits of another script
+    doubts = _HEDGE.search(answer.casefold()) and not _HEDGE.search(task.answer.casefold())
+    if doubts or "\n" in answer.strip() or said.kind == "list" and not gold.parts:
+        return Verdict(False, "hedged")
+    result = forms.equal(gold, said, tolerance=tolerance)
+    how = "number" if gold.number and said.number else "form"
+    return Verdict(result, how) if isinstance(result, bool) else result
 
 
-def check_text(answer: str | None, task: Task) -> Verdict | None:
-    """Judge one answer by text alone; None where only Math-Verify can tell (some Integers, Floats, Expressions)."""
+def check_text(answer: str | None, task: Task) -> Verdict | Claim:
+    """Judge one answer by text alone, or say what Math-Verify has to find true (some Integers, Floats, Expressions)."""
     if answer is None or not answer.strip():
         return Verdict(False, "none")
     for text in (answer, task.answer):
@@ -91,28 +103,22 @@ def check_text(answer: str | None, task: Task) -> Verdict | None:
         return Verdict(_same_text(answer, task.answer), "text")
     if task.answer_type == "List":
         return _check_list(answer, task.answer)
-    if verdict := _check_number(answer, task):
-        return verdict
-    if task.answer_type in ("Integer", "Float") and "\\" not in answer and not any(c.isdigit() for c in answer):
-        return Verdict(False, "text")  # words: nothing for mathematics to find
-    if any(c.isdigit() and not c.isascii() for c in answer):
-        return Verdict(False, "text")  # digits of another script
-    return Verdict(False, "hedged") if _hedges(answer, task) else None
+    return _check_mathematics(answer, task)
 
 
 class Verifier:
     """Judge batches of answers; workers start with the first pair that needs one. Use as a context manager.
 
     Args:
-        workers: processes that run Math-Verify.
+        workers: processes that run Math-Verify; 0 = as many as the cores this process may use.
         cpu_seconds: CPU time one pair may use.
         max_timeouts: pairs of one batch that may use up their full CPU time before the batch's other unfinished
             pairs are given up ("breaker"); bounds the cost of a batch of hostile answers.
     """
 
-    def __init__(self, *, workers: int = 2, cpu_seconds: float = 2.0, max_timeouts: int = 16) -> None:
+    def __init__(self, *, workers: int = 0, cpu_seconds: float = 2.0, max_timeouts: int = 16) -> None:
         self.cpu_seconds, self.max_timeouts = cpu_seconds, max_timeouts
-        self.pool = Pool(workers)
+        self.pool = Pool(workers or len(os.sched_getaffinity(0)))
 
     def __enter__(self) -> Verifier:
         return self
@@ -129,13 +135,12 @@ class Verifier:
             RuntimeError: Math-Verify is needed and not installed, or workers cannot start.
         """
         verdicts = [check_text(answer, task) for answer, task in pairs]
-        keys = [(task.answer, answer or "") for answer, task in pairs]
-        waiting = list(dict.fromkeys(key for key, verdict in zip(keys, verdicts, strict=True) if verdict is None))
-        judged = dict(zip(waiting, self._check_mathematics(waiting), strict=True))
-        return [verdict or judged[key] for key, verdict in zip(keys, verdicts, strict=True)]
+        waiting = list(dict.fromkeys(verdict for verdict in verdicts if not isinstance(verdict, Verdict)))
+        judged = dict(zip(waiting, self._check_claims(waiting), strict=True))
+        return [verdict if isinstance(verdict, Verdict) else judged[verdict] for verdict in verdicts]
 
-    def _check_mathematics(self, items: list[tuple[str, str]]) -> list[Verdict]:
-        """Judge (gold, answer) pairs in the workers.
+    def _check_claims(self, items: list[Claim]) -> list[Verdict]:
+        """Judge claims in the workers.
 
         A large batch first gets a small CPU slice per pair, so that honest pairs are done before hostile ones have used
         up the batch's `max_timeouts`; only what the slice left undone gets the full time.

@@ -5,7 +5,8 @@ every pair, so that a pair sees the same fresh state whatever came before it, an
 child's CPU time is limited by the kernel (a profiling timer whose signal kills), because sympy can spend minutes in one
 call that no Python handler interrupts; CPU time, not wall time, so that a loaded machine gives the same verdicts.
 
-Request:  {"gold": str, "answer": str, "cpu": seconds, "wall": seconds}
+Request:  {"claim": claim, "cpu": seconds, "wall": seconds}
+Claim:    [gold, answer] are equal | ["all", claims] hold | ["match", rows of claims] pair each row with a column
 Verdict:  {"how": "math_verify" | "timeout" | "crashed", "correct": bool}
 First line: {"ready": true} or {"fatal": str}
 """
@@ -22,8 +23,9 @@ import select
 import signal
 import sys
 from collections.abc import Callable
+from typing import Any
 
-Check = Callable[[str, str], bool]
+Check = Callable[[list], bool]
 
 _MEMORY_BYTES = 1 << 30  # address space that one pair may use, sympy's own included
 
@@ -32,6 +34,9 @@ _WORDS = (
     "|lambda|mu|sigma|omega|phi|rho|tau"
 )
 _BARE_WORD = re.compile(rf"(?<![\\A-Za-z])({_WORDS})(?![A-Za-z])")
+_IMAGINARY = re.compile(r"(?<![A-Za-z\\])i(?![A-Za-z_])")  # the parser knows it as I alone
+_INDEX = re.compile(r"_\{?\s*i(?![A-Za-z])")
+_CAPITAL_I = re.compile(r"\\[A-Za-z]+|(I)")
 _BARE_POWER = re.compile(r"\^\s*(-?[0-9]+(?:\.[0-9]+)?|\((?:[^()]*)\))")
 
 
@@ -39,29 +44,86 @@ def to_latex(text: str) -> str:
     """Turn keyboard notation into LaTeX: x**10 -> x^{10}, sin(x) -> \\sin(x), pi -> \\pi, <= -> \\le."""
     text = text.strip().replace("**", "^").replace("\u2212", "-").replace("√", "\\sqrt").replace("π", "\\pi ")
     text = text.replace("<=", "\\le ").replace(">=", "\\ge ").replace("$", "")
-    text = re.sub(r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z])", r"\\infty", text)
+    text = re.sub(r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z0-9])", r"\\infty", text)
+    text = _CAPITAL_I.sub(lambda m: "\\text{I}" if m[1] else m[0], text)
+    text = text if _INDEX.search(text) else _IMAGINARY.sub("I", text)
     text = _BARE_WORD.sub(r"\\\1 ", text)
     return _BARE_POWER.sub(lambda m: "^{" + m[1] + "}", text)
 
 
 def load_check() -> Check:
-    """Import Math-Verify and return check(gold, answer); warms the parser's tables, which children then inherit."""
-    from math_verify import LatexExtractionConfig, parse, verify
+    """Import Math-Verify and return check(claim); warms the parser's tables, which children then inherit."""
+    from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig, latex2sympy, normalize_latex
+    from math_verify.grader import should_treat_as_complex, verify
 
     logging.disable(logging.CRITICAL)  # it would log every disabled timeout
-    # LaTeX only: the plain-expression reader hands model text to sympy's parse_expr, which is Python's eval.
-    config = [LatexExtractionConfig(boxed_match_priority=-1)]
+    # LaTeX only: a plain-expression reader hands model text to sympy's parse_expr, which is Python's eval. Units are
+    # told apart before, and letters keep their case.
+    clean = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="none")
+    convert = ConversionConfig(lowercase_symbols=False)
 
-    def read(text: str) -> list:
-        return parse(f"${to_latex(text)}$", config, fallback_mode="no_fallback", parsing_timeout=None)  # pyright: ignore
+    def read(text: str, real: bool) -> Any:
+        return latex2sympy(
+            text, is_real=real, convert_degrees=True, normalization_config=None, conversion_config=convert
+        )
 
-    def check(gold: str, answer: str) -> bool:
-        wanted = read(gold)
-        return bool(wanted) and bool(verify(wanted, read(answer), timeout_seconds=None))
+    def equal(gold: str, answer: str) -> bool:
+        texts = [normalize_latex(to_latex(text), clean) for text in (gold, answer)]
+        real = not any(map(should_treat_as_complex, texts))  # one world for both, so that their symbols are equal
+        try:
+            wanted, said = (read(text, real) for text in texts)
+            return may_be_equal(wanted, said) and bool(verify(wanted, said, timeout_seconds=None))
+        except Exception:  # whatever a parser and sympy's constructors raise at nonsense
+            return False
 
     for pair in (("x^2+2x+1", "(x+1)^2"), ("\\{1,2\\}", "\\{2,1\\}"), ("\\frac12", "0.5"), ("\\sqrt{8}", "2\\sqrt2")):
-        check(*pair)
-    return check
+        equal(*pair)
+    return lambda claim: holds(claim, equal)
+
+
+def holds(claim: list, equal: Callable[[str, str], bool]) -> bool:
+    """Say whether a claim holds, asking `equal` for as few pairs as that takes."""
+    if isinstance(claim, bool):
+        return claim
+    if isinstance(claim[1], str):
+        return equal(*claim)
+    if claim[0] == "all":
+        return all(holds(part, equal) for part in claim[1])
+    free = list(range(len(claim[1])))
+    for row in claim[1]:
+        column = next((column for column in free if holds(row[column], equal)), None)
+        if column is None:
+            return False
+        free.remove(column)
+    return True
+
+
+def may_be_equal(gold: Any, answer: Any) -> bool:
+    """Say whether symbols agree in name and case, and numbers relative to their size; Math-Verify asks neither."""
+    from sympy import Expr, Float, MatrixBase, Rational, Set, simplify
+    from sympy.core.function import AppliedUndef
+
+    if isinstance(gold, MatrixBase) and isinstance(answer, MatrixBase):
+        return gold.shape == answer.shape and all(map(may_be_equal, gold.flat(), answer.flat()))
+    if isinstance(answer, Set) and not isinstance(gold, Set):  # 1 < x < 2 is the interval (1, 2)
+        return True
+    names = [
+        {str(s) for s in e.free_symbols} | {type(f).__name__ for f in e.atoms(AppliedUndef)} for e in (gold, answer)
+    ]
+    if names[0] != names[1]:
+        return False
+    if not isinstance(gold, Expr) or not isinstance(answer, Expr):
+        return True
+    # Symbols stand for some number here: 10^{-20} x is not 10^{-21} x.
+    at = [(symbol, Rational(2 * i + 5, 7)) for i, symbol in enumerate(sorted(gold.free_symbols, key=str))]
+    a, b = (expression.subs(at).evalf(50) for expression in (gold, answer))
+    if a == b or at and not (a.is_number and b.is_number):
+        return True
+    if a.is_finite is False or b.is_finite is False:
+        return False
+    if a == 0 or b == 0:
+        return simplify(gold - answer).is_zero is True
+    return bool(abs(a - b) <= abs(a) * (1e-6 if gold.has(Float) or answer.has(Float) else 1e-40))
 
 
 def _limit(cpu: float) -> None:
@@ -79,7 +141,7 @@ def _child(check: Check, request: dict, out: int) -> None:
     byte = b"!"
     try:
         _limit(request["cpu"])
-        byte = b"1" if check(request["gold"], request["answer"]) else b"0"
+        byte = b"1" if check(request["claim"]) else b"0"
     except (MemoryError, RecursionError):
         pass
     finally:

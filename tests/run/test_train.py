@@ -172,8 +172,14 @@ def build_tiny(cache, workdir, *more):
     return build(cfg, workdir)
 
 
+def test_a_negative_number_of_verifier_workers_is_refused():
+    with pytest.raises(ValueError, match="verifier_workers=-1: give"):
+        dataclasses.replace(configs.load("spice_nano"), verifier_workers=-1)
+
+
 def test_nothing_compiles_after_the_first_iterations(whole, cache, tmp_path):
-    run = build_tiny(cache, tmp_path)
+    run = build_tiny(cache, tmp_path, "verifier_workers=3")
+    assert run.verifier.pool.size == 3
     with run.verifier:
         compiled = []
         for iteration in range(6):

@@ -50,6 +50,16 @@ from spicejax.score import answers
         ("45°", 45),
         ("50\\%", 50),
         ("50 percent", 50),
+        ("12,", 12),
+        ("12\\", 12),
+        ("47,\\! 250", 47250),
+        ("\\$8,\\!140.50", Fraction(16281, 2)),
+        ("8,140.50$", Fraction(16281, 2)),
+        ("47\\,250", 47250),
+        ("47 250", 47250),
+        ("2 1/4", Fraction(9, 4)),
+        ("-2\\frac{1}{4}", Fraction(-9, 4)),
+        ("2 \\dfrac14", Fraction(9, 4)),
     ],
 )
 def test_numbers_are_exact(text: str, value: Fraction | int) -> None:
@@ -61,6 +71,7 @@ def test_numbers_are_exact(text: str, value: Fraction | int) -> None:
     "text",
     ["", "-", ".", "1,23", "12,34,567", "1 2", "42 thousand", "42 or 43", "42k", "5x", "1/0", "\\frac{1}{0}", "1e99999",
      "1e401", "four", "４２", "٤٢", "²", "½", "1_000", "0x10", "1/2/3", "3..4",
+     "2 5/4", "2\\frac{5}{4}", "2 1/0", "47, 250", "4 72", "0,111", "42 nd", "42\\text{ thousand}", "42, 43,",
      "nan", "inf", "10**3", "9" * 401, "1" * 2000],
 )  # fmt: skip
 def test_what_is_not_one_number_is_none(text: str) -> None:
@@ -87,6 +98,8 @@ def test_percent_means_either_reading_and_units_must_agree() -> None:
 
     assert same("50%", "50") and same("50%", "0.5") and same("0.5", "50%") and same("50", "50%")
     assert not same("50", "0.5") and not same("50%", "0.05") and not same("50%", "5000%")
+    assert same("1%", "1") and same("0.5%", "0.005") and not same("0.5%", "0.5") and not same("0.5", "0.5%")
+    assert not same("50%", "50 km") and same("$5", "5 dollars") and not same("$5", "5 cents") and same("5 cents", "5")
     assert same("5 km", "5") and same("5", "5 m") and same("5 m", "5 m") and not same("5 km", "5 m")
 
 

@@ -1,0 +1,299 @@
+"""Owns the form of an answer: value, equation, set, tuple or list, and what two forms must share to be equal.
+
+What a text can tell is told here: names, units, bases, how many parts, whether their order counts. What is left is a
+Claim: bare mathematical texts, pair by pair, for Math-Verify.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from typing import Any
+
+from spicejax.score import answers
+from spicejax.score.units import split_unit
+
+FLOAT_TOLERANCE = 1e-6  # relative
+_MAX_DEPTH = 4  # brackets inside brackets that are taken apart
+_MAX_PARTS = 64  # of an answer whose order does not count; longer ones are compared in order
+_MAX_CHOICES = 12  # parts of an unordered answer that text leaves undecided
+
+# (gold, answer): the two are equal. ("all", claims): each holds. ("match", rows): rows can be paired with columns.
+Claim = tuple[Any, Any]
+
+_FUNCTIONS = "arcsin|arccos|arctan|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|log|ln|lg|exp|sqrt|frac|max|min|gcd|lim|sum"
+_SYMBOL = (
+    rf"(?:\\(?!(?:{_FUNCTIONS}|[dtc]frac|pm|mp|infty|pi|text)(?![A-Za-z]))[A-Za-z]+|(?!(?:{_FUNCTIONS})[^A-Za-z])[A-Za-z]"
+    r"|[A-Z]{2,}|[a-z]{3,})(?:_(?:\{[^{}]*\}|[A-Za-z0-9]))?'*"
+)
+_NAME = re.compile(
+    rf"{_SYMBOL}(?:\s*\([^()=]*\))?|\(\s*{_SYMBOL}(?:\s*,\s*{_SYMBOL})*\s*\)|{_SYMBOL}\s*[:/]\s*{_SYMBOL}"
+    rf"|\\[dt]?frac\s*\{{{_SYMBOL}\}}\s*\{{{_SYMBOL}\}}|m?\\(?:angle|triangle|overline)\s*\{{?[A-Z]+\}}?"
+    r"|\\(?:text|mathrm|textbf)\s*\{[^{}]*\}|\|[A-Za-z]\|"
+)
+_ELEMENT = re.compile(rf"(?:{_NAME.pattern})\s*\\in(?![A-Za-z])\s*(.+)")
+_FUNCTION_NAME = re.compile(r"([A-Za-z])\([a-z]\)")
+_SEPARATOR = (
+    r",(?![0-9]{3}(?![0-9]))|(?<![0-9]),|,(?=\s)|;|\\q?quad(?![A-Za-z])|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
+    r"|(?<=[0-9)])(?:and|or)(?=[A-Z0-9(])|\\(?:text|mbox|textrm|mathrm)\s*\{\s*,?\s*(?:and|or)\s*,?\s*\}|\\(?:lor|vee|land|wedge)(?![A-Za-z])"
+)
+_EQUALS = r"(?<![<>!:\\])=|\\equiv(?![A-Za-z])"
+_APPROX = r"\\(?:approx|simeq|thickapprox)(?![A-Za-z])"
+_RELATION = re.compile(r"[<>]|!=|\\(?:leq?|geq?|lt|gt|neq?|leqslant|geqslant)(?![A-Za-z])|\\not(?![A-Za-z])")
+_SETS = re.compile(r"\\(?:cup|cap|setminus|backslash)(?![A-Za-z])")
+_MOD = r"\\[pb]?mod(?![A-Za-z])|(?<![A-Za-z\\])mod(?![A-Za-z])"
+_PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
+_BASE = re.compile(r"0*([0-9A-Za-z]*[0-9][0-9A-Za-z]*)_(?:\{([0-9]{1,2})\}|([0-9]))")
+_BRACKET = re.compile(r"\\[{}]|[\[\](){}]")
+_MARKS = re.compile(r"\w{0,16}\W?'+|\^\s*\{?\s*(?:T|\*|\\(?:top|ast|dagger))(?![A-Za-z])")  # Math-Verify drops them
+_WORDS = re.compile(
+    r"\\(?:text\w*|mbox|mathrm|mathcal)\s*\{|\\approx|\?|…|\\[lcd]?dots|\.\.|(?<![A-Za-z\\])(?:maybe|not)\b"
+)
+_SPACE = re.compile(r"(?<![0-9.])\s|\s(?![0-9.])")  # but not the one that keeps 4 2 from being 42
+_SIDE_BY_SIDE = re.compile(r"[0-9.]\s+[0-9.]|[0-9]\.[0-9]*\.")  # Math-Verify adds the first and multiplies the second
+
+_LOOSE = ("list", "{}", "\\{\\}")  # brackets that keep no order
+_RANGES = ("sets", "()", "[)", "(]", "[]")
+# What a gold statement can be compared with.
+_FITTING = {"chain": ("chain",), "relation": ("relation", *_RANGES), "sets": _RANGES}
+
+_UNICODE = str.maketrans(
+    {"×": "\\times ", "÷": "\\div ", "·": "\\cdot ", "≤": "\\le ", "≥": "\\ge ", "≠": "\\neq ", "∞": "\\infty ",
+     "∪": "\\cup ", "∩": "\\cap ", "∈": "\\in ", "±": "\\pm ", "≈": "\\approx ", "≡": "\\equiv ", "π": "\\pi ",
+     "θ": "\\theta ", "∅": "\\emptyset ", "′": "'", "’": "'"}
+)  # fmt: skip
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "0123456789-+n")
+_LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+_REWRITTEN: list[tuple[re.Pattern[str], Any]] = [
+    (re.compile(r"(?<=[\w)}\]])[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+"), lambda m: "^{" + m[0].translate(_RAISED) + "}"),
+    (re.compile(r"(?<=\w)[₀₁₂₃₄₅₆₇₈₉]+"), lambda m: "_{" + m[0].translate(_LOWERED) + "}"),
+    (re.compile(r"√\s*([0-9.]+|[A-Za-z])"), r"\\sqrt{\1}"),
+    (re.compile("√"), r"\\sqrt"),
+    # one character in \text{} is a symbol, but a unit behind a number
+    (re.compile(r"(?<![0-9)}])(?<![0-9)}] )\\(?:text\w*|mathrm|mbox|mathbf)\s*\{\s*\(?(\w)\)?\s*\}"), r"\1"),
+    (re.compile(r"\\mathrm\s*\{([eid])\}"), r"\1"),
+    (re.compile(r"_([0-9A-Za-z])"), r"_{\1}"),
+    (re.compile(r"(\^\s*(?:\{[^{}]*\}|[0-9]))\s+(?=[0-9])"), r"\1 \\cdot "),
+    (re.compile(r"\\langle(?![A-Za-z])"), "("),
+    (re.compile(r"\\rangle(?![A-Za-z])"), ")"),
+    (re.compile(r"\\lbrace(?![A-Za-z])"), r"\\{"),
+    (re.compile(r"\\rbrace(?![A-Za-z])"), r"\\}"),
+    (re.compile(r"\^\s*\{?\s*\\prime\s*\}?"), "'"),
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """What one answer is, as far as its text tells."""
+
+    text: str  # the whole of it
+    # value, chain (=), relation (<), sets (unions), ratio, mod, list, or the brackets around parts: (), [), {} ...
+    kind: str = "value"
+    parts: tuple[Form, ...] = ()
+    name: str = ""  # what it is assigned to
+    core: str = ""  # of a value: without name and unit
+    unit: str = ""
+    number: answers.Number | None = None  # of a value that is one
+
+
+def bare(text: str) -> str:
+    """Write a text in ASCII LaTeX without dressing: x² -> x^{2}, \\langle -> (, \\mathrm{e} -> e, √16 -> \\sqrt{16}."""
+    text = answers.clean(text).translate(_UNICODE)
+    for pattern, replacement in _REWRITTEN:
+        text = pattern.sub(replacement, text)
+    return text.strip()
+
+
+@functools.lru_cache(maxsize=8192)
+def read(text: str, *, symbolic: bool) -> Form:
+    """Read the form of a text; any text has one. With `symbolic`, letters behind numbers are symbols."""
+    return _read(bare(text), symbolic, _MAX_DEPTH, _SEPARATOR)
+
+
+def _read(text: str, symbolic: bool, depth: int, separator: str) -> Form:
+    if depth == 0 or (value := _value(text, symbolic)).number:
+        return value if depth else Form(text, core=text)
+    parts = [part for part in answers.cut(text, separator) if part]
+    if len(parts) > 1:
+        return _list(text, [_read(part, symbolic, depth - 1, separator) for part in parts])
+    text = parts[0] if parts else text
+    if match := _ELEMENT.fullmatch(text):
+        return dataclasses.replace(_read(match[1], symbolic, depth - 1, separator), text=text)
+    exact, *rough = answers.cut(text, _APPROX)
+    if rough and not re.fullmatch(r"[0-9.,\s]*", exact.rpartition("=")[2]):  # x ≈ 3 says 3, 1/3 ≈ 0.33 says 1/3
+        text = f"{exact}={rough[0]}" if _NAME.fullmatch(exact) else exact
+    chain = answers.cut(text, _EQUALS)
+    if len(chain) > 1 and not _RELATION.search(text):
+        return _equation(text, chain, symbolic, depth)
+    if _RELATION.search(text):
+        return Form(text, "relation")
+    if (held := _enclosed(text)) and "\\begin" not in text:
+        opening, inner, closing = held
+        whole = _read(inner, symbolic, depth - 1, _SEPARATOR if opening == "{" else r"[,;]")
+        if whole.kind == "list":
+            return dataclasses.replace(whole, text=text, kind=opening + closing)
+        if opening + closing in ("()", "{}", "\\{\\}"):
+            return dataclasses.replace(whole, text=text)
+        return _value(text, symbolic)
+    if _SETS.search(text):
+        return Form(text, "sets", core=text)
+    return _compound(text, symbolic, depth, separator)
+
+
+def _compound(text: str, symbolic: bool, depth: int, separator: str) -> Form:
+    """Read what is built of several values in one place: 1 ± 2, 3:1, 2 mod 5; else one value."""
+    if len(_PLUS_MINUS.findall(text)) == 1 and "\\begin" not in text:
+        both = [_PLUS_MINUS.sub(sign, text).removeprefix("+") for sign in "+-"]
+        return Form(text, "list", tuple(_read(one, symbolic, depth - 1, separator) for one in both))
+    for kind, mark in (("mod", _MOD), ("ratio", ":")):
+        if len(parts := answers.cut(text, mark)) > 1:
+            return Form(text, kind, tuple(_read(part, symbolic, depth - 1, separator) for part in parts))
+    return _value(text, symbolic)
+
+
+def _value(text: str, symbolic: bool) -> Form:
+    core, unit = split_unit(text, symbolic=symbolic)
+    return Form(text, core=core, unit=unit, number=answers.parse_number(text, symbolic=symbolic))
+
+
+def _list(text: str, parts: list[Form]) -> Form:
+    """Join parts into a list: ± adds both its values, and a name holds until the next (x = 1, 2)."""
+    flat: list[Form] = []
+    for part in parts:
+        name = part.name or (flat[-1].name if flat else "")
+        members = part.parts if part.kind == "list" else (part,)
+        flat += [dataclasses.replace(member, name=member.name or name) for member in members]
+    names = [part.name for part in parts]
+    period = len(set(names))
+    if period > 1 and len(flat) > period and all(names) and names == names[:period] * (len(names) // period):
+        rows = [tuple(flat[i : i + period]) for i in range(0, len(flat), period)]  # p = 5, q = 2; p = 7, q = 2
+        return Form(text, "list", tuple(Form(text, "{}", row) for row in rows))
+    return Form(text, "list", tuple(flat))
+
+
+def _equation(text: str, chain: list[str], symbolic: bool, depth: int) -> Form:
+    """Read a = b = c: a name's value is the last member; members without a name are all asserted."""
+    if len(chain) == 2 and _NAME.fullmatch(chain[1]) and not _NAME.fullmatch(chain[0]):
+        chain.reverse()
+    if not _NAME.fullmatch(chain[0]) or not chain[-1]:
+        members = tuple(_read(member, symbolic, depth - 1, _SEPARATOR) for member in chain)
+        return Form(text, "chain", members)
+    name = _FUNCTION_NAME.sub(lambda m: f"{m[1].casefold()}(·)", re.sub(r"[\s{}]", "", chain[0]))
+    return dataclasses.replace(_read(chain[-1], symbolic, depth - 1, _SEPARATOR), text=text, name=name)
+
+
+def _enclosed(text: str) -> tuple[str, str, str] | None:
+    """Take the one pair of brackets apart that holds a whole text; None for (1, 2), (3, 4) and for no brackets."""
+    depth, opening = 0, ""
+    for match in _BRACKET.finditer(text):
+        opening = opening or match[0]
+        depth += 1 if match[0][-1] in "[({" else -1
+        if depth == 0:
+            whole = text.startswith(opening) and match.end() == len(text)
+            return (opening, text[len(opening) : match.start()].strip(), match[0]) if whole else None
+    return None
+
+
+def equal(gold: Form, answer: Form, *, tolerance: float = FLOAT_TOLERANCE) -> bool | Claim:
+    """Say whether two forms are equal, or what has to hold for it.
+
+    Order counts in tuples, intervals and ratios, and for assignments to different names goes by the name; lists and
+    sets are equal in any order. A tuple may be written without its brackets, a set or a list not with a tuple's.
+    """
+    same = functools.partial(equal, tolerance=tolerance)
+    if gold.name and answer.name and gold.name != answer.name:
+        stated = gold.kind == answer.kind == "value" and not (gold.unit or gold.number or answer.number)
+        return _claim(gold.text, answer.text) if stated else False  # y = 2x is x = y/2
+    if {gold.kind, answer.kind} & {"chain", "relation", "sets"}:
+        return _statement(gold, answer, same)
+    if not gold.parts and not answer.parts:
+        return _same_value(gold, answer, tolerance)
+    said, wanted = answer.parts or (answer,), gold.parts or (gold,)
+    if len(said) != len(wanted):
+        return False
+    if len(wanted) == 1:  # a set of one
+        return same(wanted[0], said[0])
+    names, said_names = ([part.name for part in parts] for parts in (wanted, said))
+    if len(set(names)) == len(wanted) and gold.kind in _LOOSE:  # p = 5, q = 2
+        if sorted(names) == sorted(said_names):
+            return _all(same(part, said[said_names.index(part.name)]) for part in wanted)
+        return False if any(said_names) or answer.kind == "\\{\\}" else _all(map(same, wanted, said))
+    named = len(set(said_names)) > 1 and not any(names)  # x = 1, y = 2 says an order where 1, 2 or (1, 2) is asked for
+    if not named and gold.kind in _LOOSE and answer.kind in _LOOSE and len(wanted) <= _MAX_PARTS:
+        return _matched(wanted, said, same)
+    kinds = {gold.kind, answer.kind}
+    open_pair = gold.kind == "()" and answer.kind in ("list", "{}")
+    longer = kinds == {"()", "[]"} and len(wanted) > 2  # no interval
+    return _all(map(same, wanted, said)) if len(kinds) == 1 or open_pair or longer or named else False
+
+
+def _statement(gold: Form, answer: Form, same: Any) -> bool | Claim:
+    """Compare where one side is an equation without a name, an inequality or a union of sets."""
+    if answer.kind == "chain" and gold.kind not in ("chain", "relation", "sets") and not gold.name:
+        return _all(same(gold, member) for member in answer.parts)  # 6 * 7 = 42, but not 41 = 42
+    if gold.kind == answer.kind == "sets":
+        return _claim(gold.core, answer.core)
+    fits = answer.kind in _FITTING.get(gold.kind, ()) or gold.kind == "chain" and answer.name
+    return _claim(gold.text, answer.text) if fits or gold.name and answer.kind == "chain" else False
+
+
+def _all(results: Any) -> bool | Claim:
+    """Join what must hold together."""
+    claims = []
+    for result in results:
+        if result is False:
+            return False
+        if result is not True:
+            claims.append(result)
+    return ("all", tuple(claims)) if claims else True
+
+
+def _matched(wanted: tuple[Form, ...], said: tuple[Form, ...], same: Any) -> bool | Claim:
+    """Pair parts in any order: what text can pair is paired here, the rest is left to the claim's matching."""
+    left, open_parts = list(said), []
+    for part in wanted:
+        hit = next((i for i, other in enumerate(left) if same(part, other) is True), None)
+        if hit is None:
+            open_parts.append(part)
+        else:
+            del left[hit]
+    rows = tuple(tuple(same(part, other) for other in left) for part in open_parts[:_MAX_CHOICES])
+    if len(open_parts) > _MAX_CHOICES or not all(any(cell is not False for cell in row) for row in rows):
+        return False
+    return ("match", rows) if rows else True
+
+
+def _same_value(gold: Form, answer: Form, tolerance: float) -> bool | Claim:
+    """Compare two values: numbers and words by text, the rest by claim."""
+    if bool(gold.unit) != bool(answer.unit):  # 5 m is no product where \\text{m} stands on the other side
+        gold, answer = (_value(form.core, False) if not form.unit else form for form in (gold, answer))
+    if gold.unit and answer.unit and gold.unit != answer.unit:
+        return False
+    if gold.number and answer.number:
+        return answers.same_number(answer.number, gold.number, tolerance=tolerance)
+    if _SPACE.sub("", answers.plain(gold.core)) == _SPACE.sub("", answers.plain(answer.core)):
+        return True
+    bases = [_BASE.fullmatch(form.core) for form in (gold, answer)]
+    if any(bases):
+        return all(bases) and len({(b[1], b[2] or b[3]) for b in bases if b}) == 1
+    if any("\\text" in form.core for form in (gold, answer)):
+        return answers.normal(gold.core) == answers.normal(answer.core)
+    texts = [form.core if form.number is None else _written(form) for form in (gold, answer)]
+    return _claim(*texts)
+
+
+def _claim(gold: str, answer: str) -> bool | Claim:
+    """Claim that two texts are equal, unless Math-Verify would overlook what sets them apart."""
+    if not all(text and not _WORDS.search(text) and not _SIDE_BY_SIDE.search(text) for text in (gold, answer)):
+        return False
+    return (gold, answer) if sorted(_MARKS.findall(gold)) == sorted(_MARKS.findall(answer)) else False
+
+
+def _written(form: Form) -> str:
+    """Write a number as Math-Verify reads it: no group marks, no e-notation, a decimal still a decimal, else exact."""
+    assert form.number is not None
+    value = form.number.value
+    if "." not in form.core:
+        return f"\\frac{{{value.numerator}}}{{{value.denominator}}}" if value.denominator > 1 else str(value.numerator)
+    return re.sub(r"[eE]([+-]?[0-9]+)$", r" \\times 10^{\1}", re.sub(r"(?<=[0-9])[, ](?=[0-9])", "", form.core))
