@@ -45,6 +45,7 @@ def generate(args: argparse.Namespace) -> Rollout:
     prompt = tokenizer.encode_raw(args.prompt) if args.raw else tokenizer.render_chat([message])
     mesh = sharding.make_mesh(sharding.MeshConfig(data=1, tensor=1), jax.devices()[:1])
     shape = hf.read_config(args.model)
+    tokenizer.require_rows(shape.vocab_size)
     places = sharding.param_shardings(mesh, transformer.param_axes(shape), transformer.abstract_params(shape))
     shape, params = hf.load(args.model, dtype=args.dtype, shardings=places)
     bucket = 1 << max(4, (len(prompt) - 1).bit_length())
@@ -61,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     args = arguments(argv)
     try:
         rollout = generate(args)
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, FloatingPointError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if args.json:

@@ -52,7 +52,7 @@ def checked(content: Any, shape: Any, where: str) -> dict[str, Any]:
     except msgspec.ValidationError as error:
         said = str(error)
         names = sorted(content, key=len, reverse=True) if isinstance(content, dict) else []
-        absent = re.fullmatch("Object missing required field `(.*)`", said)
+        absent = re.fullmatch("Object missing required field `([^`]*)`.*", said)
         name = absent[1] if absent else next((name for name in names if f"`$.{name}" in said), None)
         value = content if name is None else content.get(name)
         what = f"{name}={value!r:.100}" if name is not None else f"{value!r:.100}"
@@ -68,8 +68,10 @@ def require_layers(where: str, stated: int, names: Iterable[str]) -> None:
         raise ValueError(f"{where}={stated}, but there are tensors of {held} layers; correct it, or download again")
 
 
-def nonzero(where: str, value: np.ndarray) -> np.ndarray:
-    """`value`; ValueError if it is a matrix of zeros alone, which an unfinished write or conversion leaves."""
+def sound(where: str, value: np.ndarray) -> np.ndarray:
+    """`value`; ValueError if a number in it is not finite, or it is a matrix of zeros, as unfinished writes leave."""
+    if not np.isfinite(value).all():
+        raise ValueError(f"{where} holds NaN or infinite numbers; convert or download the weights again")
     if value.ndim > 1 and not (value[:1].any() or value.any()):
         raise ValueError(f"{where} is zero throughout; convert or download the weights again")
     return value

@@ -11,7 +11,7 @@ import numpy as np
 
 from spicejax.models.config import Family, RopeScaling, TransformerConfig
 from spicejax.models.families import Positive, Size
-from spicejax.models.files import Tensor, checked, gguf_reader, nonzero, require_layers
+from spicejax.models.files import Tensor, checked, gguf_reader, require_layers, sound
 from spicejax.models.layers import rope_frequencies
 
 _ROPE_FACTORS = "rope_freqs.weight"  # llama.cpp's form of the llama3 rule: one divisor per frequency
@@ -68,7 +68,7 @@ def _read(path: Path, cfg: TransformerConfig, name: str, tensor: Any) -> np.ndar
     except NotImplementedError as error:  # integers, and the newest kinds
         raise ValueError(f"{path}: {tensor.name}: {error}; give a file of F32, F16, BF16 or Q8_0") from error
     value = np.asarray(data, np.float32).reshape(_shape(tensor))
-    nonzero(f"{path}: {tensor.name}", value)
+    sound(f"{path}: {tensor.name}", value)
     if cfg.family == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
         return _half_split(value, cfg.head_dim)
     return value

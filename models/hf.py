@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 from spicejax.models import gguf
 from spicejax.models.config import DType, TransformerConfig
 from spicejax.models.families import from_hf_config, to_hf_config
-from spicejax.models.files import TOKENIZER_FILES, Tensor, nonzero, read_object, require_layers, resolve
+from spicejax.models.files import TOKENIZER_FILES, Tensor, read_object, require_layers, resolve, sound
 from spicejax.models.lora import MATRICES, flatten, unflatten
 from spicejax.models.transformer import Params, abstract_params
 
@@ -176,7 +176,7 @@ def open_folder(folder: Path) -> dict[str, Tensor]:
 
 
 def _take(file: Path, handle: Any, name: str) -> np.ndarray:
-    return nonzero(f"{file}: {name}", handle.get_tensor(name))
+    return sound(f"{file}: {name}", handle.get_tensor(name))
 
 
 def _folder_config(folder: Path) -> TransformerConfig:

@@ -71,28 +71,36 @@ def open_corpus(
 def _read(
     spec: str, encode: Callable[[str], list[int]], max_tokens: int, min_chars: int, max_bytes: int
 ) -> tuple[list[Document], dict[str, int]]:
+    said = time.monotonic()
+
+    def count(text: str) -> list[int]:
+        """Encode, and now and then say how far the reading has come: one document may take a minute."""
+        nonlocal said
+        if time.monotonic() - said >= SAID_EVERY:
+            said = time.monotonic()
+            log.info("%s: %d documents read, %d segments", spec, reader.read, len(documents))
+        return encode(text)
+
     reader = sources.Reader(max_bytes)
     documents: list[Document] = []
     texts: set[bytes] = set()
     ids: set[str] = set()
-    kept, said = 0, time.monotonic()
+    kept = 0
     for source in sources.split_mixture(spec):
         for raw in reader.documents(source):
-            if time.monotonic() - said >= SAID_EVERY:
-                said = time.monotonic()
-                log.info("%s: %d documents read, %d segments", source, reader.read, len(documents))
             text = raw.text.strip()
             content = hashlib.sha256(text.encode("utf-8")).digest()
             if len(text) < min_chars:
                 reader.skipped["too_short"] += 1
                 continue
+            # Differs: equal texts count once, short ones not at all, long ones as several; SPICE says "segments" alone
             if content in texts:
                 reader.skipped["duplicate"] += 1
                 continue
             texts.add(content)
             kept += 1
             name = raw.id or content.hex()[:16]
-            parts = segments.cut(text, encode, max_tokens)
+            parts = segments.cut(text, count, max_tokens)
             for k, part in enumerate(parts):
                 if len(parts) > 1 and len(part) < min_chars:
                     reader.skipped["short_segment"] += 1

@@ -13,6 +13,7 @@ BOUNDARIES = (
 )
 
 Span = tuple[int, int]
+HUGE = 2**20  # characters of a document that is no ordinary text
 
 
 def cut(text: str, encode: Callable[[str], list[int]], max_tokens: int) -> list[str]:
@@ -48,6 +49,8 @@ def _units(
     ends: list[int] = []
     while not ends and level < len(BOUNDARIES):
         ends = [m.end() for m in BOUNDARIES[level].finditer(text, *span) if span[0] < m.end() < span[1]]
+        if span[1] - span[0] > HUGE:  # units of a few characters are too many to count one by one
+            ends = _apart(ends, span[0], target // 8)
         level += 1
     if not ends and span[1] - span[0] > 1:
         ends = [(span[0] + span[1]) // 2]
@@ -56,6 +59,15 @@ def _units(
     bounds = [span[0], *ends, span[1]]
     pieces = zip(bounds, bounds[1:], strict=False)
     return [unit for piece in pieces for unit in _units(text, count, target, piece, count(*piece), level)]
+
+
+def _apart(ends: list[int], start: int, least: int) -> list[int]:
+    """Those of `ends` that are at least so many characters behind the one before."""
+    kept = [start]
+    for end in ends:
+        if end - kept[-1] >= least:
+            kept.append(end)
+    return kept[1:]
 
 
 def _pack(

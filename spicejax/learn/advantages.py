@@ -25,6 +25,7 @@ def group_advantages(rewards: np.ndarray, groups: np.ndarray, *, estimator: Esti
         raise ValueError(f"reward {rewards[~np.isfinite(rewards)][0]} is not finite")
     if estimator == "none":
         return rewards.astype(np.float32)
+    # Differs: the Challenger's group are the tasks of one document; SPICE's eq. 3 could mean all of an iteration
     advantages = np.zeros_like(rewards)
     for group in np.unique(groups):
         members = groups == group

@@ -106,6 +106,8 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         sharding.connect(here.sampler_mesh)
     tokenizer = tokens.load(cfg.model.path)
     voices = lengths.voices_of(cfg, tokenizer)
+    for role, voice in voices.items():
+        voice.tokenizer.require_rows(here.seats.get(role, model).vocab_size)
     game = game_of(cfg.game)
     if game.reads == "documents":
         lengths.require_documents_fit(cfg, voices)

@@ -13,10 +13,12 @@ Orbax alone returns wrong numbers for a flipped bit, takes an empty folder for t
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
 import logging
+import os
 import re
 import shutil
 import time
@@ -88,7 +90,8 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Every step that was once whole, ascending; it may be damaged since."""
-        return sorted(int(p.name) for p in self.directory.iterdir() if re.fullmatch(r"\d{8,}", p.name))
+        names = (p.name for p in self.directory.iterdir() if re.fullmatch(r"\d{8,}", p.name))
+        return sorted(int(name) for name in names if name == f"{int(name):08d}")
 
     def latest_good(self) -> int | None:
         """The newest step whose every file is as it was written, by reading all of them; None where nothing was saved.
@@ -178,9 +181,12 @@ class Checkpoints:
         self.close()
 
     def _take(self) -> str:
+        if os.path.lexists(self.directory) and not self.directory.is_dir():
+            raise CheckpointError(f"{self.directory} is no folder, nor a link to one; move it away")
         self.directory.mkdir(parents=True, exist_ok=True)
         for path in self.directory.iterdir():
-            if re.fullmatch(rf"\d{{8,}}({manifest.PARTIAL})?", path.name) and not path.is_dir():
+            draft = path.name.endswith(manifest.PARTIAL) and path.is_symlink()  # it would not be removed
+            if re.fullmatch(rf"\d{{8,}}({manifest.PARTIAL})?", path.name) and (draft or not path.is_dir()):
                 raise CheckpointError(
                     f"{path} is a file or a link that leads nowhere, not the folder of a checkpoint; move it away, or "
                     "mount what it points to"
@@ -217,7 +223,7 @@ class Checkpoints:
 
     def _set_aside(self, step: int, why: str) -> None:
         names = (f"superseded.{self.path(step).name}.{number}" for number in itertools.count())
-        target = next(path for path in map(self.directory.joinpath, names) if not path.exists())
+        target = next(path for path in map(self.directory.joinpath, names) if not os.path.lexists(path))
         self.path(step).rename(target)
         log.warning("step %d set aside as %s: %s", step, target.name, why)
 
@@ -231,7 +237,8 @@ class Checkpoints:
     def _prune(self) -> None:
         for step in self.steps()[: -self._keep]:
             if not self._keep_period or step % self._keep_period:
-                shutil.rmtree(self.path(step).rename(manifest.partial(self.path(step))), ignore_errors=True)
+                with contextlib.suppress(OSError):  # tried again at the next save
+                    shutil.rmtree(self.path(step).rename(manifest.partial(self.path(step))))
 
 
 def _require_shared(directory: Path, token: str, patience_seconds: float = 60.0) -> None:

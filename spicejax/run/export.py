@@ -35,6 +35,7 @@ def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params,
     with Checkpoints(workdir / "checkpoints", config={}) as checkpoints:
         saved = checkpoints.saved_config()
         if saved is None:
+            checkpoints.latest_good()  # says what is damaged, where something was saved
             raise FileNotFoundError(f"{workdir / 'checkpoints'} holds no whole checkpoint yet")
         path, made = _source(saved), saved["model"]
         shape = dataclasses.replace(hf.read_config(path), param_dtype=made["param_dtype"])
@@ -70,6 +71,7 @@ def write(
     dtype: transformer.DType,
 ) -> None:
     """Write weights, config and tokenizer files to the folder `out`, replacing an older export."""
+    tokenizer.require_rows(shape.vocab_size)
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(folder)
         hf.save(out, shape, params, tokenizer_files_from=folder, dtype=dtype)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from spicejax import hosts
 from spicejax.data import prepared
 from spicejax.data.items import Items
 from spicejax.data.questions import Item
@@ -53,27 +54,29 @@ def require_documents_fit(cfg: RunConfig, voices: Mapping[str, Voice]) -> None:
 
     No document is read: each prompt is rendered around a text of that length.
     """
-    longest, alien = cfg.corpus.max_tokens, _alien(voices)
+    longest, alien = cfg.corpus.max_tokens, _alien(cfg, voices)
     own = {seat: voice for seat, voice in voices.items() if seat not in alien}
     _require_fits(cfg, own, longest, f"a document of corpus.max_tokens={longest}")
 
 
-def _alien(voices: Mapping[str, Voice]) -> list[str]:
-    """The seats with another tokenizer than the policy's."""
-    probes = {seat: prepared.probe(voice.tokenizer.encode) for seat, voice in voices.items()}
-    return [seat for seat, probe in probes.items() if probe != probes[""]]
+def _alien(cfg: RunConfig, voices: Mapping[str, Voice]) -> list[str]:
+    """The seats that are shown documents and have another tokenizer than the policy's, which cut them."""
+    shown = {seat for seat, _ in game_of(cfg.game).prompts_of(cfg.game, Document("", ""))}
+    probes = {seat: prepared.probe(voices[seat].tokenizer.encode) for seat in {"", *shown} & voices.keys()}
+    return sorted(seat for seat, probe in probes.items() if probe != probes[""])
 
 
 def _require_fits(cfg: RunConfig, voices: Mapping[str, Voice], longest: int, name: str) -> None:
     """The same for a document of `longest` tokens, called `name`, and some seats."""
     text = " ".join(["a"] * longest)
-    most, room = 0, cfg.buckets.prompt[-1]
+    most, room, shown = 0, cfg.buckets.prompt[-1], False
     for seat, messages in game_of(cfg.game).prompts_of(cfg.game, Document("", text)):
         if seat in voices:
             extra = longest - len(voices[seat].tokenizer.encode(text))
             most = max(most, voices[seat].length(messages) + extra + JOINT)
+            shown = shown or any(text in turn["content"] for turn in messages)
     if most > room:
-        lower = cfg.corpus.max_tokens * (longest - most + room) // longest
+        lower = cfg.corpus.max_tokens * (longest - most + room) // longest if shown else 0
         fix = f"lower corpus.max_tokens to {lower}" if lower > 0 else "take another style"
         raise ValueError(
             f"{name} makes a prompt of up to {most} tokens, "
@@ -89,6 +92,12 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
     """
     game, room = game_of(cfg.game), cfg.buckets.prompt[-1]
     exam = game.exam(cfg.game)
+    bare = voices[exam.role].length(reasoner.messages("", exam.style, exam.templates))
+    if bare >= room:
+        raise ValueError(
+            f"the {exam.role}'s prompt has {bare} tokens without its question, buckets.prompt ends at {room}: raise "
+            "buckets.prompt, or shorten the prompt"
+        )
     for number, item in enumerate(held_out, 1):
         length = voices[exam.role].length(reasoner.messages(item.task.question, exam.style, exam.templates))
         if length > room:
@@ -98,7 +107,7 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
             )
     indices = range(len(source.sequence))
     if game.reads == "documents":
-        for seat in _alien(voices):
+        for seat in _alien(cfg, voices):
             count = voices[seat].tokenizer.encode
             length, k = max((len(count(source.sequence[k].text)), k) for k in indices)
             name = f"document {source.sequence[k].id} ({seat}: {length} tokens)"
@@ -121,4 +130,4 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
         )
         if len(long) == len(indices):
             raise ValueError(f"{text}; raise buckets.prompt")
-        log.warning("%s are left out", text)
+        log.log(logging.WARNING if hosts.leads() else logging.DEBUG, "%s are left out", text)

@@ -73,10 +73,12 @@ class MetricsWriter:
         """What the summary says of the files, after another try to write what waits.
 
         log_failures: failures of this process. iterations_missing: iterations without a line in metrics.jsonl.
+        lines_lost: lines of any file found torn at this start, or given up while it could not be written.
         """
         self._flush(*self._files.values())
         missing = 0 if self._silent else len(self._files["metrics"].missing())
-        return {"log_failures": self.failures, "iterations_missing": missing}
+        lost = sum(file.lost for file in self._files.values())
+        return {"log_failures": self.failures, "iterations_missing": missing, "lines_lost": lost}
 
     def summary(self, values: dict[str, Any]) -> None:
         """Replace summary.json in one rename."""
@@ -146,6 +148,7 @@ class _Lines:
         """Before anything is written, torn lines and what is of iteration `first` or later go to *.discarded.jsonl."""
         self.path = path
         self.last = -1  # newest iteration given
+        self.lost = 0  # lines that were torn, or waited until there were too many
         self._first = first
         self._clean = False
         self._written: set[int] = set()
@@ -158,7 +161,7 @@ class _Lines:
     def put(self, iteration: int, text: str) -> None:
         """Take the lines of one iteration, for `flush` to write."""
         while sum(len(data) for _, data in self._waiting) > KEPT_BYTES:
-            self._waiting.popleft()
+            self.lost += self._waiting.popleft()[1].count(b"\n")
         self._waiting.append((iteration, text.encode()))
 
     def flush(self) -> None:
@@ -186,20 +189,24 @@ class _Lines:
         if not self.path.exists():
             return
         kept, discarded = [], []
-        for line in self.path.read_text(errors="replace").splitlines():
+        text, torn = self.path.read_text(errors="replace"), 0
+        for line in text.splitlines():
             number = _iteration(line)
+            torn += number is None
             if number is not None and number < self._first:
                 kept.append(line)
                 self._written.add(number)
             else:
                 discarded.append(line)
         self.last = max([self.last, *self._written])
-        if not discarded:
+        if not discarded and (not text or text.endswith("\n")):
             return
         # First kept twice, then once: a crash in between loses nothing.
-        with open(self.path.with_suffix(".discarded.jsonl"), "a") as out:
-            out.writelines(f"{line}\n" for line in discarded)
+        if discarded:
+            with open(self.path.with_suffix(".discarded.jsonl"), "a") as out:
+                out.writelines(f"{line}\n" for line in discarded)
         _replace(self.path, "".join(f"{line}\n" for line in kept))
+        self.lost += torn
 
 
 def plain(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import os
 import time
 import zlib
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from spicejax import config as configuration
 from spicejax import hosts
 from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.probes import probes
+from spicejax.generate.policy import Buckets
 from spicejax.run.build import Run, build
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.config import RunConfig
@@ -144,7 +146,7 @@ def _resume(run: Run, checkpoints: Checkpoints, cfg: RunConfig) -> tuple[int, di
     if restored is None:
         return 0, {"totals": {}, "seconds": 0.0}
     changed = [
-        f"{path}: {old!r:.200} -> {new!r:.200}"  # a prompt may be long
+        f"{path}: {_from_difference(old, new)} -> {_from_difference(new, old)}"
         for path, old, new in configuration.diff(restored.config, configuration.to_json(cfg))
         if not path.startswith(CHANGEABLE)
     ]
@@ -161,6 +163,12 @@ def _resume(run: Run, checkpoints: Checkpoints, cfg: RunConfig) -> tuple[int, di
     return restored.step, restored.extra["counters"]
 
 
+def _from_difference(value: Any, other: Any) -> str:
+    """A value as text; where it is long, from shortly before it differs from the other."""
+    text, start = repr(value), len(os.path.commonprefix([repr(value), repr(other)])) - 40
+    return text if len(text) <= 200 else f"{'...' if start > 0 else ''}{text[max(start, 0) :]:.200}"
+
+
 def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, Any]) -> None:
     """Evaluate after `done` iterations and note the first and the latest accuracy."""
     cfg, game = run.cfg, run.game
@@ -171,6 +179,7 @@ def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, An
         exam = game.exam(cfg.game)
         metrics |= held_out(world, run.held_out, exam._replace(max_new=cfg.eval.max_new or exam.max_new))
     if cfg.eval.probe_documents:
+        room = run.probe_buckets.kv_tokens / max(cfg.buckets.kv_tokens, 1)
         metrics |= probes(
             world,
             run.source.fixed(cfg.eval.probe_documents),
@@ -178,7 +187,7 @@ def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, An
             cfg.game,
             current=dataclasses.replace(run.player, buckets=run.probe_buckets),
             initial=dataclasses.replace(run.first_player(), buckets=run.probe_buckets),
-            others=run.others,
+            others={role: dataclasses.replace(p, buckets=_less(p.buckets, room)) for role, p in run.others.items()},
             group=cfg.eval.probe_group,
         )
     if not metrics:
@@ -189,6 +198,11 @@ def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, An
     writer.evaluation(done, metrics | {"time/evaluate": time.perf_counter() - began})
     if "eval/accuracy" in metrics:
         writer.show(f"held-out accuracy after {done} iterations: {metrics['eval/accuracy']:.3f}")
+
+
+def _less(buckets: Buckets, share: float) -> Buckets:
+    """The buckets with that share of their KV cache."""
+    return dataclasses.replace(buckets, kv_tokens=int(buckets.kv_tokens * share))
 
 
 def _summarise(run: Run, counters: dict[str, Any], checkpoints: Checkpoints, writer: MetricsWriter) -> dict[str, Any]:

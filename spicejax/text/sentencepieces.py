@@ -22,7 +22,9 @@ def load_sentencepiece(path: Path, text_pieces: Collection[str] = ()) -> Vocabul
     `text_pieces` are user-defined pieces that are ordinary text all the same.
     """
     try:
-        model = _without_user_defined(path.read_bytes(), frozenset(text_pieces))
+        if not (content := path.read_bytes()):
+            raise RuntimeError("it is empty")
+        model = _without_user_defined(content, frozenset(text_pieces))
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     except RuntimeError as error:
         raise ValueError(f"{path} is no SentencePiece model ({error}); download the tokenizer again") from error

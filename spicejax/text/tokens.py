@@ -63,6 +63,11 @@ class Tokenizer:
     files: tuple[Path, ...]  # the files it was read from
     written: Mapping[str, str]  # files rebuilt at load: name -> content
 
+    def require_rows(self, rows: int) -> None:
+        """Raise ValueError where an id of this tokenizer has no row among a model's `rows` (there may be more)."""
+        if (ids := len(self.vocabulary.token_bytes)) > rows:
+            raise ValueError(f"{self.source}: ids up to {ids - 1}, but the model has {rows}; take its own tokenizer")
+
     def encode(self, text: str) -> list[int]:
         """Encode plain text: no BOS, and no spelling of a control token gives its id."""
         return self.vocabulary.encode(text)
@@ -207,7 +212,7 @@ def _adds_bos(file: Path, bos: str | None) -> bool:
     """Whether tokenizer.json's post-processor writes BOS in front (Llama 3 says it there and nowhere else)."""
     processor = _read_json(file, TokenizerSpec).get("post_processor") or {}
     steps = processor.get("processors", [processor])
-    templates = [step["single"] for step in steps if step.get("type") == "TemplateProcessing"]
+    templates = [step.get("single") for step in steps if step.get("type") == "TemplateProcessing"]
     return any(t and t[0].get("SpecialToken", {}).get("id") == bos for t in templates) and bos is not None
 
 

@@ -208,6 +208,25 @@ def test_no_folder_under_a_steps_name_is_refused_at_the_start(tmp_path, name, ta
     assert os.listdir(tmp_path) == [name]
 
 
+def test_other_names_that_are_no_steps_folder(tmp_path):
+    (tmp_path / "c").mkdir()
+    link = tmp_path / "c" / "00000005.partial"
+    link.symlink_to(tmp_path)
+    with pytest.raises(CheckpointError, match=f"^{link} is a file or a link"):
+        Checkpoints(tmp_path / "c", config={})
+    link.unlink()
+    (tmp_path / "c" / "000000004").mkdir()  # nine digits: not ours
+    (tmp_path / "c" / "superseded.00000001.0").symlink_to("nowhere")
+    with Checkpoints(tmp_path / "c", config={}) as checkpoints:
+        checkpoints.save(1, make_state(1), {})
+        (checkpoints.path(1) / "MANIFEST.json").unlink()
+        checkpoints.save(2, make_state(2), {})
+        assert checkpoints.steps() == [2] and (checkpoints.directory / "superseded.00000001.1").is_dir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match="file is no folder, nor a link to one; move it away"):
+        Checkpoints(tmp_path / "file", config={})
+
+
 def test_all_damaged_is_not_a_fresh_start(checkpoints):
     checkpoints.save(1, make_state(1), {})
     (checkpoints.path(1) / "extra.json").write_text("{}{")

@@ -109,6 +109,13 @@ def test_own_prompts_are_those_that_count(tiny):
         require_items_fit(settings(full, 190), source, items, voices)
 
 
+def test_a_prompt_without_room_for_a_question_is_refused(tiny):
+    game = spice.SpiceConfig(templates={"reasoner": "please " * 90 + "{question}"})
+    source, voices = Items([], "", 0, 1), seated("reasoner", Voice(tiny, "chat"))
+    with pytest.raises(ValueError, match="the reasoner's prompt has .* tokens without its question"):
+        require_items_fit(settings(game, 100), source, [], voices)
+
+
 def test_without_documents_their_length_does_not_matter(tiny):
     voices = seated("challenger", Voice(tiny, "chat"))
     game = spice.SpiceConfig(style="nano", no_corpus=True)
@@ -178,7 +185,8 @@ def test_a_run_stops_before_it_loads_weights(tmp_path, monkeypatch, shared_data)
     cfg = configs.load("spice_smollm2")
     monkeypatch.setattr(build, "load_model", lambda *_: pytest.fail("weights were loaded"))
     monkeypatch.setattr(build.tokens, "load", lambda _: tokenizer)
-    monkeypatch.setattr(build, "settled", lambda cfg: SimpleNamespace(cfg=cfg, model=None, mesh=None))
+    model = SimpleNamespace(vocab_size=49_152)
+    monkeypatch.setattr(build, "settled", lambda cfg: SimpleNamespace(cfg=cfg, model=model, mesh=None, seats={}))
     (tmp_path / "x.jsonl").write_text(json.dumps({"text": "one of many words " * 999}) + "\n")
     corpus = dataclasses.replace(cfg.corpus, source=str(tmp_path / "x.jsonl"), max_tokens=420)
     with pytest.raises(ValueError, match="corpus.max_tokens=420 makes a prompt of up to .* ends at 448"):

@@ -119,7 +119,7 @@ def test_what_waits_is_bounded(tmp_path, monkeypatch):
     for i in range(20):
         writer.metrics(i, {"text": "x" * 300})
     (tmp_path / "metrics.jsonl").rmdir()
-    assert writer.gaps() == {"log_failures": 20, "iterations_missing": 16}
+    assert writer.gaps() == {"log_failures": 20, "iterations_missing": 16, "lines_lost": 16}
     assert [r["iteration"] for r in rows(tmp_path / "metrics.jsonl")] == [16, 17, 18, 19]
 
 
@@ -132,7 +132,7 @@ def test_what_could_not_be_set_aside_at_the_start_is_later(tmp_path):
     obstacle.rmdir()
     writer.close()
     assert [(r["iteration"], r["run"]) for r in rows(tmp_path / "metrics.jsonl")] == [(0, "a"), (1, "a"), (2, "b")]
-    assert writer.gaps() == {"log_failures": 2, "iterations_missing": 0}
+    assert writer.gaps() == {"log_failures": 2, "iterations_missing": 0, "lines_lost": 0}
 
 
 @pytest.mark.parametrize(
@@ -153,13 +153,24 @@ def test_missing_iterations_are_told_and_counted(tmp_path, caplog, harm, missing
     told = [f"{path} lacks {len(missing)} of the 8 iterations before this start ({shown})"] if missing else []
     assert [r.getMessage().partition(":")[0] for r in caplog.records] == told
     record(writer, range(8, 10))
-    assert writer.gaps() == {"log_failures": 0, "iterations_missing": len(missing)}
+    assert writer.gaps() | {"lines_lost": 0} == {"log_failures": 0, "iterations_missing": len(missing), "lines_lost": 0}
+
+
+def test_a_lost_newline_and_torn_lines_of_any_file(tmp_path):
+    record(make_writer(tmp_path), range(3))
+    for name, cut in (("metrics", 1), ("tasks", 5)):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_bytes(path.read_bytes()[:-cut])
+    writer = make_writer(tmp_path, 3)
+    record(writer, range(3, 5))
+    assert [row["iteration"] for row in rows(tmp_path / "metrics.jsonl")] == [0, 1, 2, 3, 4]
+    assert writer.gaps() == {"log_failures": 0, "iterations_missing": 0, "lines_lost": 1}
 
 
 def test_a_silent_writer_keeps_nothing(tmp_path, caplog):
     writer = MetricsWriter(tmp_path, resume_step=3, stream=io.StringIO(), silent=True)
     record(writer, range(3, 5))
-    assert writer.gaps() == {"log_failures": 0, "iterations_missing": 0}
+    assert writer.gaps() == {"log_failures": 0, "iterations_missing": 0, "lines_lost": 0}
     assert not list(tmp_path.iterdir()) and not caplog.records
 
 

@@ -98,6 +98,7 @@ def test_models_with_a_dummy_prefix_and_user_defined_pieces(tmp_path: Path) -> N
 def test_errors_name_the_fix(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="vocab_size=100000"):
         train_sentencepiece(TEXTS[:3], 100000, tmp_path)
-    (tmp_path / "tokenizer.model").write_bytes(b"not a model")
-    with pytest.raises(ValueError, match="no SentencePiece model"):
-        tokens.load(tmp_path)
+    for content, why in ((b"not a model", ""), (b"", r"\(it is empty\)")):
+        (tmp_path / "tokenizer.model").write_bytes(content)
+        with pytest.raises(ValueError, match=f"tokenizer.model is no SentencePiece model {why}"):
+            tokens.load(tmp_path)

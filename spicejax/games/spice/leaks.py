@@ -49,7 +49,11 @@ def leaks(question: str, answer: str, answer_type: AnswerType) -> bool:
         return False
     if re.search(rf" (?:answer|result|solution)s? (?:is|are|:|=){here}{_NO_OPERAND}", whole):
         return True
-    chosen = re.search(rf"{here}(?:, )?or (?!not |another |other )| or (?:\w+ )?{re.escape(held[1:])}| between ", whole)
+    chosen = re.search(
+        rf"{here}(?:, )?or (?!not |another |other )| or (?:\w+ )?{re.escape(held[1:])}| between | among "
+        rf"| of [^?.]*(?: and{here}|{here}and )|: (?:[^?.]*,)?{here}(?:[,.]|$)",
+        whole,
+    )
     clauses = [clause for clause in _CLAUSE_END.split(question) if clause.strip()]
     asking = [clause for clause in clauses if _ASKS.search(clause)] or clauses[-1:]
     asking = [clause for clause in asking if clause is asking[0] or not _RELATIVE.match(clause)]

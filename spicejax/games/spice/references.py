@@ -14,6 +14,7 @@ import re
 
 _SOURCE = r"(?:text|passage|document|article|excerpt|extract|paragraph|snippet|webpage|web page|author)"
 _REPORT = rf"(?:{_SOURCE}|study|report|paper|chapter|reading|researcher)"
+_DRAWN = r"(?:table|figure|diagram|graph|chart|picture|image)"
 _SAYS = (
     r"(?:contain|stat|says?\b|said|mention|describ|discuss|impl[iy]|explain|suggest|provid|claim|note[sd]?\b|argu|giv|list|identif"
     r"|present|indicat|conclud|defin|mean|outlin|emphasi|compar|report|find|found|show|critici|highlight|refer|reach|reject|believ|think)\w*"
@@ -27,6 +28,8 @@ _AS_SUCH = (
 _UNSEEN = re.compile(
     rf"\b(?:(?:this|the (?:given|provided|above|following|preceding)) (?P<pointed>{_SOURCE})"
     rf"|according to (?:the|this|that) (?:\w+ )?(?P<told>{_REPORT})s?"
+    rf"|according to (?:the|this) (?P<drawn>{_DRAWN})|in this (?:study|section|chapter)"
+    rf"|(?:in|from|using) the (?:given|provided|following|above) (?P<shown>{_DRAWN})"
     r"|(?:in|from|by|within|throughout|based on|refer to|using|(?:idea|theme|topic|subject|purpose|tone|title|point"
     rf"|thesis|focus|argument|message|summary|context|author) of) (?:the|this|that) (?:\w+ )?(?P<held>{_SOURCE})s?"
     rf"|the (?:\w+ )?(?P<says>{_REPORT})s?(?= (?:(?:also|first|itself|\w+ly) )?(?:above\b|below\b|{_SAYS}))"

@@ -33,5 +33,6 @@ def challenger_reward(num_correct: int, num_samples: int, *, kind: RewardKind = 
     if kind == "threshold":
         return float(0 < p < 1)
     if kind == "r_zero":
+        # Differs: p is the share of right answers, as in figure 7; section 4.3 has agreement with the commonest one
         return 1 - 2 * abs(p - 0.5)
     raise ValueError(f"unknown Challenger reward {kind!r}: choose one of {', '.join(get_args(RewardKind))}")

@@ -136,7 +136,7 @@ def check_answer(
     if not rules.typed_answers:
         return answer
     if answer_type == "String":
-        return answer if answers.normal(answer) else rejection("wrong_answer_type", f"no word in {answer}")
+        return answer if any(map(str.isalnum, answer)) else rejection("wrong_answer_type", f"no word in {answer}")
     if answer_type == "List":
         elements = answers.split_list(answer)
         full = bool(elements) and all(elements)

@@ -43,6 +43,9 @@ def test_answers_that_are_given_away(question, answer, kind):
         ("Ann is older than Bob. Bob is older than Cleo. Who is the oldest?", "Ann", "String"),
         ("What is the official language of French Guiana?", "French", "String"),
         ("Who wrote Frankenstein?", "Mary Shelley", "String"),
+        ("Which of the planets Mars and Venus is nearer to the Sun?", "Venus", "String"),
+        ("Choose the densest: copper, iron, gold.", "gold", "String"),
+        ("Ann beats Bob. Bob beats Cleo. Who wins among Ann, Bob and Cleo?", "Ann", "String"),
     ],
 )
 def test_answers_that_are_data_choices_or_cast(question, answer, kind):

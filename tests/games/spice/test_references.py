@@ -22,6 +22,9 @@ from spicejax.games.spice.references import unseen_reference
         "Table 2 lists four drugs. Which is the best?",
         "In the diagram above, which arrow is red?",
         "As stated above, who won?",
+        "According to the table, how many ships sank?",
+        "Which value is largest in the given table?",
+        "In this study, how many patients were healed?",
         "Based on the information provided, who won?",
         "Who won?\nA) the one mentioned earlier\nB) Ann",  # a question is no statement to point back to
     ],

@@ -38,6 +38,7 @@ def mcq(question=MCQ, correct="A"):
         ("no_markup", False, mcq(MCQ.replace("Po", "<option>")), "bad_options"),
         ("typed_answers", False, free(answer="force equals mass", kind="Expression"), "wrong_answer_type"),
         ("typed_answers", False, free(answer="a,,b", kind="List"), "wrong_answer_type"),
+        ("typed_answers", False, free(answer="---", kind="String"), "wrong_answer_type"),
         ("distinct_options", False, mcq(MCQ.replace("Po", "Ob")), "bad_options"),
         ("distinct_options", False, mcq(MCQ + "\nCorrect: C"), "bad_letter"),
     ],
