@@ -29,7 +29,7 @@ _MIXED = re.compile(
 )
 _REPEATING = re.compile(r"([+-]?)\s*([0-9]{0,99})\.([0-9]{0,99})\\(?:overline|bar)\s*\{([0-9]{1,99})\}")
 _TEXT_COMMAND = re.compile(
-    r"\\(?:text|textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mathcal|operatorname|mbox|hbox|rm)\s*\{([^{}]*)\}"
+    r"\\(?:text|textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mathcal|operatorname|mbox|hbox|rm)\s*\{((?:[^{}]|\{[^{}]*\})*)\}"
 )
 _SPACING = re.compile(r"\\(?:left|right|displaystyle|big|Big)(?![A-Za-z])|(?<!\\)\\[,;: ]|~")
 _GROUP_SPACE = re.compile(r"(?<=[0-9])(?:\\[,;: ]|~)(?=[0-9]{3}(?![0-9]))")
@@ -124,7 +124,7 @@ def parse_number(text: str, *, symbolic: bool = False) -> Number | None:
 
 
 def _half_place(number: Number) -> Fraction:
-    """Return how far a decimal may be from what was rounded to it; 0 for whole numbers and fractions, which are exact."""
+    """Return how far a decimal may be from what was rounded to it; 0 for what is exact, whole numbers and fractions."""
     match = _PLAIN_NUMBER.fullmatch(number.written.strip())
     if match is None or not ("." in match["digits"] or match["exp"] or match["power"]):
         return Fraction(0)

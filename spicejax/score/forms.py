@@ -55,8 +55,9 @@ _MARKS = re.compile(  # Math-Verify drops primes and transposes, and takes H2O f
     rf"|(?<![A-Za-z\\])(?!(?:{_FUNCTIONS}|pi|i)[0-9])[A-Za-z]{{1,16}}[0-9]+(?![0-9^])"
 )
 _NUMERIC = re.compile(r"(?:[0-9.,\s+\-*/^!(){}]|\\(?:times|cdot|div|[dtc]?frac|sqrt|pi)(?![A-Za-z]))+")
-_WORDS = re.compile(
-    r"\\(?:text\w*|mbox|mathrm|mathcal)\s*\{|\\approx|\?|…|\\[lcd]?dots|\.\.|(?<![A-Za-z\\])(?:maybe|not)\b"
+_WORDS = re.compile(  # nothing for Math-Verify, or what it drops: quotes, dollars and signs it does not know
+    r"\\(?:text\w*|mbox|mathrm|mathcal)\s*\{|\\approx|\\phantom|\?|…|\\[lcd]?dots|\.\.|(?<![A-Za-z\\])(?:maybe|not)\b"
+    r"|[\"$#@`]|[^\x00-\x7f\w\s°]"
 )
 _SPACE = re.compile(r"(?<![0-9.])\s|\s(?![0-9.])")  # but not the one that keeps 4 2 from being 42
 # Math-Verify adds the first, multiplies the second and drops the index of the third
@@ -68,7 +69,7 @@ _RANGES = ("sets", "()", "[)", "(]", "[]")
 _FITTING = {"chain": ("chain",), "relation": ("relation", *_RANGES), "sets": _RANGES}
 
 _UNICODE = str.maketrans(
-    {"×": "\\times ", "÷": "\\div ", "·": "\\cdot ", "≤": "\\le ", "≥": "\\ge ", "≠": "\\neq ", "∞": "\\infty ",
+    {"×": "\\times ", "÷": "\\div ", "·": "\\cdot ", "⋅": "\\cdot ", "≤": "\\le ", "≥": "\\ge ", "≠": "\\neq ", "∞": "\\infty ",
      "∪": "\\cup ", "∩": "\\cap ", "∈": "\\in ", "±": "\\pm ", "≈": "\\approx ", "≡": "\\equiv ", "π": "\\pi ",
      "θ": "\\theta ", "∅": "\\emptyset ", "′": "'", "’": "'"}
 )  # fmt: skip
@@ -114,12 +115,13 @@ class Form:
     core: str = ""  # of a value: without name and unit
     unit: str = ""
     number: answers.Number | None = None  # of a value that is one
+    rounded: answers.Number | None = None  # what a value is said to be about: 100/7 ≈ 14.29
     steps: tuple[Form, ...] = ()  # what a name is said to be before its value: x = 2 * 21 = 42
 
 
 def bare(text: str) -> str:
     """Write a text in ASCII LaTeX without dressing: x² -> x^{2}, \\langle -> (, \\mathrm{e} -> e, √16 -> \\sqrt{16}."""
-    text = answers.clean(text).translate(_UNICODE)
+    text = answers.clean(text).strip('"“”').translate(_UNICODE)
     for pattern, replacement in _REWRITTEN:
         text = pattern.sub(replacement, text)
     return text.strip()
@@ -144,10 +146,13 @@ def _read(text: str, symbolic: bool, depth: int, separator: str) -> Form:
         return dataclasses.replace(_read(match[1], symbolic, depth - 1, separator), text=text)
     exact, *rough = answers.cut(text, _APPROX)
     said = exact.rpartition("=")[2]
-    if rough and not re.fullmatch(r"[0-9.,\s]*", said):  # x ≈ 3 says 3, 1/3 ≈ 0.33 says 1/3, 1/3 ≈ 1.3 is false
+    if rough and not re.fullmatch(r"[0-9.,\s]*", said):  # x ≈ 3 says 3, 1/3 ≈ 0.33 says both, 1/3 ≈ 1.3 is false
         one, other = (answers.parse_number(value, symbolic=symbolic) for value in (said, rough[0]))
-        is_false = one and other and not answers.same_number(one, other, tolerance=1.0)
-        text = f"{exact}={rough[0]}" if is_false or _NAME.fullmatch(exact) else exact
+        agree = not (one and other) or answers.same_number(one, other, tolerance=1.0)
+        if agree and not _NAME.fullmatch(exact):
+            form = _read(exact, symbolic, depth, separator)
+            return dataclasses.replace(form, rounded=other if one else None)
+        text = f"{exact}={rough[0]}"
     chain = answers.cut(text, _EQUALS)
     if len(chain) > 1 and not _RELATION.search(text):
         return _equation(text, chain, symbolic, depth)
@@ -237,10 +242,12 @@ def equal(gold: Form, answer: Form, *, tolerance: float = FLOAT_TOLERANCE) -> bo
     sets are equal in any order. A tuple may be written without its brackets, a set or a list not with a tuple's.
     """
     same = functools.partial(equal, tolerance=tolerance)
+    decimal = gold.number and "." in gold.number.written
     if answer.steps:  # 100/7 is what 14.29 was rounded from; a product of rounded numbers need not be
-        rounded = gold.number and "." in gold.number.written
-        steps = (equal(gold, step, tolerance=1.0) for step in answer.steps if step.number or not rounded)
+        steps = (equal(gold, step, tolerance=1.0) for step in answer.steps if step.number or not decimal)
         return _all((same(gold, dataclasses.replace(answer, steps=())), *steps))
+    if decimal and answer.rounded:
+        answer = dataclasses.replace(answer, number=answer.rounded)
     if gold.name and answer.name and gold.name != answer.name:
         stated = gold.kind == answer.kind == "value" and not (gold.unit or gold.number or answer.number)
         return _claim(gold.text, answer.text) if stated else False  # y = 2x is x = y/2
