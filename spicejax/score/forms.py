@@ -61,7 +61,7 @@ _WORDS = re.compile(  # nothing for Math-Verify, or what it drops: quotes, dolla
 )
 _SPACE = re.compile(r"(?<![0-9.])\s|\s(?![0-9.])")  # but not the one that keeps 4 2 from being 42
 # Math-Verify adds the first, multiplies the second and drops the index of the third
-_SIDE_BY_SIDE = re.compile(r"[0-9.]\s+[0-9.]|[0-9]\.[0-9]*\.|[0-9]\s*_")
+_SIDE_BY_SIDE = re.compile(r"[0-9.](?:\\?\s)+[0-9.]|[0-9]\.[0-9]*\.|[0-9]\s*_")
 
 _LOOSE = ("list", "{}", "\\{\\}")  # brackets that keep no order
 _RANGES = ("sets", "()", "[)", "(]", "[]")
@@ -69,9 +69,9 @@ _RANGES = ("sets", "()", "[)", "(]", "[]")
 _FITTING = {"chain": ("chain",), "relation": ("relation", *_RANGES), "sets": _RANGES}
 
 _UNICODE = str.maketrans(
-    {"×": "\\times ", "÷": "\\div ", "·": "\\cdot ", "⋅": "\\cdot ", "≤": "\\le ", "≥": "\\ge ", "≠": "\\neq ", "∞": "\\infty ",
-     "∪": "\\cup ", "∩": "\\cap ", "∈": "\\in ", "±": "\\pm ", "≈": "\\approx ", "≡": "\\equiv ", "π": "\\pi ",
-     "θ": "\\theta ", "∅": "\\emptyset ", "′": "'", "’": "'"}
+    {"×": "\\times ", "÷": "\\div ", "·": "\\cdot ", "⋅": "\\cdot ", "≤": "\\le ", "≥": "\\ge ", "≠": "\\neq ",
+     "∞": "\\infty ", "∪": "\\cup ", "∩": "\\cap ", "∈": "\\in ", "±": "\\pm ", "≈": "\\approx ", "≡": "\\equiv ",
+     "π": "\\pi ", "θ": "\\theta ", "∅": "\\emptyset ", "′": "'", "’": "'"}
 )  # fmt: skip
 _MULTIPLIERS = {"dozen": "12", "hundred": "10^{2}", "thousand": "10^{3}", "million": "10^{6}", "billion": "10^{9}",
                 "trillion": "10^{12}"}  # fmt: skip

@@ -16,9 +16,10 @@ m meter metre|cm centimeter centimetre|mm millimeter millimetre|km kilometer kil
 um µm μm micrometer micrometre|in inch inches|ft foot feet|yd yard|mi mile|g gram gm|kg kilogram kilo|mg milligram
 lb lbs pound|oz ounce|t ton tonne|s sec second|ms millisecond|min mins minute|h hr hrs hour|day|week|month|yr yrs year
 ° deg degree|rad radian|K kelvin|°C celsius|°F fahrenheit|J joule|kJ kilojoule|W watt|kW kilowatt|kWh|N newton
-Pa pascal|kPa|atm|bar|V volt|A amp ampere|ohm Ω|Hz hertz|kHz|MHz|GHz|l L liter litre|ml mL milliliter millilitre|gal gallon
-mol mole|eV|MeV|GeV|cal calorie|acre|ha hectare|dollar USD bucks|cent ¢|euro EUR €|£ GBP|¥ yen JPY yuan|₹ rupee INR|mph|kmh kph
-% percent percentage pct|unit|people persons person|men man|women woman|children child|mice|sheep|fish|point|times
+Pa pascal|kPa|atm|bar|V volt|A amp ampere|ohm Ω|Hz hertz|kHz|MHz|GHz|l L liter litre|ml mL milliliter millilitre
+gal gallon|mol mole|eV|MeV|GeV|cal calorie|acre|ha hectare|dollar USD bucks|cent ¢|euro EUR €|£ GBP|¥ yen JPY yuan
+₹ rupee INR|mph|kmh kph|% percent percentage pct|unit|people persons person|men man|women woman|children child|mice
+sheep|fish|point|times
 """
 _SPELLINGS: dict[str, str] = {}
 for _line in _TABLE.replace("\n", "|").strip("|").split("|"):
