@@ -15,7 +15,8 @@ LETTERS = "ABCDEFGHIJ"
 
 _TEXT = re.compile(r"\\(?:text\w*|mathrm|mbox|operatorname|begin|end)\s*\{[^{}]*\}|_\{[^{}]*\}")
 _MATHEMATICS = re.compile(
-    r"[0-9\\^_=<>²³√π∞≤≥±]|[A-Za-z)]!|^-[A-Za-z]$|(?<![A-Za-z])[A-Za-z]'+(?![A-Za-z])|^[a-z]\s*-\s*[a-z]$|^[(\[].*,|[A-Za-z)]\s*[+*/]\s*[A-Za-z(]"
+    r"[0-9\\^_=<>²³√π∞≤≥±]|[A-Za-z)]!|^-[A-Za-z]$|^[(\[].*,|[A-Za-z)]\s*[+*/]\s*[A-Za-z(]"
+    r"|(?<![A-Za-z])[A-Za-z]'+(?![A-Za-z])|^[a-z]\s*-\s*[a-z]$"
 )
 _WORD = re.compile(
     r"(?<![\\A-Za-z])(?!(?:and|sin|cos|tan|cot|sec|csc|log|exp|sqrt|max|min|mod)(?![a-z]))"

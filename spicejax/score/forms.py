@@ -42,8 +42,8 @@ _SEPARATOR = (
 _WITHIN = "[,;]"  # where brackets are cut; what stands between them has no group commas
 _EQUALS = r"(?<![<>!:\\])=|\\equiv(?![A-Za-z])"
 _APPROX = r"\\(?:approx|simeq|thickapprox)(?![A-Za-z])"
-_RELATION = re.compile(r"[<>]|!=|\\(?:leq?|geq?|lt|gt|neq?|leqslant|geqslant)(?![A-Za-z])|\\not(?![A-Za-z])")
-_SIGN = re.compile(r"\\(?:geqslant|leqslant|[gl]eq|[gl][et]|neq?)(?![A-Za-z])|[<>]=?|!=")
+_SIGN = re.compile(r"\\(?:[gl]eqslant|[gl]eq|[gl][et]|neq?)(?![A-Za-z])|[<>]=?|!=")
+_RELATION = re.compile(rf"{_SIGN.pattern}|\\not(?![A-Za-z])")
 _TURNED = {">": "<", "\\gt": "<", ">=": "\\le", "\\ge": "\\le", "\\geq": "\\le", "\\geqslant": "\\le"}
 _SETS = re.compile(r"\\(?:cup|cap|setminus|backslash)(?![A-Za-z])")
 _MOD = r"\\[pb]?mod(?![A-Za-z])|(?<![A-Za-z\\])mod(?![A-Za-z])"
