@@ -14,7 +14,10 @@ from spicejax.types import ANSWER_TYPES, AnswerType, Task
 LETTERS = "ABCDEFGHIJ"
 
 _TEXT = re.compile(r"\\(?:text\w*|mathrm|mbox|operatorname|begin|end)\s*\{[^{}]*\}|_\{[^{}]*\}")
-_MATHEMATICS = re.compile(r"[0-9\\^_=<>²³√π∞≤≥±]|[A-Za-z)]!|^-[A-Za-z]$|^[(\[].*,|[A-Za-z)]\s*[+*/]\s*[A-Za-z(]")
+_MATHEMATICS = re.compile(
+    r"[0-9\\^_=<>²³√π∞≤≥±]|[A-Za-z)]!|^-[A-Za-z]$|^[(\[].*,|[A-Za-z)]\s*[+*/]\s*[A-Za-z(]"
+    r"|(?<![A-Za-z])[A-Za-z]'+(?![A-Za-z])|^[a-z]\s*-\s*[a-z]$"
+)
 _WORD = re.compile(
     r"(?<![\\A-Za-z])(?!(?:and|sin|cos|tan|cot|sec|csc|log|exp|sqrt|max|min|mod)(?![a-z]))"
     r"(?:[^\W\d_A-Z]{3}|[A-Z][^\W\d_A-Z]{2}|[A-Z]{3})"

@@ -27,8 +27,9 @@ _MIXED = re.compile(
     r"([+-]?)\s*([0-9]{1,400})"
     r"(?:\s+([0-9]{1,400})/([0-9]{1,400})|\s*\\[dtc]?frac\s*(?:\{([0-9]{1,400})\}\s*\{([0-9]{1,400})\}|([0-9])\s*([0-9])))"
 )
+_REPEATING = re.compile(r"([+-]?)\s*([0-9]{0,99})\.([0-9]{0,99})\\(?:overline|bar)\s*\{([0-9]{1,99})\}")
 _TEXT_COMMAND = re.compile(
-    r"\\(?:text|textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mathcal|operatorname|mbox|hbox|rm)\s*\{([^{}]*)\}"
+    r"\\(?:text|textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mathcal|operatorname|mbox|hbox|rm)\s*\{((?:[^{}]|\{[^{}]*\})*)\}"
 )
 _SPACING = re.compile(r"\\(?:left|right|displaystyle|big|Big)(?![A-Za-z])|(?<!\\)\\[,;: ]|~")
 _GROUP_SPACE = re.compile(r"(?<=[0-9])(?:\\[,;: ]|~)(?=[0-9]{3}(?![0-9]))")
@@ -40,6 +41,8 @@ _BOXED_TAIL = 65_536  # characters at the end of a response in which the box is 
 _NUMBER_TOKEN = re.compile(r"(?<![A-Za-z_0-9.])(?:(?<![)\]])-)?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?(?![A-Za-z_0-9])")
 _TOKEN = re.compile(r"[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?|[^\W\d_]+|[^\s\w]|\w")
 
+_QUOTES = re.compile(r"(?<![\w'\"‘“])([a-z]['′]+)(?![a-z])|[\"'“”‘’`{}]")  # but not the prime of f'
+
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -48,6 +51,7 @@ class Number:
     """An exact number with what was written behind it."""
 
     value: Fraction
+    written: str = ""  # without the unit
     percent: bool = False  # written with a percent sign; value is the number before the sign
     unit: str = ""  # canonical, "" where none was written
 
@@ -86,7 +90,11 @@ def _decimal(text: str) -> Fraction | None:
 
 
 def _exact(text: str) -> Fraction | None:
-    """Read one number without unit: decimal, scientific, a/b, \\frac{a}{b} or 1 a/b; None for anything else."""
+    """Read one number without unit: decimal, scientific, repeating, a/b, \\frac{a}{b} or 1 a/b; else None."""
+    if match := _REPEATING.fullmatch(text.strip()):
+        sign, whole, fixed, period = match.groups()
+        nines = 10 ** len(fixed) * (10 ** len(period) - 1)
+        return Fraction(int(f"{sign}{whole}{fixed}{period}") - int(f"{sign}0{whole}{fixed}"), nines)
     if mixed := _MIXED.fullmatch(text.strip()):
         over, under = (int(part) for part in mixed.groups()[2:] if part is not None)
         value = int(mixed[2]) + Fraction(over, under) if 0 < over < under else None  # 2 5/3 may be a product
@@ -106,28 +114,41 @@ def parse_number(text: str, *, symbolic: bool = False) -> Number | None:
     Accepts 1,234 · 1{,}234 · .5 · 6.02e23 · 6.02\\times10^{23} · 3/4 · \\frac{3}{4} · 1 3/4 · 50\\% · $5.
     """
     if _PLAIN_NUMBER.fullmatch(text) and (value := _decimal(text)) is not None:
-        return Number(value)
+        return Number(value, text)
     if not any(digit in text for digit in "0123456789"):
         return None
     core, unit = split_unit(clean(text), symbolic=symbolic)
-    value = _exact(_TEXT_COMMAND.sub(r"\1", core))
-    return None if value is None else Number(value, unit == "%", "" if unit == "%" else unit)
+    core = _TEXT_COMMAND.sub(r"\1", core)
+    value = _exact(core)
+    return None if value is None else Number(value, core, unit == "%", "" if unit == "%" else unit)
+
+
+def _half_place(number: Number) -> Fraction:
+    """Return how far a decimal may be from what was rounded to it; 0 for what is exact, whole numbers and fractions."""
+    match = _PLAIN_NUMBER.fullmatch(number.written.strip())
+    if match is None or not ("." in match["digits"] or match["exp"] or match["power"]):
+        return Fraction(0)
+    decimals = len(match["digits"].partition(".")[2])
+    return Fraction(f"0.5e{int(match['exp'] or match['power'] or 0) - decimals}")
 
 
 def same_number(answer: Number, gold: Number, *, tolerance: float = 0.0) -> bool:
-    """Say whether two numbers agree within `tolerance`, relative to the gold one.
+    """Say whether two numbers agree within `tolerance`, relative to the gold one, and within half of a last place.
 
+    So 0.333333 is 1/3, but 16386.21 is not 16386.20, and numbers without a decimal point have to be the same.
     A percent sign on one side only may mean 50% = 50 (the question asked for percent) or 50% = 0.5: both are taken, but
     0.5% is not 0.5. Units count only where both sides write one.
     """
     said, wanted = answer.unit or "%" * answer.percent, gold.unit or "%" * gold.percent
     if said and wanted and said != wanted:
         return False
-    slack = tolerance and abs(gold.value) * Fraction(str(tolerance))  # 1e-6 as written, not its binary neighbour
     differences = [answer.value - gold.value] if answer.percent == gold.percent or abs(gold.value) >= 1 else []
     if answer.percent != gold.percent:
         differences.append(answer.value / 100 - gold.value if answer.percent else answer.value - gold.value / 100)
-    return any(abs(difference) <= slack for difference in differences)
+    if not tolerance or 0 in differences:
+        return 0 in differences
+    slack = abs(gold.value) * Fraction(str(tolerance))  # 1e-6 as written, not its binary neighbour
+    return min(map(abs, differences)) <= min(slack, max(_half_place(answer), _half_place(gold)))
 
 
 def parse_boolean(text: str) -> bool | None:
@@ -170,7 +191,7 @@ def normal(text: str) -> str:
     Signs and operators stay (C is not C++, -5 is not 5), and so do look-alike letters of other scripts.
     """
     text = unicodedata.normalize("NFC", plain(text)).casefold()
-    text = re.sub("[\"'“”‘’`{}]", "", text)
+    text = _QUOTES.sub(r"\1", text)
     text = re.sub(r"(?<=[^\W\d_])[-‐‑–](?=[^\W\d_])", " ", text)
     text = re.sub(r"(?<![0-9])[.,:]|[.,:](?![0-9])|[;?]", lambda m: " " if m[0] in ",;:" else "", text)
     text = " ".join(text.split())

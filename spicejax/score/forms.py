@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+import unicodedata
 from typing import Any
 
 from spicejax.score import answers
@@ -38,20 +39,29 @@ _SEPARATOR = (
     r",(?![0-9]{3}(?![0-9]))|(?<![0-9]),|,(?=\s)|;|\\q?quad(?![A-Za-z])|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
     r"|(?<=[0-9)])(?:and|or)(?=[A-Z0-9(])|\\(?:text|mbox|textrm|mathrm)\s*\{\s*,?\s*(?:and|or)\s*,?\s*\}|\\(?:lor|vee|land|wedge)(?![A-Za-z])"
 )
+_WITHIN = "[,;]"  # where brackets are cut; what stands between them has no group commas
 _EQUALS = r"(?<![<>!:\\])=|\\equiv(?![A-Za-z])"
 _APPROX = r"\\(?:approx|simeq|thickapprox)(?![A-Za-z])"
-_RELATION = re.compile(r"[<>]|!=|\\(?:leq?|geq?|lt|gt|neq?|leqslant|geqslant)(?![A-Za-z])|\\not(?![A-Za-z])")
+_SIGN = re.compile(r"\\(?:[gl]eqslant|[gl]eq|[gl][et]|neq?)(?![A-Za-z])|[<>]=?|!=")
+_RELATION = re.compile(rf"{_SIGN.pattern}|\\not(?![A-Za-z])")
+_TURNED = {">": "<", "\\gt": "<", ">=": "\\le", "\\ge": "\\le", "\\geq": "\\le", "\\geqslant": "\\le"}
 _SETS = re.compile(r"\\(?:cup|cap|setminus|backslash)(?![A-Za-z])")
 _MOD = r"\\[pb]?mod(?![A-Za-z])|(?<![A-Za-z\\])mod(?![A-Za-z])"
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
 _BASE = re.compile(r"0*([0-9A-Za-z]*[0-9][0-9A-Za-z]*)_(?:\{([0-9]{1,2})\}|([0-9]))")
 _BRACKET = re.compile(r"\\[{}]|[\[\](){}]")
-_MARKS = re.compile(r"\w{0,16}\W?'+|\^\s*\{?\s*(?:T|\*|\\(?:top|ast|dagger))(?![A-Za-z])")  # Math-Verify drops them
-_WORDS = re.compile(
-    r"\\(?:text\w*|mbox|mathrm|mathcal)\s*\{|\\approx|\?|…|\\[lcd]?dots|\.\.|(?<![A-Za-z\\])(?:maybe|not)\b"
+_MARKS = re.compile(  # Math-Verify drops primes and transposes, and takes H2O for a product of H, O and 2
+    r"\w{0,16}\W?'+|\^\s*\{?\s*(?:T|\*|\\(?:top|ast|dagger))(?![A-Za-z])"
+    rf"|(?<![A-Za-z\\])(?!(?:{_FUNCTIONS}|pi|i)[0-9])[A-Za-z]{{1,16}}[0-9]+(?![0-9^])"
+)
+_NUMERIC = re.compile(r"(?:[0-9.,\s+\-*/^!(){}]|\\(?:times|cdot|div|[dtc]?frac|sqrt|pi)(?![A-Za-z]))+")
+_WORDS = re.compile(  # nothing for Math-Verify, or what it drops: quotes, dollars and signs it does not know
+    r"\\(?:text\w*|mbox|mathrm|mathcal)\s*\{|\\approx|\\phantom|\?|…|\\[lcd]?dots|\.\.|(?<![A-Za-z\\])(?:maybe|not)\b"
+    r"|[\"$#@`]|[^\x00-\x7f\w\s°]"
 )
 _SPACE = re.compile(r"(?<![0-9.])\s|\s(?![0-9.])")  # but not the one that keeps 4 2 from being 42
-_SIDE_BY_SIDE = re.compile(r"[0-9.]\s+[0-9.]|[0-9]\.[0-9]*\.")  # Math-Verify adds the first and multiplies the second
+# Math-Verify adds the first, multiplies the second and drops the index of the third
+_SIDE_BY_SIDE = re.compile(r"[0-9.](?:\\?\s)+[0-9.]|[0-9]\.[0-9]*\.|[0-9]\s*_")
 
 _LOOSE = ("list", "{}", "\\{\\}")  # brackets that keep no order
 _RANGES = ("sets", "()", "[)", "(]", "[]")
@@ -59,10 +69,12 @@ _RANGES = ("sets", "()", "[)", "(]", "[]")
 _FITTING = {"chain": ("chain",), "relation": ("relation", *_RANGES), "sets": _RANGES}
 
 _UNICODE = str.maketrans(
-    {"×": "\\times ", "÷": "\\div ", "·": "\\cdot ", "≤": "\\le ", "≥": "\\ge ", "≠": "\\neq ", "∞": "\\infty ",
-     "∪": "\\cup ", "∩": "\\cap ", "∈": "\\in ", "±": "\\pm ", "≈": "\\approx ", "≡": "\\equiv ", "π": "\\pi ",
-     "θ": "\\theta ", "∅": "\\emptyset ", "′": "'", "’": "'"}
+    {"×": "\\times ", "÷": "\\div ", "·": "\\cdot ", "⋅": "\\cdot ", "≤": "\\le ", "≥": "\\ge ", "≠": "\\neq ",
+     "∞": "\\infty ", "∪": "\\cup ", "∩": "\\cap ", "∈": "\\in ", "±": "\\pm ", "≈": "\\approx ", "≡": "\\equiv ",
+     "π": "\\pi ", "θ": "\\theta ", "∅": "\\emptyset ", "′": "'", "’": "'"}
 )  # fmt: skip
+_MULTIPLIERS = {"dozen": "12", "hundred": "10^{2}", "thousand": "10^{3}", "million": "10^{6}", "billion": "10^{9}",
+                "trillion": "10^{12}"}  # fmt: skip
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "0123456789-+n")
 _LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _REWRITTEN: list[tuple[re.Pattern[str], Any]] = [
@@ -74,12 +86,20 @@ _REWRITTEN: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"(?<![0-9)}])(?<![0-9)}] )\\(?:text\w*|mathrm|mbox|mathbf)\s*\{\s*\(?(\w)\)?\s*\}"), r"\1"),
     (re.compile(r"\\mathrm\s*\{([eid])\}"), r"\1"),
     (re.compile(r"_([0-9A-Za-z])"), r"_{\1}"),
-    (re.compile(r"(\^\s*(?:\{[^{}]*\}|[0-9]))\s+(?=[0-9])"), r"\1 \\cdot "),
+    (re.compile(r"(?<!\\[a-z]{3})(\^\s*(?:\{[^{}]*\}|[0-9]))\s+(?=[0-9])"), r"\1 \\cdot "),
     (re.compile(r"\\langle(?![A-Za-z])"), "("),
     (re.compile(r"\\rangle(?![A-Za-z])"), ")"),
     (re.compile(r"\\lbrace(?![A-Za-z])"), r"\\{"),
     (re.compile(r"\\rbrace(?![A-Za-z])"), r"\\}"),
     (re.compile(r"\^\s*\{?\s*\\prime\s*\}?"), "'"),
+    (re.compile(r"\\varnothing(?![A-Za-z])|\\\{\s*\\\}"), r"\\emptyset"),
+    (re.compile(r"(?:\\mathbb\s*\{?\s*R\s*\}?|ℝ)(?!\s*[\^_+*-])"), r"(-\\infty, \\infty)"),
+    (re.compile(r"(\\[dt]?binom)\s*([0-9])\s*([0-9])"), r"\1{\2}{\3}"),
+    (re.compile("[¼-¾⅐-⅞]"), lambda m: "\\frac{{{}}}{{{}}}".format(*unicodedata.normalize("NFKC", m[0]).split("⁄"))),
+    (
+        re.compile(rf"(?<=[0-9])\s*(?:\\text\s*\{{\s*)?({'|'.join(_MULTIPLIERS)})(?:\s*\}}|(?![A-Za-z]))"),
+        lambda m: f" \\times {_MULTIPLIERS[m[1]]}",
+    ),
 ]
 
 
@@ -95,11 +115,13 @@ class Form:
     core: str = ""  # of a value: without name and unit
     unit: str = ""
     number: answers.Number | None = None  # of a value that is one
+    rounded: answers.Number | None = None  # what a value is said to be about: 100/7 ≈ 14.29
+    steps: tuple[Form, ...] = ()  # what a name is said to be before its value: x = 2 * 21 = 42
 
 
 def bare(text: str) -> str:
     """Write a text in ASCII LaTeX without dressing: x² -> x^{2}, \\langle -> (, \\mathrm{e} -> e, √16 -> \\sqrt{16}."""
-    text = answers.clean(text).translate(_UNICODE)
+    text = answers.clean(text).strip('"“”').translate(_UNICODE)
     for pattern, replacement in _REWRITTEN:
         text = pattern.sub(replacement, text)
     return text.strip()
@@ -112,8 +134,10 @@ def read(text: str, *, symbolic: bool) -> Form:
 
 
 def _read(text: str, symbolic: bool, depth: int, separator: str) -> Form:
-    if depth == 0 or (value := _value(text, symbolic)).number:
-        return value if depth else Form(text, core=text)
+    if depth == 0:
+        return Form(text, core=text)
+    if (value := _value(text, symbolic)).number and not (separator.startswith(_WITHIN) and "," in text):
+        return value
     parts = [part for part in answers.cut(text, separator) if part]
     if len(parts) > 1:
         return _list(text, [_read(part, symbolic, depth - 1, separator) for part in parts])
@@ -121,19 +145,26 @@ def _read(text: str, symbolic: bool, depth: int, separator: str) -> Form:
     if match := _ELEMENT.fullmatch(text):
         return dataclasses.replace(_read(match[1], symbolic, depth - 1, separator), text=text)
     exact, *rough = answers.cut(text, _APPROX)
-    if rough and not re.fullmatch(r"[0-9.,\s]*", exact.rpartition("=")[2]):  # x ≈ 3 says 3, 1/3 ≈ 0.33 says 1/3
-        text = f"{exact}={rough[0]}" if _NAME.fullmatch(exact) else exact
+    said = exact.rpartition("=")[2]
+    if rough and not re.fullmatch(r"[0-9.,\s]*", said):  # x ≈ 3 says 3, 1/3 ≈ 0.33 says both, 1/3 ≈ 1.3 is false
+        one, other = (answers.parse_number(value, symbolic=symbolic) for value in (said, rough[0]))
+        agree = not (one and other) or answers.same_number(one, other, tolerance=1.0)
+        if agree and not _NAME.fullmatch(exact):
+            form = _read(exact, symbolic, depth, separator)
+            return dataclasses.replace(form, rounded=other if one else None)
+        text = f"{exact}={rough[0]}"
     chain = answers.cut(text, _EQUALS)
     if len(chain) > 1 and not _RELATION.search(text):
         return _equation(text, chain, symbolic, depth)
     if _RELATION.search(text):
-        return Form(text, "relation")
+        return Form(_ascending(text), "relation")
     if (held := _enclosed(text)) and "\\begin" not in text:
         opening, inner, closing = held
-        whole = _read(inner, symbolic, depth - 1, _SEPARATOR if opening == "{" else r"[,;]")
+        whole = _read(inner, symbolic, depth - 1, f"{_WITHIN}|{_SEPARATOR}" if opening == "{" else _WITHIN)
         if whole.kind == "list":
             return dataclasses.replace(whole, text=text, kind=opening + closing)
-        if opening + closing in ("()", "{}", "\\{\\}"):
+        of_sets = whole.kind in ("sets", "[)", "(]", "[]", "{}", "\\{\\}") or inner == "\\emptyset"
+        if opening + closing in ("()", "{}") or opening == "\\{" and not of_sets:
             return dataclasses.replace(whole, text=text)
         return _value(text, symbolic)
     if _SETS.search(text):
@@ -180,7 +211,16 @@ def _equation(text: str, chain: list[str], symbolic: bool, depth: int) -> Form:
         members = tuple(_read(member, symbolic, depth - 1, _SEPARATOR) for member in chain)
         return Form(text, "chain", members)
     name = _FUNCTION_NAME.sub(lambda m: f"{m[1].casefold()}(·)", re.sub(r"[\s{}]", "", chain[0]))
-    return dataclasses.replace(_read(chain[-1], symbolic, depth - 1, _SEPARATOR), text=text, name=name)
+    steps = tuple(_read(step, symbolic, depth - 1, _SEPARATOR) for step in chain[1:-1] if _NUMERIC.fullmatch(step))
+    return dataclasses.replace(_read(chain[-1], symbolic, depth - 1, _SEPARATOR), text=text, name=name, steps=steps)
+
+
+def _ascending(text: str) -> str:
+    """Write 3 > x > 1 as 1 < x < 3: of two signs Math-Verify sees one direction alone."""
+    signs, members = _SIGN.findall(text), _SIGN.split(text)
+    if len(signs) < 2 or not all(sign in _TURNED for sign in signs):
+        return text
+    return " ".join([members[-1], *(f"{_TURNED[s]} {m}" for s, m in zip(signs[::-1], members[-2::-1], strict=True))])
 
 
 def _enclosed(text: str) -> tuple[str, str, str] | None:
@@ -202,6 +242,12 @@ def equal(gold: Form, answer: Form, *, tolerance: float = FLOAT_TOLERANCE) -> bo
     sets are equal in any order. A tuple may be written without its brackets, a set or a list not with a tuple's.
     """
     same = functools.partial(equal, tolerance=tolerance)
+    decimal = gold.number and "." in gold.number.written
+    if answer.steps:  # 100/7 is what 14.29 was rounded from; a product of rounded numbers need not be
+        steps = (equal(gold, step, tolerance=1.0) for step in answer.steps if step.number or not decimal)
+        return _all((same(gold, dataclasses.replace(answer, steps=())), *steps))
+    if decimal and answer.rounded:
+        answer = dataclasses.replace(answer, number=answer.rounded)
     if gold.name and answer.name and gold.name != answer.name:
         stated = gold.kind == answer.kind == "value" and not (gold.unit or gold.number or answer.number)
         return _claim(gold.text, answer.text) if stated else False  # y = 2x is x = y/2
@@ -234,6 +280,8 @@ def _statement(gold: Form, answer: Form, same: Any) -> bool | Claim:
         return _all(same(gold, member) for member in answer.parts)  # 6 * 7 = 42, but not 41 = 42
     if gold.kind == answer.kind == "sets":
         return _claim(gold.core, answer.core)
+    if answer.kind == "relation" and (gold.kind in ("[)", "(]") or "\\in" in gold.text):  # \in and \infty: no point
+        return _claim(answer.text, gold.text)
     fits = answer.kind in _FITTING.get(gold.kind, ()) or gold.kind == "chain" and answer.name
     return _claim(gold.text, answer.text) if fits or gold.name and answer.kind == "chain" else False
 
@@ -278,7 +326,7 @@ def _same_value(gold: Form, answer: Form, tolerance: float) -> bool | Claim:
     if any(bases):
         return all(bases) and len({(b[1], b[2] or b[3]) for b in bases if b}) == 1
     if any("\\text" in form.core for form in (gold, answer)):
-        return answers.normal(gold.core) == answers.normal(answer.core)
+        return answers.normal(gold.core) == answers.normal(answer.core) and _marks(gold.core) == _marks(answer.core)
     texts = [form.core if form.number is None else _written(form) for form in (gold, answer)]
     return _claim(*texts)
 
@@ -287,7 +335,11 @@ def _claim(gold: str, answer: str) -> bool | Claim:
     """Claim that two texts are equal, unless Math-Verify would overlook what sets them apart."""
     if not all(text and not _WORDS.search(text) and not _SIDE_BY_SIDE.search(text) for text in (gold, answer)):
         return False
-    return (gold, answer) if sorted(_MARKS.findall(gold)) == sorted(_MARKS.findall(answer)) else False
+    return (gold, answer) if _marks(gold) == _marks(answer) else False
+
+
+def _marks(text: str) -> list[str]:
+    return sorted(_MARKS.findall(text))
 
 
 def _written(form: Form) -> str:

@@ -15,10 +15,11 @@ _TABLE = """
 m meter metre|cm centimeter centimetre|mm millimeter millimetre|km kilometer kilometre|nm nanometer nanometre
 um µm μm micrometer micrometre|in inch inches|ft foot feet|yd yard|mi mile|g gram gm|kg kilogram kilo|mg milligram
 lb lbs pound|oz ounce|t ton tonne|s sec second|ms millisecond|min mins minute|h hr hrs hour|day|week|month|yr yrs year
-° deg degree|rad radian|K kelvin|°C|°F|J joule|kJ kilojoule|W watt|kW kilowatt|kWh|N newton|Pa pascal|kPa|atm|bar
-V volt|A amp ampere|ohm Ω|Hz hertz|kHz|MHz|GHz|l L liter litre|ml mL milliliter millilitre|gal gallon|mol mole|eV
-MeV|GeV|cal calorie|acre|ha hectare|dollar USD bucks|cent ¢|euro EUR €|£ GBP|¥ yen JPY yuan|₹ rupee INR|mph|kmh kph
-% percent percentage pct|unit|people persons person|men man|women woman|children child|mice|sheep|fish|point|times
+° deg degree|rad radian|K kelvin|°C celsius|°F fahrenheit|J joule|kJ kilojoule|W watt|kW kilowatt|kWh|N newton
+Pa pascal|kPa|atm|bar|V volt|A amp ampere|ohm Ω|Hz hertz|kHz|MHz|GHz|l L liter litre|ml mL milliliter millilitre
+gal gallon|mol mole|eV|MeV|GeV|cal calorie|acre|ha hectare|dollar USD bucks|cent ¢|euro EUR €|£ GBP|¥ yen JPY yuan
+₹ rupee INR|mph|kmh kph|% percent percentage pct|unit|people persons person|men man|women woman|children child|mice
+sheep|fish|point|times
 """
 _SPELLINGS: dict[str, str] = {}
 for _line in _TABLE.replace("\n", "|").strip("|").split("|"):
@@ -36,7 +37,7 @@ _VALUES = frozenset(
 _CURRENCY = re.compile(r"^(?P<sign>[+-]?)\s*(?P<mark>\$|[€£¥₹])\s*|\s*(?P<after>\$|[€£¥₹])$")
 _MARKS = {"$": "dollar", "€": "euro", "£": "£", "¥": "¥", "₹": "₹"}
 _COMMANDS = "text|textrm|textnormal|textbf|textit|mathrm|mathbf|mathit|mbox|hbox|operatorname"
-_WRAPPED = rf"\\(?:{_COMMANDS})\s*\{{([^{{}}]*)\}}"
+_WRAPPED = rf"\\(?:{_COMMANDS})\s*\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}"
 _WRAP = re.compile(_WRAPPED)
 _START = re.compile(  # where a unit may begin: behind what ends a value
     rf"(?:(?<=[0-9.)}}\]π])|(?<=\\pi))(?P<gap>\s*)(?:{_WRAPPED}|\^\s*\{{?\s*\\circ|°|%|[A-Za-zµμΩ¢])"
@@ -70,6 +71,7 @@ def _counted(words: list[str]) -> str | None:
 def _read(tail: str) -> str | None:
     """Write a whole tail as a canonical unit; None where it is none."""
     words = re.sub(r"\^\s*\{?\s*\\circ\s*\}?", "°", _WRAP.sub(r" \1 ", tail)).replace("\\cdot", " ")
+    words = re.sub(r"(?:°|\bdegrees?)\s*(?=celsius|fahrenheit)", "", words, flags=re.IGNORECASE)
     return _compound(words) or (_counted(words.split()) if re.fullmatch(r"[A-Za-z\s]*[A-Za-z]\s*", words) else None)
 
 

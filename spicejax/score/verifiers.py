@@ -18,12 +18,13 @@ from spicejax.score.pool import Verdict as Verdict
 from spicejax.types import Task
 
 _HEDGE = re.compile(r"\b(?:either|maybe|perhaps|not|vs|versus)\b|\?")
-_SYMBOL = re.compile(r"[A-Za-z]['′’]*|[A-Za-z][a-z]?['′’]+")  # its case and its primes count
+# Of a letter, with primes or not, of CO and kW, and of mg and mgh, abbreviations without a vowel, the case counts.
+_SYMBOL = re.compile(r"[A-Za-z]|[A-Za-z][a-z]?['′’]+[a-z]?|[A-Za-z][A-Z]|[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz]{2,3}")
 _SYMBOL_CHARS = 24  # with what may stand around it
 _LETTER = re.compile(
     r"(?:(?:option|choice|answer)\s*:?\s*)?\(?\s*([A-Za-z])\s*\)?(?:[).:]+\s*(.*))?", re.DOTALL | re.IGNORECASE
 )
-_AND = r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])"
+_AND = r"(?<![A-Za-z])and(?![A-Za-z])"
 _LIST_SEPARATORS = (r"[,;]\s*", r"[,;]\s+", rf"[,;]\s*(?:{_AND}\s+)?|{_AND}|\\q?quad(?![A-Za-z])")
 _FIRST_PASS_CPU = 30.0  # CPU seconds per worker that the first pass over a large batch may take
 _MIN_SLICE = 0.05  # CPU seconds; most pairs need less
@@ -73,9 +74,9 @@ def _check_mathematics(answer: str, task: Task) -> Verdict | Claim:
     """Compare numbers, then forms: Integers exactly, others within FLOAT_TOLERANCE."""
     symbolic, tolerance = task.answer_type == "Expression", 0.0 if task.answer_type == "Integer" else FLOAT_TOLERANCE
     gold, said = forms.read(task.answer, symbolic=symbolic), forms.read(answer, symbolic=symbolic)
-    if not symbolic and "\\" not in answer and not any(c.isdigit() for c in answer):
+    if not symbolic and "\\" not in answer and not any(c.isnumeric() for c in answer):
         return Verdict(False, "text")  # words: nothing for mathematics to find
-    if any(c.isdigit() and not c.isascii() for c in said.text):
+    if any(c.isnumeric() and not c.isascii() for c in said.text):
         return Verdict(False, "text")  # digits of another script
     doubts = _HEDGE.search(answer.casefold()) and not _HEDGE.search(task.answer.casefold())
     if doubts or "\n" in answer.strip() or said.kind == "list" and not gold.parts:

@@ -34,8 +34,9 @@ _WORDS = (
     "|lambda|mu|sigma|omega|phi|rho|tau"
 )
 _BARE_WORD = re.compile(rf"(?<![\\A-Za-z])({_WORDS})(?![A-Za-z])")
-_IMAGINARY = re.compile(r"(?<![A-Za-z\\])i(?![A-Za-z_])")  # the parser knows it as I alone
+_IMAGINARY = re.compile(r"(?<![A-Za-z\\])i(?![A-Za-z_])(\s*\^)?")  # the parser knows it as I, and drops I's power
 _INDEX = re.compile(r"_\{?\s*i(?![A-Za-z])")
+_SLOPE = re.compile(r"\\[dt]?frac\s*\{\s*(?:d|\\partial)\s*([A-Za-z])\s*\}\s*\{\s*(?:d|\\partial)\s*([A-Za-z])\s*\}")
 _CAPITAL_I = re.compile(r"\\[A-Za-z]+|(I)")
 _BARE_POWER = re.compile(r"\^\s*(-?[0-9]+(?:\.[0-9]+)?|\((?:[^()]*)\))")
 
@@ -46,7 +47,8 @@ def to_latex(text: str) -> str:
     text = text.replace("<=", "\\le ").replace(">=", "\\ge ").replace("$", "")
     text = re.sub(r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z0-9])", r"\\infty", text)
     text = _CAPITAL_I.sub(lambda m: "\\text{I}" if m[1] else m[0], text)
-    text = text if _INDEX.search(text) else _IMAGINARY.sub("I", text)
+    text = text if _INDEX.search(text) else _IMAGINARY.sub(lambda m: "{I}^" if m[1] else "I", text)
+    text = _SLOPE.sub(r"D_{\1\2}", text)  # dy/dx would be carried out, to 0
     text = _BARE_WORD.sub(r"\\\1 ", text)
     return _BARE_POWER.sub(lambda m: "^{" + m[1] + "}", text)
 

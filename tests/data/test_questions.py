@@ -24,7 +24,7 @@ def test_types_are_read_off_the_answer(tmp_path):
     ["7\\frac{2}{3}", "7 \\frac{2}{3}", "x^2 - 1", "a_3", "3:4", "50\\%", "\\$4.50", "2, -3",
      "x = 1 \\text{ or } x = 2", "(2, 5)",
      "\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}", "12 \\text{ square feet}", "a + b", "3i",
-     "\\sin x", "sin(2x)", "(a, b)", "n!", "PV = nRT", "-x"],
+     "\\sin x", "sin(2x)", "(a, b)", "n!", "PV = nRT", "-x", "x-y", "f'(x)", "A'"],
 )  # fmt: skip
 def test_mathematics_is_an_expression(answer):
     assert questions.infer_type(answer) == "Expression"
@@ -33,7 +33,7 @@ def test_mathematics_is_an_expression(answer):
 @pytest.mark.parametrize(
     "answer",
     ["\\text{Ann}", "\\text{(C)}", "x", "B", "Apollo 11", "World War 2", "3 apples", "May 5, 1990", "the 7th", "C++",
-     "well-known", "TCP/IP", "$5 per hour"],
+     "well-known", "TCP/IP", "$5 per hour", "O'Brien", "T-cell"],
 )  # fmt: skip
 def test_words_stay_words(answer):
     assert questions.infer_type(answer) == "String"

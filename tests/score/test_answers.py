@@ -60,6 +60,8 @@ from spicejax.score import answers
         ("2 1/4", Fraction(9, 4)),
         ("-2\\frac{1}{4}", Fraction(-9, 4)),
         ("2 \\dfrac14", Fraction(9, 4)),
+        ("0.\\overline{6}", Fraction(2, 3)),
+        ("-1.2\\bar{5}", Fraction(-113, 90)),
     ],
 )
 def test_numbers_are_exact(text: str, value: Fraction | int) -> None:
@@ -104,6 +106,19 @@ def test_percent_means_either_reading_and_units_must_agree() -> None:
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [("0.666667", "2/3", True), ("0.666668", "2/3", False), ("8421.30", "8421.3", True), ("8421.31", "8421.30", False),
+     ("70000001", "70000002", False), ("70000001.5", "70000001", False), ("1/70000001", "1/70000002", False),
+     ("4.1e-30", "4.1e-30", True), ("4.2e-30", "4.1e-30", False)],
+)  # fmt: skip
+def test_decimals_agree_to_their_last_place_and_exact_numbers_exactly(one: str, other: str, same: bool) -> None:
+    numbers = [answers.parse_number(text) for text in (one, other)]
+    assert numbers[0] and numbers[1]
+    assert answers.same_number(numbers[0], numbers[1], tolerance=1e-6) is same
+    assert answers.same_number(numbers[1], numbers[0], tolerance=1e-6) is same
+
+
+@pytest.mark.parametrize(
     ("text", "value"),
     [("true", True), ("True", True), ("\\text{Yes}", True), ("no.", False), ("FALSE", False), ("true or false", None),
      ("1", None), ("", None), ("tru\u0435", None), ("not true", None)],
@@ -133,6 +148,7 @@ def test_lists_split_at_the_top_level(text: str, elements: list[str]) -> None:
     ("one", "other"),
     [("Newton", "newton"), ("the Nile", "Nile"), ("U.S.", "US"), ("gradient-descent", "Gradient descent"),
      ("“Paris”", "Paris"), ("\\text{Paris}", "Paris"), ("Paris.", "paris"), ("Newton’s law", "newton's law"),
+     ("'C'", "C"),
      ("x^{10}", "x^10"), ("caf\u00e9", "cafe\u0301"), ("O(n  log n)", "O(n log n)")],
 )  # fmt: skip
 def test_spellings_of_one_name_are_equal(one: str, other: str) -> None:
@@ -142,7 +158,8 @@ def test_spellings_of_one_name_are_equal(one: str, other: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [("C++", "C"), ("-5", "5"), ("3.5", "35"), ("a+b", "a-b"), ("Vitamin A", "Vitamin"), ("P\u0430ris", "Paris"),
-     ("\uff30aris", "Paris"), ("x\u00b2", "x2"), ("H\u2082O", "H2O"), ("Par\u200bis", "Paris"), ("3:1", "31")],
+     ("\uff30aris", "Paris"), ("x\u00b2", "x2"), ("g'(t)", "g(t)"),
+     ("g'", "g''"), ("H\u2082O", "H2O"), ("Par\u200bis", "Paris"), ("3:1", "31")],
 )  # fmt: skip
 def test_different_names_and_lookalikes_stay_different(one: str, other: str) -> None:
     assert answers.normal(one) != answers.normal(other)

@@ -47,6 +47,19 @@ def compare(gold: str, answer: str, *, symbolic: bool = True) -> bool | Claim:
         ("x_1", "x₁"),
         ("3y^{4}", "3y⁴"),
         ("1e-15", "1 \\times 10^{-15}"),
+        ("7000000", "7 million"),
+        ("7 \\text{ thousand}", "7000"),
+        ("7.5", "7½"),
+        ("\\emptyset", "\\{ \\}"),
+        ("\\mathbb{R}", "x \\in (-\\infty, \\infty)"),
+        ("8", "t = \\frac{16}{2} = 8"),
+        ("8", "A = \\frac{1}{2} bh = 8"),
+        ("7.67", "t = 23/3 = 7.67"),
+        ("7.67", "23/3 \\approx 7.67"),
+        ("23/3", "23/3 \\approx 7.67"),
+        ("7.67", "t = 2.3 \\times 3.333 = 7.67"),
+        ("H_2O", "\\mathrm{H_2O}"),
+        ("8", '"8"'),
     ],
 )
 def test_equal_forms(gold: str, answer: str) -> None:
@@ -94,6 +107,27 @@ def test_equal_forms(gold: str, answer: str) -> None:
         ("g' + g", "g + g"),
         ("y' = 2y", "y = 2y"),
         ("\\text{Ann}", "\\text{Bob}"),
+        ("\\text{AB}", "\\text{AB}'"),
+        ("7 million", "7 billion"),
+        ("7000000", "7 \\text{ millionths}"),
+        ("8", "t = 7 = 8"),
+        ("8", "t = 16/4 = 8"),
+        ("7.67", "t = 22/3 = 7.67"),
+        ("23/3", "23/3 \\approx 8.67"),
+        ("7.67", "22/3 \\approx 7.67"),
+        ("7123", "(7,123)"),
+        ("(7,123)", "7123"),
+        ("7123", "\\{7,123\\}"),
+        ("\\{1, 8\\}", "\\{\\{1, 8\\}\\}"),
+        ("315", "315_{seven}"),
+        ("C2H", "HC2"),
+        ("2z", "z2"),
+        ("46", '4"6'),
+        ("46", "4\\$6"),
+        ("11", "4\\phantom{1}6"),
+        ("10", "4 \\~ 6"),
+        ("46", "4\u20636"),
+        ("(1, 8)", "1 < x < 8"),
     ],
 )
 def test_different_forms(gold: str, answer: str) -> None:
@@ -108,6 +142,9 @@ def test_what_is_left_to_mathematics_is_bare() -> None:
         ((("2x", "x + 2x"), ("2x", "x + x")), (("3x", "x + 2x"), ("3x", "x + x"))),
     )
     assert compare("\\sqrt{9 \\times 10^{6}}", "3e3") == ("\\sqrt{9 \\times 10^{6}}", "3000")
+    assert compare("[1, 8)", "1 \\le t < 8") == ("1 \\le t < 8", "[1, 8)")
+    assert compare("3^{n} n", "n3^{n}") == ("3^{n} n", "n3^{n}")
+    assert compare("8", "t = 6 + 2 = 8") == ("all", (("8", "6 + 2"),))
     assert compare("5", "4 + 1 = 3 + 2") == ("all", (("5", "4 + 1"), ("5", "3 + 2")))
 
 
