@@ -86,6 +86,7 @@ def _check_mathematics(answer: str, task: Task) -> Verdict | Claim:
     return Verdict(result, how) if isinstance(result, bool) else result
 
 
+# Differs: text decides names, units, lists and forms; SPICE (section 2.5) has Math-Verify, and else "exact matching"
 def check_text(answer: str | None, task: Task) -> Verdict | Claim:
     """Judge one answer by text alone, or say what Math-Verify has to find true (some Integers, Floats, Expressions)."""
     if answer is None or not answer.strip():
@@ -107,6 +108,11 @@ def check_text(answer: str | None, task: Task) -> Verdict | Claim:
     return _check_mathematics(answer, task)
 
 
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Verifier:
     """Judge batches of answers; workers start with the first pair that needs one. Use as a context manager.
 
@@ -119,7 +125,7 @@ class Verifier:
 
     def __init__(self, *, workers: int = 0, cpu_seconds: float = 2.0, max_timeouts: int = 16) -> None:
         self.cpu_seconds, self.max_timeouts = cpu_seconds, max_timeouts
-        self.pool = Pool(workers or len(os.sched_getaffinity(0)))
+        self.pool = Pool(workers or _cores())
 
     def __enter__(self) -> Verifier:
         return self

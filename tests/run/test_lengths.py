@@ -106,7 +106,7 @@ def test_own_prompts_are_those_that_count(tiny):
     items, source = [Item(Task("1+1=?", "2", "Integer", "q1"), "")], Items([], "", 0, 1)
     require_items_fit(settings(dataclasses.replace(full, templates={}), 190), source, items, voices)
     with pytest.raises(ValueError, match="question q1 makes a prompt"):
-        require_items_fit(settings(full, 190), source, items, voices)
+        require_items_fit(settings(full, 677), source, items, voices)
 
 
 def test_a_prompt_without_room_for_a_question_is_refused(tiny):

@@ -442,3 +442,9 @@ def test_a_thousand_hostile_answers_leave_honest_ones_right() -> None:
 )  # fmt: skip
 def test_keyboard_notation_becomes_latex(keyboard: str, latex: str) -> None:
     assert worker.to_latex(keyboard) == latex
+
+
+def test_cores_where_the_system_does_not_say_which(monkeypatch):
+    monkeypatch.delattr("os.sched_getaffinity", raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    assert Verifier().pool.size == 5
