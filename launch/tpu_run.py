@@ -36,7 +36,8 @@ OPTIONS = (
     ("config", "NAME", f"one of: {', '.join(configs.names())}"),
     ("workdir", "DIR", "checkpoints, metrics and report (default runs/NAME); the same command resumes there"),
     ("corpus", "SPEC", "short for corpus.source=SPEC. Documents: jsonl, parquet, folder of .txt/.md, ArrayRecord, "
-     "tfds:NAME, docstrings:PACKAGE,...; questions or examples: jsonl"),
+     "tfds:NAME, docstrings:PACKAGE,..., facts (ships with the package; facts:countries,elements,... for some of it); "
+     "questions or examples: jsonl"),
     ("topology", "SLICE", "with --dry_run: compile every program for that TPU slice (v5e:4x4, v5p:2x2x2, ...) on this "
      "machine and print memory, FLOPs, bytes, collectives and the time they allow; needs libtpu, no TPU"),
     ("programs", "A,B", "compile only these of the flight check's programs (train_step, reasoner_decode, ...)"),

@@ -33,6 +33,7 @@ class Task:
     answer_type: AnswerType
     document_id: str = ""
     options: tuple[str, ...] = ()  # the four option texts of an MCQ, in the order A to D
+    aliases: tuple[str, ...] = ()  # other accepted answers, String only
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The wheel: models and configs arrive inside spicejax, prompts with them, and nothing else lands beside it."""
+"""The wheel: models, configs, prompts and tables arrive inside spicejax, and nothing else lands beside it."""
 
 import subprocess
 import sys
@@ -20,9 +20,9 @@ def test_wheel(tmp_path):
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"spicejax"}
     expected = [path.relative_to(ROOT) for pattern in ("models/*.py", "configs/*.py") for path in ROOT.glob(pattern)]
     expected = [Path("spicejax") / path for path in expected]
-    expected += [path.relative_to(ROOT) for path in (ROOT / "spicejax").glob("data/prompts/**/*.txt")]
-    missing = {path.as_posix() for path in expected} - names
-    assert len(expected) > 10 and not missing
+    data = [p for kind in ("prompts/*.txt", "prompts/*.json", "tables/*.tsv") for p in (ROOT / "spicejax").rglob(kind)]
+    missing = {path.as_posix() for path in (*expected, *(path.relative_to(ROOT) for path in data))} - names
+    assert len(expected) > 10 and len(data) > 20 and not missing
 
     subprocess.run(
         [sys.executable, "-m", "zipfile", "-e", str(wheel), str(tmp_path / "site")], check=True, timeout=PATIENCE

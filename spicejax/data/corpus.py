@@ -40,8 +40,9 @@ def open_corpus(
       spec: one source, or several with commas between:
         a .jsonl file ({"id", "title", "text"}; "contents" also holds text), a .parquet file with such columns,
         a folder of .txt and .md files, an .array_record file of such JSON records, a prepared folder, a glob pattern
-        of such files, `tfds:NAME[:SPLIT[:FIELD]]`, or `docstrings:PACKAGE[,PACKAGE]`, the docstrings of all
-        public names in installed packages, read from the source files.
+        of such files, `tfds:NAME[:SPLIT[:FIELD]]`, `docstrings:PACKAGE[,PACKAGE]`, the docstrings of all public
+        names in installed packages, read from the source files, or `facts[:TABLE[,TABLE]]`, the short documents about
+        well-known facts that ship with the package.
       encode: the policy's plain tokenizer, text -> ids.
       max_tokens: longest segment, in tokens.
       min_chars: shorter documents are skipped.

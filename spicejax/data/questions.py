@@ -1,13 +1,15 @@
-"""Question sets with known answers, read from jsonl: to be trained on or evaluated by."""
+"""Question sets with known answers, from jsonl or the package: to be trained on or evaluated by."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
+from spicejax.data.facts.questions import load_rows
 from spicejax.data.rows import read_rows
 from spicejax.types import ANSWER_TYPES, AnswerType, Task
 
@@ -30,24 +32,38 @@ class Item:
 
     task: Task
     category: str = "all"
+    suite: str = ""  # of several sets its name; "" for the first
+    boxed: bool = True  # asked as a Reasoner is; else the bare question, whose answer may stand anywhere
 
 
 def load_items(path: str | Path) -> list[Item]:
-    """Read a jsonl of {"question", "answer"} with optional "choices", "answer_type", "category" and "id".
+    """Read a jsonl of {"question", "answer"} with optional choices, answer_type, aliases, category, boxed and id.
 
-    A row with "choices" is multiple choice, its answer a letter. Without "answer_type" the type is read off the
-    answer: a whole number, a decimal number, true/false, other mathematics, else text.
-    Raises: ValueError naming file, line and what is missing; FileNotFoundError.
+    `facts:corpus`, `facts:unseen` and `facts:plain` are sets of the package (data/facts/questions.py).
+    A row with "choices" is multiple choice, its answer a letter; "aliases" also count as the answer of a String.
+    Without "answer_type" the type is read off the answer: a whole number, a decimal number, true/false, other
+    mathematics, else text.
+    Raises: ValueError naming file, line and what is missing, or a set that there is not; FileNotFoundError.
     """
     items = []
-    for where, row in read_rows(path, "questions with answers"):
+    for where, row in _rows(str(path)):
         missing = [k for k in ("question", "answer") if not str(row.get(k, "")).strip()]
         if missing:
             raise ValueError(f"{where}: field {missing[0]!r} is missing or empty")
-        if not isinstance(row.get("choices") or [], list):
-            raise ValueError(f"{where}: choices={row['choices']!r:.80}: give a list of texts")
+        for field in ("choices", "aliases"):
+            if not isinstance(row.get(field) or [], list):
+                raise ValueError(f"{where}: {field}={row[field]!r:.80}: give a list of texts")
         items.append(_item(row, where))
     return items
+
+
+def load_suites(specs: str, most: int = 0) -> list[Item]:
+    """The first `most` items of each of several sets, apart by commas; 0 = all. Raises as `load_items`."""
+    found: list[Item] = []
+    for spec in filter(None, map(str.strip, specs.split(","))):
+        suite = Path(spec).stem.rpartition(":")[2] if found else ""
+        found += [dataclasses.replace(item, suite=suite) for item in load_items(spec)[: most or None]]
+    return found
 
 
 def save_items(path: str | Path, items: list[Item]) -> None:
@@ -56,8 +72,16 @@ def save_items(path: str | Path, items: list[Item]) -> None:
     for k, item in enumerate(items):
         task = item.task
         row = {"id": task.document_id or str(k), "question": task.question, "answer": task.answer}
-        rows.append(json.dumps(row | {"answer_type": task.answer_type, "category": item.category}))
+        aliases = {"aliases": task.aliases} if task.aliases else {}
+        rows.append(json.dumps(row | {"answer_type": task.answer_type, "category": item.category} | aliases))
     Path(path).write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+def _rows(path: str) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Rows, each with its place for error messages."""
+    if not path.startswith("facts:"):
+        return read_rows(path, "questions with answers")
+    return ((f"{path}: {row['id']}", row) for row in load_rows(path.removeprefix("facts:")))
 
 
 def _item(row: dict[str, Any], where: str) -> Item:
@@ -70,8 +94,13 @@ def _item(row: dict[str, Any], where: str) -> Item:
         if answer not in LETTERS[: len(choices)] or len(choices) > len(LETTERS):
             raise ValueError(f"{where}: answer {answer!r} is not a letter of its {len(choices)} choices")
         question += "".join(f"\n{letter}) {text}" for letter, text in zip(LETTERS, choices, strict=False))
-    task = Task(question, answer, cast(AnswerType, kind), str(row.get("id", "")), choices)
-    return Item(task, str(row.get("category", "all")))
+    aliases = tuple(str(alias) for alias in row.get("aliases") or ())
+    if aliases and kind != "String":
+        raise ValueError(
+            f"{where}: aliases={list(aliases)!r:.80}: only a String has other answers, not {kind}; leave them out"
+        )
+    task = Task(question, answer, cast(AnswerType, kind), str(row.get("id", "")), choices, aliases)
+    return Item(task, str(row.get("category", "all")), boxed=bool(row.get("boxed", True)))
 
 
 def infer_type(answer: str) -> str:

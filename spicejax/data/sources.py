@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from spicejax.data.facts.documents import documents as facts
 from spicejax.text.vocabulary import well_formed
 
 log = logging.getLogger("spicejax")
@@ -62,6 +63,9 @@ class Reader:
         if spec.startswith("docstrings:"):
             for package in spec.removeprefix("docstrings:").split(","):
                 yield from self._docstrings(package)
+        elif spec == "facts" or spec.startswith("facts:"):
+            for document in facts(spec[6:].split(",")) if ":" in spec else facts():
+                yield from self._text(document.text, document.id, document.title)
         elif spec.startswith("tfds:"):
             yield from self._tfds(spec.removeprefix("tfds:"))
         else:
@@ -209,17 +213,19 @@ class Reader:
 
 
 def split_mixture(spec: str) -> list[str]:
-    """Split "a.jsonl,docstrings:numpy,sympy,b/" into its sources: bare names after docstrings: belong to it."""
+    """Split "a.jsonl,docstrings:numpy,sympy,b/" into its sources; docstrings: and facts: keep bare names."""
     if os.path.exists(spec):
         return [spec]
     parts: list[str] = []
     for part in filter(None, (p.strip() for p in spec.split(","))):
-        if parts and parts[-1].startswith("docstrings:") and part.isidentifier():
+        if parts and parts[-1].startswith(("docstrings:", "facts:")) and part.isidentifier():
             parts[-1] += f",{part}"
         else:
             parts.append(part)
     if not parts:
-        raise ValueError("the corpus source is empty; name a .jsonl, .parquet, folder, tfds:NAME or docstrings:PACKAGE")
+        raise ValueError(
+            "the corpus source is empty; name a .jsonl, .parquet, folder, tfds:NAME, docstrings:PACKAGE or facts"
+        )
     return parts
 
 

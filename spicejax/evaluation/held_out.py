@@ -8,25 +8,28 @@ from collections.abc import Sequence
 import numpy as np
 
 from spicejax.data.questions import Item
+from spicejax.evaluation.said import said
 from spicejax.games import reasoner
 from spicejax.games.game import Exam
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.types import Metrics
+from spicejax.types import Messages, Metrics
 
 _STREAM = 64  # far from the streams of the games
 
 
 def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 1) -> Metrics:
-    """Accuracy on `items`, greedy unless several samples are asked for (avg@k).
+    """Scores on `items`, greedy unless several samples are asked for (avg@k).
 
-    Returns: eval/accuracy, eval/accuracy/CATEGORY, eval/truncated, each in [0, 1].
+    Returns: of the first suite eval/accuracy (the verifier's word on the box), eval/said (the answer stands anywhere in
+      the text: what is known without the form), both also by /CATEGORY, and eval/truncated, each in [0, 1]; of other
+      suites eval/SUITE/accuracy and so on.
     """
     settings = SamplerConfig(temperature=0.0) if samples == 1 else world.sampler
     world = dataclasses.replace(world, sampler=settings)
     rollouts = world.ask(
         exam.role,
-        [reasoner.messages(i.task.question, exam.style, exam.templates) for i in items],
+        [question(item, exam) for item in items],
         samples=samples,
         first_row=[k * samples for k in range(len(items))],
         max_new=exam.max_new,
@@ -35,13 +38,32 @@ def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 
     # Differs: the training's verifier judges; SPICE's evaluation (section 3.1) asks GPT-4o whether answers are equal
     answered = zip(items, rollouts, strict=True)
     pairs = [(reasoner.answer(r, exam.judge_truncated), item.task) for item, rs in answered for r in rs]
-    correct = np.array([v.correct for v in world.check(pairs)], float).reshape(len(items), samples).mean(1)
-    metrics: Metrics = {
-        "eval/accuracy": float(correct.mean()),
-        "eval/truncated": float(np.mean([r.finish_reason == "length" for rs in rollouts for r in rs])),
+    scores = {
+        "accuracy": _means([v.correct for v in world.check(pairs)], samples),
+        "said": _means(
+            [said(r.text, item.task) for item, rs in zip(items, rollouts, strict=True) for r in rs], samples
+        ),
+        "truncated": _means([r.finish_reason == "length" for rs in rollouts for r in rs], samples),
     }
-    categories = sorted({i.category for i in items})
-    for category in categories if len(categories) > 1 else ():
-        members = [k for k, i in enumerate(items) if i.category == category]
-        metrics[f"eval/accuracy/{category}"] = float(correct[members].mean())
+    metrics: Metrics = {}
+    for suite in sorted({item.suite for item in items}):
+        mine = [k for k, item in enumerate(items) if item.suite == suite]
+        prefix = f"eval/{suite}" if suite else "eval"
+        asked = scores if items[mine[0]].boxed else {name: s for name, s in scores.items() if name != "accuracy"}
+        metrics |= {f"{prefix}/{name}": float(score[mine].mean()) for name, score in asked.items()}
+        categories = sorted({items[k].category for k in mine})
+        for category in categories if len(categories) > 1 else ():
+            members = [k for k in mine if items[k].category == category]
+            for name in set(asked) - {"truncated"}:
+                metrics[f"{prefix}/{name}/{category}"] = float(asked[name][members].mean())
     return metrics
+
+
+def question(item: Item, exam: Exam) -> Messages:
+    """How an item is asked: as in training, or bare."""
+    return reasoner.messages(item.task.question, exam.style if item.boxed else "nano", exam.templates)
+
+
+def _means(values: Sequence[bool], samples: int) -> np.ndarray:
+    """Mean over each item's samples."""
+    return np.array(values, float).reshape(-1, samples).mean(1)

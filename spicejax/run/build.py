@@ -120,7 +120,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         max_tokens=cfg.corpus.max_tokens,
         min_chars=cfg.corpus.min_chars,
     )
-    held_out = questions.load_items(cfg.eval.tasks)[: cfg.eval.max_tasks or None] if cfg.eval.tasks else []
+    held_out = questions.load_suites(cfg.eval.tasks, cfg.eval.max_tasks)
     lengths.require_items_fit(cfg, source, held_out, voices)
     params = load_model(cfg, here.mesh)
     copy = weights.copier(model, here.sampler_mesh, cfg.sampler_weights)

@@ -53,8 +53,9 @@ class ModelConfig:
 class CorpusConfig:
     """The items a game reads: documents, questions with answers, or examples."""
 
-    # documents: jsonl, parquet, folder of .txt/.md, ArrayRecord, tfds:NAME, docstrings:PACKAGE,..; several with commas.
-    # questions, examples: jsonl
+    # documents: jsonl, parquet, folder of .txt/.md, ArrayRecord, tfds:NAME, docstrings:PACKAGE,.., facts (short
+    # texts that ship with the package; facts:countries,.. for some of them); several with commas. questions: jsonl or
+    # a set as for eval.tasks. examples: jsonl
     source: str
     # longest document segment, in tokens (SPICE: 5,992)
     max_tokens: int = 5992
@@ -72,9 +73,11 @@ class EvalConfig:
 
     # iterations between evaluations; the start and the end are always evaluated; 0 = only these
     every: int = 20
-    # jsonl of held-out questions with answers; empty = none
+    # held-out questions with answers: jsonl, or a set that ships with the package: facts:corpus (what the documents of
+    # --corpus=facts tell), facts:unseen (what none of them tells), facts:plain (plain instructions, asked without a
+    # box). Several with commas: the first gives the run's accuracy, the others are reported as eval/NAME; empty = none
     tasks: str = ""
-    # most held-out questions used, the first of the file; 0 = all
+    # most held-out questions used, the first of each file; 0 = all
     max_tasks: int = 0
     # longest answer, in tokens; 0 = that of the game
     max_new: int = 0

@@ -11,6 +11,7 @@ from spicejax import hosts
 from spicejax.data import prepared
 from spicejax.data.items import Items
 from spicejax.data.questions import Item
+from spicejax.evaluation.held_out import question
 from spicejax.games import reasoner
 from spicejax.games.catalogue import game_of
 from spicejax.games.game import Prompts
@@ -99,7 +100,7 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
             "buckets.prompt, or shorten the prompt"
         )
     for number, item in enumerate(held_out, 1):
-        length = voices[exam.role].length(reasoner.messages(item.task.question, exam.style, exam.templates))
+        length = voices[exam.role].length(question(item, exam))
         if length > room:
             raise ValueError(
                 f"{cfg.eval.tasks}: question {item.task.document_id or number} makes a prompt of {length} tokens, "

@@ -53,9 +53,7 @@ def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    names = sorted({k for r in evals for k in r if k.startswith("eval/accuracy")})
-    labelled = tuple((name, name.removeprefix("eval/accuracy").strip("/") or "all") for name in names)
-    panels = [Panel("Held-out accuracy (greedy)", labelled, "evaluations", (0, 1)), *panels]
+    panels = [Panel("Held-out accuracy (greedy)", _held_out(evals), "evaluations", (0, 1)), *panels]
     figure, axes = pyplot.subplots(
         -(-len(panels) // 2), 2, figsize=(11, 3.75 * -(-len(panels) // 2)), constrained_layout=True, squeeze=False
     )
@@ -77,6 +75,18 @@ def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
         axis.set_axis_off()
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
+
+
+def _held_out(evals: Rows) -> tuple[tuple[str, str], ...]:
+    """Accuracy with its categories where they are few, the answers said outside a box, and the other suites."""
+    names = sorted({k for r in evals for k in r if k.startswith("eval/")})
+    categories = [name for name in names if name.startswith("eval/accuracy/")]
+    shown = ["eval/accuracy", *(categories if len(categories) < 4 else ["eval/said"])]
+    shown += [
+        f"eval/{name.split('/')[1]}/said" for name in names if name.count("/") == 2 and name.endswith("/truncated")
+    ]
+    labels = {"eval/accuracy": "all", "eval/said": "all, in or outside a box"}
+    return tuple((name, labels.get(name) or name.removeprefix("eval/accuracy/")) for name in shown if name in names)
 
 
 def text(rows: Rows, evals: Rows, counts: tuple[str, ...]) -> str:

@@ -102,7 +102,7 @@ def check_text(answer: str | None, task: Task) -> Verdict | Claim:
         said, wanted = answers.parse_boolean(answer), answers.parse_boolean(task.answer)
         return Verdict(said is not None and said == wanted, "boolean")
     if task.answer_type == "String":
-        return Verdict(_same_text(answer, task.answer), "text")
+        return Verdict(any(_same_text(answer, gold) for gold in (task.answer, *task.aliases)), "text")
     if task.answer_type == "List":
         return _check_list(answer, task.answer)
     return _check_mathematics(answer, task)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from spicejax.data import questions
+from spicejax.data.facts.questions import load_rows
 from spicejax.data.questions import load_items, save_items
 
 
@@ -53,9 +54,26 @@ def test_saved_items_read_back(tmp_path):
     assert load_items(tmp_path / "b.jsonl") == items
 
 
+def test_aliases_are_other_answers_of_a_string(tmp_path):
+    rows = {"question": "q?", "answer": "Czechia", "aliases": ["the Czech Republic"]}, {"question": "r?", "answer": "7"}
+    path = write(tmp_path / "a.jsonl", *rows)
+    items = load_items(path)
+    assert [i.task.aliases for i in items] == [("the Czech Republic",), ()]
+    save_items(path, items)
+    assert [i.task.aliases for i in load_items(path)] == [("the Czech Republic",), ()]
+
+
+def test_sets_of_the_package_are_read_like_a_file(tmp_path):
+    items = load_items("facts:corpus")
+    path = write(tmp_path / "a.jsonl", *load_rows("corpus"))
+    assert len(items) > 100 and items == load_items(path)
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [
+        ({"question": "q", "answer": "x", "aliases": "y"}, r"a.jsonl:1: aliases='y': give a list"),
+        ({"question": "q", "answer": "7", "aliases": ["seven"]}, r"a.jsonl:1: aliases=\['seven'\]: only a String"),
         ("{", r"a.jsonl:1: not JSON"),
         ({"question": "q"}, r"a.jsonl:1: field 'answer'"),
         ({"question": " ", "answer": "1"}, r"field 'question'"),

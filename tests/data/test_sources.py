@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spicejax.data.facts.documents import documents
 from spicejax.data.sources import MAX_RUN, Raw, Reader, split_mixture
 
 BODY = "A sentence that is long enough to be kept as a document. " * 3
@@ -157,6 +158,13 @@ def test_docstrings_of_an_installed_package_are_many_and_the_same_each_time() ->
     assert len(first[0]) > 50 and all(len(d.text) >= 300 for d in first[0])
 
 
+@pytest.mark.parametrize(("spec", "tables"), [("facts", ()), ("facts:moons,countries", (["moons", "countries"],))])
+def test_facts_are_documents_that_come_with_the_package(spec: str, tables: tuple[list[str], ...]) -> None:
+    found, skipped, read = _read(spec)
+    assert found == [Raw(d.text, d.id, d.title) for d in documents(*tables)]
+    assert not skipped and read == len(found)
+
+
 TFDS_BUILDER = """
 import numpy as np
 import tensorflow_datasets as tfds
@@ -200,6 +208,8 @@ def test_tfds_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "docstrings:numpy,sympy,a.jsonl,docstrings:jax,b/",
             ["docstrings:numpy,sympy", "a.jsonl", "docstrings:jax", "b/"],
         ),
+        ("facts,a.jsonl", ["facts", "a.jsonl"]),
+        ("facts:countries,elements,a.jsonl,facts:moons", ["facts:countries,elements", "a.jsonl", "facts:moons"]),
         ("tfds:gsm8k:train:question,./x", ["tfds:gsm8k:train:question", "./x"]),
     ],
 )
@@ -220,6 +230,8 @@ def test_a_path_with_a_comma_is_one_source(tmp_path: Path) -> None:
         ("/no/such/*.jsonl", FileNotFoundError, "does not exist"),
         ("docstrings:", FileNotFoundError, "no installed package"),
         ("docstrings:no_such_package_here", FileNotFoundError, "pip install"),
+        ("facts:countries,county", ValueError, "facts:county: there is no such table; choose from countries, "),
+        ("facts:", ValueError, "facts:: there is no such table; choose from countries, "),
         (",", ValueError, "empty"),
     ],
 )

@@ -1,11 +1,11 @@
 """Reading a Reasoner: an answer that the length limit cut off, in every game and in the evaluation."""
 
 import dataclasses
-from types import SimpleNamespace
 
 import pytest
 from scripted import Scripted
 
+from spicejax.data.questions import Item
 from spicejax.evaluation.held_out import held_out
 from spicejax.games.rlvr import game as rlvr
 from spicejax.games.spice import game as spice
@@ -33,5 +33,5 @@ def test_a_box_before_the_cut_counts_only_where_the_run_says_so(judged, worth):
             played = play(world, items, cfg)
             assert [e.reward for e in played.lessons if e.role == "reasoner"] == [worth] * 2
             exam = (spice if play is spice.play else rlvr).exam(cfg)
-            found = held_out(world, [SimpleNamespace(task=TASK, category="")], exam)
+            found = held_out(world, [Item(TASK)], exam)
             assert found["eval/accuracy"] == worth and found["eval/truncated"] == 1

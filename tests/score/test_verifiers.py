@@ -448,3 +448,9 @@ def test_cores_where_the_system_does_not_say_which(monkeypatch):
     monkeypatch.delattr("os.sched_getaffinity", raising=False)
     monkeypatch.setattr("os.cpu_count", lambda: 5)
     assert Verifier().pool.size == 5
+
+
+@pytest.mark.parametrize(("said", "right"), [("the USA", True), ("United States", True), ("America", False)])
+def test_a_string_has_other_accepted_answers(said, right):
+    task = Task("?", "United States", "String", aliases=("USA", "U.S."))
+    assert Verifier().check([(said, task)])[0].correct == right

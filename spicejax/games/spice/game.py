@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Collection, Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from spicejax.games import reasoner
 from spicejax.games.game import Ask, Exam, Game, Played, Prompts
-from spicejax.games.spice import formats, report
+from spicejax.games.spice import formats, novelty, report
 from spicejax.games.spice.report import Attempt
 from spicejax.games.spice.rewards import RewardKind, challenger_reward
 from spicejax.games.spice.validity import ValidityConfig
@@ -62,6 +62,9 @@ class SpiceConfig:
     # answer a task that the Challenger wrote several times for one document once, and train on these answers once. The
     # paper judges each copy by G answers of its own; a large model hardly repeats itself, a small one often does
     answer_equal_tasks_once: bool = False
+    # a question that was asked in the last so many iterations is invalid; 0 = repeats are welcome
+    # Differs: the paper has no such rule; off unless a recipe sets it
+    novelty: int = 0
     # do not train the Challenger and let the initial policy play it (ablation, figure 4a)
     fixed_challenger: bool = False
     # show the Challenger no document (ablation, figure 4b)
@@ -98,6 +101,8 @@ class SpiceConfig:
         unknown = set(self.answer_types) - set(ANSWER_TYPES) | {"MCQ"} & set(self.answer_types)
         if unknown or not self.answer_types:
             raise ValueError(f"spice.answer_types={self.answer_types}: choose from {ANSWER_TYPES[1:]}")
+        if self.novelty < 0:
+            raise ValueError(f"spice.novelty={self.novelty}: give a number of iterations, or 0")
         if not 0 <= self.mcq_fraction <= 1:
             raise ValueError(f"spice.mcq_fraction={self.mcq_fraction}: must lie in [0, 1]")
 
@@ -154,13 +159,13 @@ def probe(cfg: SpiceConfig, documents: int, group: int) -> SpiceConfig:
     return dataclasses.replace(cfg, documents=documents, group_size=group, max_attempts=group)
 
 
-def play(world: World, documents: Sequence[Document], cfg: SpiceConfig, state: None = None) -> Played:
-    """Play one iteration on `documents` and score it.
+def play(world: World, documents: Sequence[Document], cfg: SpiceConfig, state: Any = None) -> Played:
+    """Play one iteration on `documents` and score it. The state are keys of the questions asked lately.
 
     Challenger episodes carry group = index of the document, Reasoner episodes group = len(documents) + task.
     """
     kinds, choice_metrics = choose_kinds(world, documents, cfg)
-    attempts = attempt_tasks(world, documents, kinds, cfg)
+    attempts = attempt_tasks(world, documents, kinds, cfg, novelty.asked_in(state, cfg.novelty))
     for i in range(len(documents)):
         mine = [a for a in attempts if a.document == i]
         valid = np.array([isinstance(a.outcome, Task) for a in mine])
@@ -168,12 +173,14 @@ def play(world: World, documents: Sequence[Document], cfg: SpiceConfig, state: N
             mine[k].kept = True
     verdicts = answer_tasks(world, attempts, cfg)
     pick_reasoner_tasks(world, attempts, len(documents), cfg)
-    metrics = report.metrics_of(attempts, verdicts) | choice_metrics
+    tasks = [a.outcome for a in attempts if isinstance(a.outcome, Task)]
+    metrics = report.metrics_of(attempts, verdicts) | novelty.metrics_of(tasks, state) | choice_metrics
     records = [report.record(documents[a.document], a) for a in attempts]
     return Played(
         _episodes(attempts, len(documents)),
         metrics,
         records,
+        novelty.remember(state, tasks, cfg.novelty),
         progress={
             "valid": metrics["challenger/valid_fraction"],
             "pass_rate": metrics.get("reasoner/pass_rate"),
@@ -212,9 +219,16 @@ def choose_kinds(world: World, documents: Sequence[Document], cfg: SpiceConfig) 
 
 
 def attempt_tasks(
-    world: World, documents: Sequence[Document], kinds: Sequence[AnswerType], cfg: SpiceConfig
+    world: World,
+    documents: Sequence[Document],
+    kinds: Sequence[AnswerType],
+    cfg: SpiceConfig,
+    known: Collection[str] = (),
 ) -> list[Attempt]:
-    """Let the Challenger try, in growing rounds, until every document has a valid task or its attempts are used up."""
+    """Let the Challenger try, in growing rounds, until every document has a valid task or its attempts are used up.
+
+    known: keys of questions that must not be asked again.
+    """
     prompts = [
         formats.challenger_messages(None if cfg.no_corpus else d, kind, cfg.style, cfg.templates)
         for d, kind in zip(documents, kinds, strict=True)
@@ -237,6 +251,8 @@ def attempt_tasks(
         for i, tries in zip(pending, rollouts, strict=True):
             for rollout in tries:
                 outcome = _judge_text(world, rollout, kinds[i], documents[i], cfg)
+                if known and isinstance(outcome, Task) and novelty.key(outcome) in known:
+                    outcome = Rejection("repeated", outcome.question[:200])
                 attempts.append(Attempt(i, kinds[i], rollout, outcome))
         made += groups * cfg.group_size
         groups = max(1, made // cfg.group_size)

@@ -118,6 +118,7 @@ PANELS = (
             ("challenger/reward", "Challenger reward"),
             ("reasoner/mean_reward", "Reasoner reward"),
             ("challenger/valid_fraction", "valid tasks"),
+            ("challenger/distinct_questions", "of them distinct"),
         ),
     ),
 )

@@ -1,0 +1,1 @@
+"""Well-known facts: tables, the short documents that tell them, and fixed questions about them."""

@@ -1,0 +1,53 @@
+"""Documents: each entity that is not held out, told in a few plain sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spicejax.data.facts import tables
+from spicejax.data.facts.relations import SUBJECTS, Subject
+from spicejax.types import Document
+
+MIN_CHARS = 100  # of a document: as many as `open_corpus` asks for where it is not told
+
+
+def documents(names: Sequence[str] = tuple(SUBJECTS)) -> list[Document]:
+    """The documents of some tables, in the order of the tables; the same ones whenever they are asked for.
+
+    Raises: ValueError for a table that there is not.
+    """
+    for name in names:
+        if name not in SUBJECTS:
+            raise ValueError(f"facts:{name}: there is no such table; choose from {', '.join(SUBJECTS)}")
+    return [
+        Document(row.id, _text(SUBJECTS[name], row), row.title)
+        for name in names
+        for row in SUBJECTS[name].rows(name)
+        if not row.held_out
+    ]
+
+
+def sentence(template: str, row: tables.Row, value: str = "") -> str:
+    """Put the row's columns into a template and, as {v}, `value`; begin with a capital letter."""
+    words = {column: tables.Word(spellings[0]) for column, spellings in row.cells.items()}
+    text = template.format_map(words | {"v": tables.Word(value)})
+    return text[:1].upper() + text[1:]
+
+
+def _text(subject: Subject, row: tables.Row) -> str:
+    said: list[str] = []
+    for relation in subject.relations:
+        value = row.cells.get(relation.column, ("",))[0]
+        if value := _listed(value) if relation.peers else value:
+            ways = [way for way in relation.says if said or "{name" in way]
+            said.append(sentence(ways[tables.fixed(f"{row.id} {relation.column}") % len(ways)], row, value))
+    for way in subject.more:
+        if len(" ".join(said)) < MIN_CHARS:
+            said.append(sentence(way, row))
+    return " ".join(said)
+
+
+def _listed(cell: str) -> str:
+    """A list as a sentence writes it, "A, B and C", without what is held out."""
+    *others, last = [name for name in cell.split("; ") if not tables.held_out(name)] or [""]
+    return f"{', '.join(others)} and {last}" if others else last

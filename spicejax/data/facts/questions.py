@@ -1,0 +1,151 @@
+"""Three fixed sets of questions: facts that the documents hold, facts that no document holds, plain instructions.
+
+They are functions of the tables alone and never drawn from a seed. A test keeps their digests: whoever changes a row or
+a template makes another benchmark, whose numbers do not compare with those before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from spicejax.data.facts import tables
+from spicejax.data.facts.documents import sentence
+from spicejax.data.facts.relations import SUBJECTS, Relation
+
+Question = dict[str, Any]  # a row as a jsonl of questions has it, see data/questions.py
+KINDS = ("reversed", "direct", "claim", "choice")  # in turns; where there is no question of a kind, the next
+LETTERS = "ABCD"
+
+
+def corpus() -> list[Question]:
+    """Facts that the documents hold; the id of a question names its document."""
+    return _asked(6, held_out=False)
+
+
+def unseen() -> list[Question]:
+    """Facts of the same kinds about entities that no document tells of, and a few general questions."""
+    general = tables.read("general", "general")
+    return _asked(3, held_out=True) + [_typed(row, k) for k, row in enumerate(general)]
+
+
+def plain() -> list[Question]:
+    """Instructions, to be asked as they are, without a request for a form of the answer."""
+    return [_typed(row, k) | {"boxed": False} for k, row in enumerate(tables.read("plain", "plain"))]
+
+
+SETS: dict[str, Callable[[], list[Question]]] = {"corpus": corpus, "unseen": unseen, "plain": plain}
+
+
+def load_rows(name: str) -> list[Question]:
+    """The questions of one set. Raises: ValueError where there is none of that name."""
+    if name not in SETS:
+        raise ValueError(f"facts:{name}: there is no such set of questions; choose from {', '.join(SETS)}")
+    return SETS[name]()
+
+
+def direct(relation: Relation, row: tables.Row) -> Question:
+    """The question after a value, in the kind of answer that the relation has."""
+    values = row.cells[relation.column]
+    return _question(relation, row, "direct", sentence(relation.ask, row), values, relation.answer_type)
+
+
+def askable(relation: Relation, rows: tuple[tables.Row, ...]) -> list[tables.Row]:
+    """The rows that have a value which their name does not give away (Japan, Japanese), in a fixed order."""
+    having = [row for row in rows if relation.column in row.cells]
+    open_ = [row for row in having if not _stems(row.name) & _stems(row.cells[relation.column][0])]
+    return sorted(open_, key=lambda row: tables.fixed(f"{row.id} {relation.column} asked"))
+
+
+def _asked(most: int, held_out: bool) -> list[Question]:
+    """At most `most` questions of each relation, each about another entity."""
+    found: list[Question] = []
+    turns, truths, places = itertools.cycle(KINDS), itertools.cycle((True, False)), itertools.cycle(LETTERS)
+    for name, subject in SUBJECTS.items():
+        rows = subject.rows(name)
+        for relation in subject.relations:
+            mine = [row for row in askable(relation, rows) if row.held_out == held_out and relation.claim]
+            for row in mine[:most]:
+                question = None
+                while question is None:
+                    question = _make(next(turns), relation, row, rows, truths, places)
+                found.append(question)
+    return found
+
+
+def _make(
+    kind: str,
+    relation: Relation,
+    row: tables.Row,
+    rows: tuple[tables.Row, ...],
+    truths: Iterator[bool],
+    places: Iterator[str],
+) -> Question | None:
+    """One question of a kind; None where the relation or the row has none."""
+    values = row.cells[relation.column]
+    wrong = _wrong(relation, row, rows)
+    if kind == "claim":
+        true = next(truths)
+        text = sentence(relation.claim, row, values[0] if true else wrong[0]) + " True or false?"
+        return _question(relation, row, kind, text, ("true" if true else "false",), "Boolean")
+    if not relation.ask:
+        return None
+    if kind == "direct":
+        return direct(relation, row)
+    if kind == "reversed":
+        alone = all(row is other or _disjoint(values, other.cells.get(relation.column, ())) for other in rows)
+        if not relation.reverse or not alone:
+            return None
+        return _question(relation, row, kind, sentence(relation.reverse, row, values[0]), row.cells["name"])
+    if len(wrong) < len(LETTERS) - 1:
+        return None
+    letter = next(places)
+    choices = wrong[: len(LETTERS) - 1]
+    choices.insert(LETTERS.index(letter), values[0])
+    text = sentence(relation.ask, row)
+    return _question(relation, row, kind, text, (letter,), "MCQ") | {"choices": list(map(tables.bare, choices))}
+
+
+def _wrong(relation: Relation, row: tables.Row, rows: tuple[tables.Row, ...]) -> list[str]:
+    """Values of other rows that are none of this row's, in a fixed order, each once."""
+    values = row.cells[relation.column]
+    others = sorted(rows, key=lambda other: tables.fixed(f"{row.id} {other.id} {relation.column}"))
+    found: list[str] = []
+    taken = set(map(tables.bare, values))
+    for other in others:
+        spellings = other.cells.get(relation.column, ())
+        if spellings and not taken & set(map(tables.bare, spellings)):
+            found.append(spellings[0])
+            taken |= set(map(tables.bare, spellings))
+    return found
+
+
+def _disjoint(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    return not set(map(tables.bare, one)) & set(map(tables.bare, other))
+
+
+def _question(
+    relation: Relation, row: tables.Row, kind: str, text: str, answers: tuple[str, ...], answer_type: str = "String"
+) -> Question:
+    found = {"id": f"{row.id}#{relation.column}-{kind}", "category": f"{row.kind}_{relation.column}", "question": text}
+    return found | {"answer_type": answer_type, **_accepted(answers)}
+
+
+def _typed(row: tables.Row, number: int) -> Question:
+    """A question that stands in a table as it is."""
+    category, text = row.cells["category"][0], row.cells["question"][0]
+    answer_type = row.cells.get("answer_type", ("String",))[0]
+    found = {"id": f"{row.kind}/{number}", "category": f"{row.kind}_{category}", "question": text}
+    return found | {"answer_type": answer_type, **_accepted(row.cells["answer"])}
+
+
+def _accepted(answers: tuple[str, ...]) -> dict[str, Any]:
+    """The answer without its article, and what else counts."""
+    first, *others = dict.fromkeys((*map(tables.bare, answers), *answers))
+    return {"answer": first, "aliases": others}
+
+
+def _stems(text: str) -> set[str]:
+    return {word[:4].casefold() for word in re.findall(r"\w{4,}", tables.bare(text))}

@@ -1,0 +1,66 @@
+"""Documents made of tables of facts: short, plain, correct, the same for ever."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from spicejax.data import prepared
+from spicejax.data.facts import tables
+from spicejax.data.facts.documents import MIN_CHARS, documents
+from spicejax.data.facts.relations import SUBJECTS
+from spicejax.text import tokens
+
+# Of all documents: a change of it is another corpus, whose runs do not compare with those before.
+DIGEST = "0a41eafccfea9f8b"
+
+
+def test_a_few_hundred_documents_of_entities_that_are_not_held_out():
+    found = documents()
+    assert 400 <= len(found) <= 600
+    assert len({d.id for d in found}) == len({d.text for d in found}) == len(found)
+    told = {row.id for name, subject in SUBJECTS.items() for row in subject.rows(name) if not row.held_out}
+    assert {d.id for d in found} == told
+    assert set(Counter(d.id.partition("/")[0] for d in found)) == {subject.kind for subject in SUBJECTS.values()}
+    assert prepared.digest(found)[:16] == DIGEST
+
+
+def test_plain_sentences(shared_data):
+    tokenizer = tokens.load(shared_data / "tokenizers" / "smollm2")
+    for document in documents():
+        text = document.text
+        sentences = re.split(r"(?<=[^A-Z.]{2}\.) ", text)
+        assert MIN_CHARS <= len(text) and len(tokenizer.encode(text)) <= 110, text
+        assert text[0].isupper() and text[-1] == "." and len(sentences) <= 5, text
+        assert document.title.casefold() in text.casefold() and document.title[0].isupper()
+        assert not re.search(r"[{}*#_|\t\n]|  | a [aeio]| an [^aeiou]|\bthe the\b|-, | \.|\bnone\b", text, re.I), text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("country/Gambia", "The Gambia"),
+        ("country/Algeria", "the dinar"),
+        ("river/Nile", "The Nile"),
+        ("animal/Owl", "owl"),
+        ("element/Mercury", "a liquid"),
+    ],
+)
+def test_what_documents_say(name, text):
+    (found,) = (d for d in documents() if d.id == name)
+    assert text in found.text
+
+
+def test_held_out_neighbours_are_not_named():
+    texts = {d.title: d.text for d in documents(["countries"])}
+    assert "borders with Lithuania." in texts["Belarus"]  # its table names Poland and Ukraine too
+    borders = " and ".join(re.findall(r"borders (?:with )?([^.]+)", " ".join(texts.values())))
+    assert {tables.bare(name) for name in re.split(" and |, ", borders)} <= set(texts)
+
+
+def test_some_tables():
+    found = documents(["countries", "elements"])
+    assert {d.id.partition("/")[0] for d in found} == {"country", "element"}
+    assert found == [d for d in documents() if d.id.partition("/")[0] in ("country", "element")]
+    with pytest.raises(ValueError, match="facts:county: there is no such table; choose from countries, "):
+        documents(["county"])
