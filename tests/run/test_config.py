@@ -7,6 +7,7 @@ import pytest
 from spicejax import config as configuration
 from spicejax import configs
 from spicejax.flight import plan
+from spicejax.games.catalogue import GAMES
 from spicejax.models.lora import LoraConfig
 
 
@@ -37,3 +38,11 @@ def test_a_step_that_bfloat16_rounds_away_is_refused():
     dataclasses.replace(cfg, model=stored)  # the nano world's 5e-4 moves most
     adapters = dataclasses.replace(stored, lora=LoraConfig(rank=4))
     dataclasses.replace(cfg, model=adapters, learner=dataclasses.replace(cfg.learner, learning_rate=1e-6))
+
+
+@pytest.mark.parametrize("name", ["spice_qwen4b", "spice_qwen8b", "spice_octothinker3b", "spice_octothinker8b"])
+def test_the_papers_configurations_probe_and_keep_what_figure_3_needs(name):
+    cfg = configs.load(name)
+    assert (cfg.eval.every, cfg.eval.probe_documents, cfg.checkpoint.keep_period) == (100, 128, 100)
+    asked = GAMES[type(cfg.game)].probe(cfg.game, cfg.eval.probe_documents, cfg.eval.probe_group)
+    assert (asked.task_type, asked.documents, asked.group_size, asked.max_attempts) == ("model", 128, 8, 8)
