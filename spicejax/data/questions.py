@@ -39,7 +39,7 @@ class Item:
 def load_items(path: str | Path) -> list[Item]:
     """Read a jsonl of {"question", "answer"} with optional choices, answer_type, aliases, category, boxed and id.
 
-    `facts:corpus`, `facts:unseen` and `facts:plain` are sets of the package (data/facts/questions.py).
+    `facts:corpus`, `facts:unseen`, `facts:plain`, `facts:everyday` are sets of the package (data/facts/questions.py).
     A row with "choices" is multiple choice, its answer a letter; "aliases" also count as the answer of a String.
     Without "answer_type" the type is read off the answer: a whole number, a decimal number, true/false, other
     mathematics, else text.

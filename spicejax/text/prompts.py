@@ -57,6 +57,20 @@ def read_folder(folder: str) -> Templates:
     return found
 
 
+def own(game: str, templates: Templates, folder: str, *packages: str) -> dict[str, str]:
+    """`templates` and those of a folder (empty = none), which win; each checked to stand for one of the packages'.
+
+    Raises:
+        ValueError: one that cannot, or no folder; names the game's field, the file and what is expected.
+    """
+    try:
+        found = {**templates, **(read_folder(folder) if folder else {})}
+        check(found, texts(*packages))
+    except ValueError as error:
+        raise ValueError(f"{f'{game}.prompts={folder}' if folder else f'{game}.templates'}: {error}") from error
+    return found
+
+
 def check(own: Templates, ours: Templates) -> None:
     """Check that each of `own` can stand for the one of `ours` with its name.
 

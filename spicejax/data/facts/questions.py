@@ -1,4 +1,4 @@
-"""Three fixed sets of questions: facts that the documents hold, facts that no document holds, plain instructions.
+"""Fixed sets of questions: facts that the documents hold, facts that none holds, plain instructions, everyday things.
 
 They are functions of the tables alone and never drawn from a seed. A test keeps their digests: whoever changes a row or
 a template makes another benchmark, whose numbers do not compare with those before.
@@ -36,7 +36,17 @@ def plain() -> list[Question]:
     return [_typed(row, k) | {"boxed": False} for k, row in enumerate(tables.read("plain", "plain"))]
 
 
-SETS: dict[str, Callable[[], list[Question]]] = {"corpus": corpus, "unseen": unseen, "plain": plain}
+def everyday() -> list[Question]:
+    """Questions of another kind, to be trained on: they teach how to answer and none of the facts."""
+    return [_typed(row, k) for k, row in enumerate(tables.read("everyday", "everyday"))]
+
+
+SETS: dict[str, Callable[[], list[Question]]] = {
+    "corpus": corpus,
+    "unseen": unseen,
+    "plain": plain,
+    "everyday": everyday,
+}
 
 
 def load_rows(name: str) -> list[Question]:

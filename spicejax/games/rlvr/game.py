@@ -15,6 +15,7 @@ import numpy as np
 from spicejax.games import reasoner
 from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts
 from spicejax.games.world import World
+from spicejax.text import prompts
 from spicejax.types import Episode, Estimator, Metrics, Task
 
 
@@ -31,6 +32,10 @@ class RlvrConfig:
     estimator: Estimator = "mean"
     # how a question is asked: `full`, `simple` with two worked examples for small models, `nano` the bare question
     style: reasoner.Style = "full"
+    # folder of your own prompts, files named as in games/prompts/; read once, when the configuration is made
+    prompts: str = ""
+    # prompts by name (rlvr.templates.reasoner=TEXT)
+    templates: dict[str, str] = dataclasses.field(default_factory=dict)
     # longest answer, in tokens, end of turn included
     max_new: int = 1024
     # judge an answer that stands in a box before the response was cut off by its longest length; false = it is wrong
@@ -42,6 +47,9 @@ class RlvrConfig:
         return self.questions
 
     def __post_init__(self) -> None:
+        own = prompts.own("rlvr", self.templates, self.prompts, reasoner.PACKAGE)
+        object.__setattr__(self, "templates", own)
+        object.__setattr__(self, "prompts", "")
         for name in ("questions", "group_size", "max_new"):
             if getattr(self, name) < 1:
                 raise ValueError(f"rlvr.{name}={getattr(self, name)}: must be at least 1")
@@ -49,12 +57,12 @@ class RlvrConfig:
 
 def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None = None) -> Played:
     """Answer every question G times. Questions that do not fit the longest prompt bucket are left out and counted."""
-    prompts = [reasoner.messages(task.question, cfg.style) for task in questions]
-    fits = [world.fits("reasoner", prompt) for prompt in prompts]
+    messages = [reasoner.messages(task.question, cfg.style, cfg.templates) for task in questions]
+    fits = [world.fits("reasoner", prompt) for prompt in messages]
     asked = [k for k, fit in enumerate(fits) if fit]
     answers = world.ask(
         "reasoner",
-        [prompts[k] for k in asked],
+        [messages[k] for k in asked],
         samples=cfg.group_size,
         first_row=[k * cfg.group_size for k in asked],
         max_new=cfg.max_new,
@@ -101,12 +109,12 @@ def demand(cfg: RlvrConfig) -> list[Ask]:
 
 def exam(cfg: RlvrConfig) -> Exam:
     """The Reasoner answers as in training."""
-    return Exam("reasoner", cfg.style, cfg.max_new, cfg.judge_truncated)
+    return Exam("reasoner", cfg.style, cfg.max_new, cfg.judge_truncated, cfg.templates)
 
 
 def prompts_of(cfg: RlvrConfig, task: Task) -> Prompts:
     """The Reasoner is asked the question."""
-    return [("reasoner", reasoner.messages(task.question, cfg.style))]
+    return [("reasoner", reasoner.messages(task.question, cfg.style, cfg.templates))]
 
 
 PANELS = (

@@ -12,7 +12,6 @@ import json
 import re
 from typing import Literal
 
-from spicejax.games import reasoner
 from spicejax.games.reasoner import SYSTEM, Style, check_style
 from spicejax.games.spice import validity
 from spicejax.games.spice.replies import Fields, Pairs, read_fields, rejection
@@ -45,20 +44,6 @@ _LETTER = re.compile(r"\(?([A-D])(?:[).:](?:\s.*)?)?|([a-d])", re.DOTALL)
 
 
 # ---------------------------------------------------------------------------------------------------------- render
-
-
-def own_templates(templates: Templates, folder: str = "") -> dict[str, str]:
-    """`templates` and those of a folder, which win; each checked to stand for one of ours.
-
-    Raises:
-        ValueError: one that cannot, or no folder; names it and what is expected.
-    """
-    try:
-        own = {**templates, **(prompts.read_folder(folder) if folder else {})}
-        prompts.check(own, prompts.texts(reasoner.PACKAGE, PACKAGE))
-    except ValueError as error:
-        raise ValueError(f"{f'spice.prompts={folder}' if folder else 'spice.templates'}: {error}") from error
-    return own
 
 
 def _request(base: str, style: Style, document: Document | None, own: Templates, **values: str) -> dict[str, str]:

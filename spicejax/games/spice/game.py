@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,6 +16,7 @@ from spicejax.games.spice.report import Attempt
 from spicejax.games.spice.rewards import RewardKind, challenger_reward
 from spicejax.games.spice.validity import ValidityConfig
 from spicejax.games.world import World
+from spicejax.text import prompts
 from spicejax.types import ANSWER_TYPES, AnswerType, Document, Episode, Estimator, Metrics, Rejection, Rollout, Task
 
 # Random streams of an iteration.
@@ -62,7 +63,8 @@ class SpiceConfig:
     # answer a task that the Challenger wrote several times for one document once, and train on these answers once. The
     # paper judges each copy by G answers of its own; a large model hardly repeats itself, a small one often does
     answer_equal_tasks_once: bool = False
-    # a question that was asked in the last so many iterations is invalid; 0 = repeats are welcome
+    # a question that was asked in the last so many iterations, or earlier in this one, is invalid; 0 = repeats are
+    # welcome
     # Differs: the paper has no such rule; off unless a recipe sets it
     novelty: int = 0
     # do not train the Challenger and let the initial policy play it (ablation, figure 4a)
@@ -91,7 +93,8 @@ class SpiceConfig:
         return self.documents
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "templates", formats.own_templates(self.templates, self.prompts))
+        own = prompts.own("spice", self.templates, self.prompts, reasoner.PACKAGE, formats.PACKAGE)
+        object.__setattr__(self, "templates", own)
         object.__setattr__(self, "prompts", "")  # a run is bound to texts, not to where they once lay
         for name in ("documents", "group_size", "challenger_max_new", "reasoner_max_new"):
             if getattr(self, name) < 1:
@@ -223,17 +226,18 @@ def attempt_tasks(
     documents: Sequence[Document],
     kinds: Sequence[AnswerType],
     cfg: SpiceConfig,
-    known: Collection[str] = (),
+    known: Iterable[str] = (),
 ) -> list[Attempt]:
     """Let the Challenger try, in growing rounds, until every document has a valid task or its attempts are used up.
 
-    known: keys of questions that must not be asked again.
+    known: keys of questions that were asked before; with `cfg.novelty` none of them is valid, and none twice.
     """
-    prompts = [
+    messages = [
         formats.challenger_messages(None if cfg.no_corpus else d, kind, cfg.style, cfg.templates)
         for d, kind in zip(documents, kinds, strict=True)
     ]
     attempts: list[Attempt] = []
+    asked = set(known)
     # Differs: attempts end with the round that has a valid task; algorithm 1 makes all N and subsamples them
     made, pending, groups = 0, list(range(len(documents))), 1
     while pending and made < cfg.max_attempts:
@@ -242,7 +246,7 @@ def attempt_tasks(
             break
         rollouts = world.ask(
             "challenger",
-            [prompts[i] for i in pending],
+            [messages[i] for i in pending],
             samples=groups * cfg.group_size,
             first_row=[i * cfg.max_attempts + made for i in pending],
             max_new=cfg.challenger_max_new,
@@ -251,8 +255,10 @@ def attempt_tasks(
         for i, tries in zip(pending, rollouts, strict=True):
             for rollout in tries:
                 outcome = _judge_text(world, rollout, kinds[i], documents[i], cfg)
-                if known and isinstance(outcome, Task) and novelty.key(outcome) in known:
-                    outcome = Rejection("repeated", outcome.question[:200])
+                if cfg.novelty and isinstance(outcome, Task):
+                    key, question = novelty.key(outcome), outcome.question
+                    outcome = Rejection("repeated", question[:200]) if key in asked else outcome
+                    asked.add(key)
                 attempts.append(Attempt(i, kinds[i], rollout, outcome))
         made += groups * cfg.group_size
         groups = max(1, made // cfg.group_size)

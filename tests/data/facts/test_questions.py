@@ -19,7 +19,12 @@ SETS = {name: make() for name, make in questions.SETS.items()}
 TEXTS = {d.id: d.text for d in documents()}
 ROWS = {row.id: row for name, subject in SUBJECTS.items() for row in subject.rows(name)}
 # A change of one is another benchmark, whose numbers do not compare with those before.
-DIGESTS = {"corpus": "9cd6b8f777761e05", "unseen": "1d05c41d563d5ae5", "plain": "b50c8684f0b3d3db"}
+DIGESTS = {
+    "corpus": "9cd6b8f777761e05",
+    "unseen": "1d05c41d563d5ae5",
+    "plain": "b50c8684f0b3d3db",
+    "everyday": "70eacc1021de2bd8",
+}
 
 
 def about_facts(name):
@@ -45,7 +50,9 @@ def test_sets_do_not_change(name):
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == DIGESTS[name]
 
 
-@pytest.mark.parametrize(("name", "least", "most"), [("corpus", 180, 220), ("unseen", 100, 130), ("plain", 40, 40)])
+@pytest.mark.parametrize(
+    ("name", "least", "most"), [("corpus", 180, 220), ("unseen", 100, 130), ("plain", 40, 40), ("everyday", 80, 100)]
+)
 def test_questions_are_well_formed(name, least, most, shared_data):
     tokenizer = tokens.load(shared_data / "tokenizers" / "smollm2")
     items = load_items(f"facts:{name}")
@@ -136,3 +143,15 @@ def test_unknown_sets_are_named():
         ValueError, match="facts:seen: there is no such set of questions; choose from corpus, unseen, pl"
     ):
         load_items("facts:seen")
+
+
+def test_everyday_questions_give_none_of_the_others_away():
+    """They are trained on where a control learns the form of an answer alone."""
+    names = {spelling.casefold() for row in ROWS.values() for spelling in row.cells["name"]}
+    others = {
+        words for name in ("corpus", "unseen", "plain") for q in SETS[name] for words in words_in_a_row(q["question"])
+    }
+    for question in SETS["everyday"]:
+        text = question["question"].casefold()
+        assert not [name for name in names if re.search(rf"\b{re.escape(name)}\b", text)], text
+        assert not words_in_a_row(text, 4) & others - words_in_a_row("what is the name of the", 4), text

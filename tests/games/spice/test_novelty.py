@@ -59,7 +59,9 @@ def test_repeats_are_counted_and_invalid_where_asked_for():
         assert first.metrics["challenger/repeated_questions"] == 0
         again = play(CFG, first.state)
         assert again.metrics["challenger/repeated_questions"] == 1 and again.metrics["challenger/valid_fraction"] == 1
+        once = play(dataclasses.replace(CFG, novelty=3), None)
+        assert once.metrics["rejected/repeated"] == 2 and once.metrics["challenger/distinct_questions"] == 1
         strict = play(dataclasses.replace(CFG, novelty=3), first.state)
         assert strict.metrics["rejected/repeated"] == 8 and {e.reward for e in strict.lessons} == {-0.1}
         later = play(dataclasses.replace(CFG, novelty=3), [*first.state, [], [], []])
-        assert "rejected/repeated" not in later.metrics, "forgotten after three iterations"
+        assert later.metrics["rejected/repeated"] == 2, "forgotten after three iterations, but not within one"

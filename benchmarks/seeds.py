@@ -1,0 +1,97 @@
+"""A demo over seeds and ablations: what self-play gains, and what it owes to each of its parts.
+
+    python benchmarks/seeds.py --config=spice_nano --out=runs/seeds [--seeds=0,1,2,3,4] [a.b=c ...]
+    python benchmarks/seeds.py --config=spice_smollm2 --out=runs/facts --seeds=0,1,2 [--only=SPICE,"no corpus"]
+
+Every (seed, variant) is an ordinary run of `launch/tpu_run.py`; all nano variants of a seed start from the same
+warm-started model. Finished runs are kept, so the same command goes on where it was stopped. Prints the table as
+Markdown: mean start -> mean end, and the mean change with its 95 % interval (Student's t over seeds). With --json all
+values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from scipy import stats
+
+ROOT = Path(__file__).parents[1]
+VARIANTS = {
+    "SPICE": [],
+    "fixed Challenger": ["spice.fixed_challenger=true"],
+    "no corpus": ["spice.no_corpus=true"],
+}
+# RLVR on questions of another kind, asked in the same words: what the form of an answer is worth
+FORM_ALONE = {"spice_smollm2": "rlvr_smollm2"}
+COLUMNS = {
+    "held-out": "eval/accuracy",
+    "held-out, anywhere in the text": "eval/said",
+    "facts of the world": "eval/accuracy/general",
+    "calculations": "eval/accuracy/math",
+    "facts that no document holds": "eval/unseen/accuracy",
+    "the same, anywhere in the text": "eval/unseen/said",
+    "plain instructions": "eval/plain/said",
+    "first Challenger, later Reasoner": "probe/fixed_challenger/pass_rate",
+    "later Challenger, later Reasoner": "probe/current/pass_rate",
+    "later Challenger, first Reasoner": "probe/fixed_reasoner/pass_rate",
+    "distance from 1/2: first Challenger, later Reasoner": "probe/fixed_challenger/frontier_distance",
+    "distance from 1/2: later Challenger, later Reasoner": "probe/current/frontier_distance",
+    "distance from 1/2: later Challenger, first Reasoner": "probe/fixed_reasoner/frontier_distance",
+}
+
+
+def run(workdir: Path, config: str, seed: int, overrides: list[str]) -> list[dict[str, float]]:
+    """Evaluations of one run, first to last; the run is made or resumed if it is not finished."""
+    workdir.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, str(ROOT / "launch" / "tpu_run.py"), f"--config={config}", f"--workdir={workdir}"]
+    if not (workdir / "summary.json").exists():
+        with (workdir / "log.txt").open("a") as log:
+            subprocess.run([*command, f"seed={seed}", *overrides], check=True, cwd=ROOT, stdout=log, stderr=log)
+    return [json.loads(line) for line in (workdir / "evaluations.jsonl").read_text().splitlines()]
+
+
+def cell(changes: list[tuple[float, float]]) -> str:
+    """Mean start -> mean end, and the mean change with the half width of its interval over seeds."""
+    if not changes:
+        return "-"
+    starts, ends = zip(*changes, strict=True)
+    gains = [end - start for start, end in changes]
+    half = stats.t.ppf(0.975, len(gains) - 1) * stats.sem(gains) if len(gains) > 1 else None
+    spread = "" if half is None else f" ± {half:.3f}"
+    return f"{statistics.mean(starts):.3f} → {statistics.mean(ends):.3f} ({statistics.mean(gains):+.3f}{spread})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", default="spice_nano")
+    parser.add_argument("--out", type=Path, default=Path("runs/seeds"))
+    parser.add_argument("--seeds", default="0,1,2,3,4")
+    parser.add_argument("--only", default="", help="variants, with commas; default all")
+    parser.add_argument("--json", action="store_true")
+    args, overrides = parser.parse_known_args()
+    variants = {name: (args.config, switches) for name, switches in VARIANTS.items()}
+    if args.config in FORM_ALONE:
+        variants["form alone"] = FORM_ALONE[args.config], []
+    variants = {name: v for name, v in variants.items() if name in (args.only or name).split(",")}
+    results: dict[str, dict[str, list[tuple[float, float]]]] = {name: {} for name in variants}
+    for seed in map(int, args.seeds.split(",")):
+        for name, (config, switches) in variants.items():
+            rows = run(args.out / f"{name.replace(' ', '_')}-{seed}", config, seed, [*switches, *overrides])
+            for column, key in COLUMNS.items():
+                if key in rows[0] and key in rows[-1]:
+                    results[name].setdefault(column, []).append((rows[0][key], rows[-1][key]))
+    if args.json:
+        print(json.dumps(results, indent=1))
+    print("| | " + " | ".join(variants) + " |\n|---|" + "---|" * len(variants))
+    for column in COLUMNS:
+        if any(column in found for found in results.values()):
+            print(f"| {column} | " + " | ".join(cell(results[name].get(column, [])) for name in variants) + " |")
+
+
+if __name__ == "__main__":
+    main()
