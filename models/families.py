@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Set
 from typing import Annotated, Any, Required, TypedDict, get_args
 
 import msgspec
@@ -154,7 +155,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "pruned_heads": ({}, None),
 }
 # Attributes that do not touch the logits: token ids, bookkeeping, initialisation, generation defaults, output formats.
-_HARMLESS = frozenset(
+HARMLESS = frozenset(
     """_attn_implementation_autoset _commit_hash _name_or_path attn_implementation bad_words_ids begin_suppress_tokens
     bos_token_id decoder_start_token_id diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size
     eos_token_id exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id id2label
@@ -237,14 +238,19 @@ def _check_attributes(config: dict[str, Any], family: str) -> None:
     neutral = _NEUTRAL | {"layer_types": (full, None), "architectures": ([ARCHITECTURES[family]], [], None)}
     if family == "llama":  # Qwen states a window beside use_sliding_window, which is off where it is absent
         neutral["sliding_window"] = (None,)
+    require_known(config, HfConfig.__annotations__.keys() | HARMLESS, neutral)
+
+
+def require_known(config: dict[str, Any], known: Set[str], neutral: Mapping[str, tuple[Any, ...]]) -> None:
+    """Raise ValueError where an attribute is neither `known` nor has one of its `neutral` values."""
     for name, value in config.items():
         if value not in neutral.get(name, (value,)):
             allowed = " or ".join(repr(v) for v in neutral[name])
             raise ValueError(f"config.json: {name}={value!r:.200} changes the maths; supported only as {allowed}")
-        if name not in HfConfig.__annotations__.keys() | _HARMLESS | neutral.keys():
+        if name not in known | neutral.keys():
             raise ValueError(
                 f"config.json: unknown attribute {name}={value!r:.200}. If it cannot change the logits, add it to "
-                "_HARMLESS in models/families.py; if it can, this model needs code first"
+                "HARMLESS in models/families.py; if it can, this model needs code first"
             )
 
 

@@ -62,7 +62,7 @@ def checked(content: Any, shape: Any, where: str) -> dict[str, Any]:
 
 def require_layers(where: str, stated: int, names: Iterable[str]) -> None:
     """Raise ValueError where a config states more layers than its tensors are of: listing them may fill the memory."""
-    found = (re.search(r"(?:layers|blk)\.(\d{1,9})\.", name) for name in names)
+    found = (re.search(r"(?:layers?|blk)\.(\d{1,9})\.", name) for name in names)
     held = 1 + max((int(match[1]) for match in found if match), default=-1)
     if stated > held:
         raise ValueError(f"{where}={stated}, but there are tensors of {held} layers; correct it, or download again")

@@ -84,7 +84,7 @@ def _open(place: Path) -> tuple[TransformerConfig, dict[str, Tensor]]:
     # Buffers of old checkpoints, and a tied embedding that some writers repeat: the config says both.
     redundant = ("rotary_emb.inv_freq", *(["lm_head.weight"] if cfg.tie_embeddings else []))
     wanted, found = tensor_names(cfg), {name: tensor.shape for name, tensor in tensors.items()}
-    _require_shapes(str(place), wanted, {n: s for n, s in found.items() if n in wanted or not n.endswith(redundant)})
+    require_shapes(str(place), wanted, {n: s for n, s in found.items() if n in wanted or not n.endswith(redundant)})
     if kinds := {name: tensors[name].dtype for name in wanted if tensors[name].dtype not in FLOATS}:
         name, kind = next(iter(kinds.items()))
         raise ValueError(f"{place}: {name} is of {kind}; quantised weights are not read, give {', '.join(FLOATS)}")
@@ -187,7 +187,7 @@ def _folder_config(folder: Path) -> TransformerConfig:
         raise ValueError(f"{folder}: {error}") from error
 
 
-def _require_shapes(what: str, wanted: dict[str, tuple[int, ...]], found: dict[str, tuple[int, ...]]) -> None:
+def require_shapes(what: str, wanted: dict[str, tuple[int, ...]], found: dict[str, tuple[int, ...]]) -> None:
     """Raise ValueError naming the arrays that are missing, too many or of another shape."""
     wrong = [name for name in sorted(wanted.keys() & found) if wanted[name] != found[name]]
     problems = [f"{name} has shape {found[name]}, the config says {wanted[name]}" for name in wrong[:6]]
@@ -241,7 +241,7 @@ def save(
     target, dtype = Path(path).expanduser().absolute(), dtype or cfg.param_dtype
     flat, parts = flatten(params), _parts(cfg)
     shapes = {key: leaf.shape for key, leaf in flatten(abstract_params(cfg)).items()}
-    _require_shapes("the parameters", shapes, {key: tuple(leaf.shape) for key, leaf in flat.items()})
+    require_shapes("the parameters", shapes, {key: tuple(leaf.shape) for key, leaf in flat.items()})
     base = None if tokenizer_files_from is None else Path(tokenizer_files_from).expanduser()
     if target.exists() and not (target / "config.json").is_file() and (target.is_file() or any(target.iterdir())):
         raise FileExistsError(f"{target} exists and is no model folder; choose another path, nothing was changed")
