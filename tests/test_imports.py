@@ -17,10 +17,11 @@ ALLOWED: dict[str, set[str]] = {
     "models": set(),
     "text": {"foundation", "models"},  # files.py: a tokenizer lies where its model lies
     "data": {"foundation", "models", "text"},  # files.py: how a file of JSON is read
+    "retrieval": {"foundation", "models", "text", "data"},
     "score": {"foundation"},  # text in, numbers out: no network
     "generate": {"foundation", "models"},
     "learn": {"foundation", "models"},
-    "games": {"foundation", "models", "text", "data", "score", "generate"},  # nothing of gradients
+    "games": {"foundation", "models", "text", "data", "retrieval", "score", "generate"},  # nothing of gradients
     "worlds": {"foundation", "models", "text", "data", "learn"},
 }
 ALLOWED["evaluation"] = ALLOWED["games"] | {"games"}
@@ -29,7 +30,7 @@ ALLOWED["flight"] = {"run", *ALLOWED}  # on top: only launch/ imports it
 for room, others in ALLOWED.items():
     others.add(room)
 
-HEAVY = {"tensorflow", "tensorflow_datasets", "tensorflow_text", "torch", "transformers", "scann", "seqio"}
+HEAVY = {"tensorflow", "tensorflow_datasets", "tensorflow_text", "torch", "transformers", "scann", "bm25s", "seqio"}
 
 
 def python_files(*folders: str) -> list[Path]:

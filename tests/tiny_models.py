@@ -3,14 +3,19 @@
 import dataclasses
 import functools
 import json
+import string
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import tokenizers
+from safetensors.numpy import save_file
 
-from spicejax.models import transformer
+from spicejax.models import encoder, transformer
 from spicejax.models.config import RopeScaling, TransformerConfig
+from spicejax.models.lora import flatten
 from spicejax.text.vocabulary import byte_of_char
 
 # Odd on purpose: H != K, H * h != D, nothing equal to anything else.
@@ -39,6 +44,10 @@ CONFIGS = {
     "llama-tied": LLAMA,
     "llama-scaled-untied": LLAMA3,
 }
+
+BERT = encoder.EncoderConfig(
+    vocab_size=61, d_model=24, num_layers=3, num_heads=4, d_ff=40, max_position=20, token_types=2, norm_eps=1e-7
+)
 
 
 def random_params(cfg: TransformerConfig, seed: int = 0) -> transformer.Params:
@@ -74,3 +83,28 @@ def write_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.json").write_text(json.dumps(spec))
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [259]}))
+
+
+def write_encoder(folder: Path, seed: int = 0) -> None:
+    """A Hugging Face folder of BERT with random weights; its tokenizer pads and cuts, as many published ones do."""
+    draw, weights = np.random.default_rng(seed), {}
+    for key, leaf in flatten(encoder.abstract_params(BERT)).items():
+        for name in encoder._hf_names(BERT, key):
+            weights[name] = draw.normal(0, 0.4, encoder._hf_shape(key, leaf.shape)).astype(np.float32)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(weights, folder / "model.safetensors")
+    sizes = {theirs: getattr(BERT, ours) for ours, theirs in encoder._SIZES.items()}
+    config = {"model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": BERT.norm_eps, **sizes}
+    (folder / "config.json").write_text(json.dumps(config))
+    letters = string.ascii_lowercase
+    vocab = {p: i for i, p in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters)])}
+    words: Any = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocab=vocab, unk_token="[UNK]"))
+    words.normalizer = tokenizers.normalizers.BertNormalizer()
+    words.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    words.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    words.add_special_tokens(list(vocab)[:4])
+    words.enable_truncation(6)
+    words.enable_padding(length=6)
+    words.save(str(folder / "tokenizer.json"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 # From the best place to cut to the last resort; each match is the end of a unit.
 BOUNDARIES = (
@@ -16,7 +16,7 @@ Span = tuple[int, int]
 HUGE = 2**20  # characters of a document that is no ordinary text
 
 
-def cut(text: str, encode: Callable[[str], list[int]], max_tokens: int) -> list[str]:
+def cut(text: str, encode: Callable[[str], Sized], max_tokens: int) -> list[str]:
     """Cut `text` into consecutive segments of at most `max_tokens` tokens, of similar length.
 
     Nothing but whitespace at the cuts is lost.

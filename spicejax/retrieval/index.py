@@ -1,0 +1,266 @@
+"""The index of a corpus: a folder of passages, their vectors in shards, search structures, and a manifest with hashes.
+
+A build is its own repair: run again, it makes what is missing or damaged and leaves the rest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+import numpy as np
+
+from spicejax import hosts
+from spicejax.data import sources
+from spicejax.models.files import checked, read_object
+from spicejax.retrieval import bm25, nearest, passages
+from spicejax.retrieval.encode import Encoder, sha256
+from spicejax.retrieval.nearest import Tree
+from spicejax.retrieval.passages import Passages
+
+log = logging.getLogger("spicejax")
+
+FORMAT = "spicejax-index-1"
+MANIFEST, PASSAGES, TREE, BM25 = "manifest.json", "passages.array_record", "tree", "bm25"
+AGAIN = "run launch/build_index.py again with the same --out, which makes it anew"
+
+
+class EncoderSpec(TypedDict):
+    """Which vectors stand in an index: the encoder's files and its style."""
+
+    fingerprint: str
+    dim: int
+    pooling: str
+    max_tokens: int
+    query_prefix: str
+    passage_prefix: str
+    normalize: bool
+
+
+class TreeSpec(TypedDict):
+    """As nearest.Tree."""
+
+    leaves: int
+    leaves_to_search: int
+    recall: float
+
+
+class Manifest(TypedDict):
+    """How the index was made, and what its files must be."""
+
+    format: str
+    corpus: str
+    words: int
+    shard: int  # passages a file of vectors
+    encoder: EncoderSpec
+    files: dict[str, str]  # sha256 of every finished file
+    counts: NotRequired[dict[str, int]]  # passages, documents read, and one "skipped/REASON" for each that occurred
+    tree: NotRequired[TreeSpec]
+
+
+def spec_of(encoder: Encoder) -> dict[str, Any]:
+    """The EncoderSpec of an encoder."""
+    return {"fingerprint": encoder.fingerprint, "dim": encoder.dim, **dataclasses.asdict(encoder.style)}
+
+
+def build(
+    out: str | Path,
+    corpus: str,
+    encoder: Encoder,
+    *,
+    words: int = 100,
+    shard: int = 2**14,
+    tree_from: int | None = nearest.TREE_FROM,
+    with_bm25: bool = False,
+    max_bytes: int = 16 * 2**20,
+) -> Index:
+    """Build the index of a corpus in folder `out`, or go on with one that the same call began.
+
+    Args:
+      corpus: as data/corpus.open_corpus.
+      words: longest passage, 0 = documents as they are given.
+      shard: passages a file of vectors; what a stopped build encodes again at most.
+      tree_from: from so many passages a ScaNN tree is built too; None = never.
+      with_bm25: count words too.
+      max_bytes: longer documents are skipped, in bytes of UTF-8.
+    Raises:
+      ValueError: `out` was begun otherwise, or the corpus has no usable passage or another content than before.
+      FileExistsError: `out` is a folder of something else.
+    """
+    if shard < 1:
+        raise ValueError(f"shard={shard}: give at least one passage a file")
+    folder = Path(out).expanduser()
+    plan = {"format": FORMAT, "corpus": corpus, "words": words, "shard": shard, "encoder": spec_of(encoder)}
+    # Process 0 alone reads and writes what there is, on a disk that all see.
+    hosts.by_first(lambda: _begin(folder, plan, max_bytes))
+    found = passages.load(folder / PASSAGES)
+    for k, name in enumerate(_shards(len(found), shard)):
+        if hosts.by_first(lambda name=name: not _damaged(folder, [name])):
+            continue
+        log.info("encoding from passage %d of %d", k * shard, len(found))
+        vectors = encoder.passages(found.take(k * shard, min(len(found), (k + 1) * shard)))
+        hosts.by_first(lambda name=name, vectors=vectors: _write_shard(folder, name, vectors))
+    hosts.by_first(lambda: _add_structures(folder, tree_from, with_bm25))
+    return load(folder)
+
+
+def _begin(folder: Path, plan: Mapping[str, Any], max_bytes: int) -> None:
+    """Make the folder and its passages where they are not there."""
+    if (folder / MANIFEST).is_file():
+        begun = _read(folder)
+        for name, value in _flat(plan).items():
+            if _flat(begun)[name] != value:
+                raise ValueError(
+                    f"{folder} was begun with {name}={_flat(begun)[name]!r:.100}, not {value!r:.100}; give that, or "
+                    "another --out"
+                )
+    else:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise FileExistsError(f"{folder} exists and is no index; give a new folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder, {**plan, "files": {}})
+    if not _damaged(folder, [PASSAGES]):
+        return
+    reader = sources.Reader(max_bytes)
+    count = passages.write(folder / PASSAGES, passages.read(reader, plan["corpus"], words=plan["words"]))
+    skipped = {f"skipped/{reason}": n for reason, n in sorted(reader.skipped.items())}
+    if not count:
+        raise ValueError(f"corpus {plan['corpus']!r} has no usable document ({reader.read} read, {skipped})")
+    before = _read(folder)["files"].get(PASSAGES)
+    if before is not None and before != sha256(folder / PASSAGES):
+        raise ValueError(f"the corpus {plan['corpus']!r} is not what {folder} was built from; give another --out")
+    _add(folder, [PASSAGES], counts={"passages": count, "read": reader.read, **skipped})
+
+
+def _flat(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    return {**manifest, **manifest["encoder"], "encoder": None}
+
+
+def _shards(count: int, shard: int) -> list[str]:
+    return [f"vectors-{k:05d}.npy" for k in range(-(-count // shard))]
+
+
+def _write_shard(folder: Path, name: str, vectors: np.ndarray) -> None:
+    if not np.isfinite(vectors).all():
+        raise ValueError(f"{folder}: the encoder gave NaN or infinite numbers for {name}; try dtype float32")
+    beside = folder / f".{name}"
+    np.save(beside, vectors)
+    os.replace(beside, folder / name)
+    _add(folder, [name])
+
+
+def _add_structures(folder: Path, tree_from: int | None, with_bm25: bool) -> None:
+    """Build what is asked for and not there."""
+    index = load(folder)
+    if tree_from is not None and len(index.passages) >= tree_from and not index.sound(TREE):
+        shutil.rmtree(folder / TREE, ignore_errors=True)
+        tree = nearest.build_tree(index.vectors(), folder / TREE)
+        _add(folder, _inside(folder, TREE), tree=dataclasses.asdict(tree))
+    if with_bm25 and not index.sound(BM25):
+        shutil.rmtree(folder / BM25, ignore_errors=True)
+        bm25.build((index.passages[i] for i in range(len(index.passages))), folder / BM25)
+        _add(folder, _inside(folder, BM25))
+
+
+def _inside(folder: Path, part: str) -> list[str]:
+    return [file.relative_to(folder).as_posix() for file in sorted((folder / part).iterdir())]
+
+
+def _add(folder: Path, names: Iterable[str], **more: Any) -> None:
+    """Enter finished files into the manifest."""
+    manifest = _read(folder)
+    _write(folder, {**manifest, **more, "files": manifest["files"] | {name: sha256(folder / name) for name in names}})
+
+
+def _write(folder: Path, manifest: Mapping[str, Any]) -> None:
+    beside = folder / f".{MANIFEST}"
+    beside.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    os.replace(beside, folder / MANIFEST)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    if not (folder / MANIFEST).is_file():
+        raise FileNotFoundError(f"{folder} is no index: it has no {MANIFEST}; make one with launch/build_index.py")
+    manifest = read_object(folder / MANIFEST)
+    if manifest.get("format") != FORMAT:
+        raise ValueError(f"{folder}: format {manifest.get('format')!r:.80}, expected {FORMAT!r}; build it anew")
+    return checked(manifest, Manifest, str(folder / MANIFEST))
+
+
+def _damaged(folder: Path, names: Iterable[str]) -> list[str]:
+    """Those of the files that are not what the manifest says, or not yet in it."""
+    known = _read(folder)["files"]
+    return [n for n in names if n not in known or not (folder / n).is_file() or sha256(folder / n) != known[n]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Index:
+    """A finished index. What it hands out was compared with its hashes."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    passages: Passages
+
+    def require(self, encoder: Encoder) -> None:
+        """Raise ValueError where the vectors are of another encoder, or texts were given to it in another way."""
+        for name, value in spec_of(encoder).items():
+            if (built := self.manifest["encoder"][name]) != value:
+                raise ValueError(
+                    f"{self.folder} was built with {name}={built!r:.100}, {encoder.source} has {value!r:.100}; "
+                    "search with the encoder and style of the index, or build another"
+                )
+
+    def vectors(self) -> np.ndarray:
+        """The vectors of all passages, float32 [N, D]. Raises ValueError for a damaged shard."""
+        found = np.empty((len(self.passages), self.manifest["encoder"]["dim"]), np.float32)
+        shard = self.manifest["shard"]
+        for k, name in enumerate(_shards(len(found), shard)):
+            self._require_sound([name])
+            found[k * shard : (k + 1) * shard] = np.load(self.folder / name)
+        return found
+
+    def has(self, part: str) -> bool:
+        """Whether the folder `part` was built."""
+        return any(name.startswith(f"{part}/") for name in self.manifest["files"])
+
+    def sound(self, part: str) -> bool:
+        return self.has(part) and not _damaged(self.folder, self._files(part))
+
+    def part(self, part: str) -> Path:
+        """The folder of a search structure. Raises ValueError where it is damaged."""
+        self._require_sound(self._files(part))
+        return self.folder / part
+
+    def tree(self) -> Tree:
+        return Tree(**self.manifest["tree"])
+
+    def _files(self, part: str) -> list[str]:
+        return [name for name in self.manifest["files"] if name.startswith(f"{part}/")]
+
+    def _require_sound(self, names: Iterable[str]) -> None:
+        if bad := _damaged(self.folder, names):
+            raise ValueError(f"{self.folder / bad[0]} is missing or damaged; {AGAIN}")
+
+
+def load(path: str | Path) -> Index:
+    """Open an index.
+
+    Raises:
+      FileNotFoundError: no index there.
+      ValueError: another format, a build that was not finished, or damaged passages.
+    """
+    folder = Path(path).expanduser()
+    manifest = _read(folder)
+    if _damaged(folder, [PASSAGES]):
+        raise ValueError(f"{folder / PASSAGES} is missing or damaged; {AGAIN}")
+    index = Index(folder, manifest, passages.load(folder / PASSAGES))
+    shards = _shards(len(index.passages), manifest["shard"])
+    if rest := [name for name in shards if name not in manifest["files"]]:
+        raise ValueError(f"{folder} is not finished: {len(rest)} of {len(shards)} shards to encode; {AGAIN}")
+    return index

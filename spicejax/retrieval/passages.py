@@ -1,0 +1,90 @@
+"""Passages: documents of any source cut to the length that an encoder reads, in one file by index."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grain
+
+from spicejax.data import prepared, segments, sources
+from spicejax.types import Passage
+
+
+def read(reader: sources.Reader, spec: str, *, words: int = 100) -> Iterator[Passage]:
+    """Yield the passages of a corpus (see data/corpus.open_corpus for the kinds) without keeping them.
+
+    Args:
+      reader: counts what is read and skipped, equal passages too.
+      words: longest passage, in words between whitespace; 0 leaves documents as they are given.
+    Raises:
+      FileNotFoundError: a source that does not exist.
+      ValueError: words below 0, or a kind of file that is not known.
+    """
+    if words < 0:
+        raise ValueError(f"words={words}: give the longest passage in words, or 0 for documents as they are")
+    ids: set[str] = set()
+    contents: set[bytes] = set()
+    if prepared.is_prepared(spec):  # its segments, whatever tokenizer cut them
+        spec = str(Path(spec, prepared.RECORDS))
+    for source in sources.split_mixture(spec):
+        for raw in reader.documents(source):
+            # Differs: parts of similar length that end with a sentence where they can; DPR's end after 100 words.
+            parts = segments.cut(raw.text, str.split, words) if words else [raw.text.strip()]
+            for k, text in enumerate(parts):
+                content = hashlib.sha256(f"{raw.title}\0{text}".encode()).digest()[:16]
+                if content in contents:
+                    reader.skipped["duplicate_passage"] += 1
+                    continue
+                contents.add(content)
+                name = raw.id or hashlib.sha256(raw.text.encode()).hexdigest()[:16]
+                name = f"{name}#{k}" if len(parts) > 1 else name
+                if name in ids:  # another text under the same id: the later one gets its content in its name
+                    name += f"@{content.hex()}"
+                ids.add(name)
+                yield Passage(name, raw.title, text)
+
+
+@dataclasses.dataclass(frozen=True)
+class Passages:
+    """Random access to a file of passages; nothing is read before it is asked for."""
+
+    records: Any  # grain.sources.ArrayRecordDataSource
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: int) -> Passage:
+        return Passage(**json.loads(self.records[index]))
+
+    def take(self, start: int, stop: int) -> list[Passage]:
+        """Passages start..stop-1, read at once."""
+        return [Passage(**json.loads(record)) for record in self.records.__getitems__(range(start, stop))]
+
+
+def write(file: Path, found: Iterable[Passage]) -> int:
+    """Write `found` as ArrayRecord, whole or not at all; return how many there were."""
+    from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
+
+    beside, count = file.with_name(f".{file.name}.writing"), 0
+    # One record a group: searches read single records in random order.
+    writer = array_record_module.ArrayRecordWriter(str(beside), "group_size:1")
+    for passage in found:
+        writer.write(json.dumps(dataclasses.asdict(passage), ensure_ascii=False).encode())
+        count += 1
+    writer.close()
+    os.replace(beside, file)
+    return count
+
+
+def load(file: Path) -> Passages:
+    """Open what `write` wrote. Raises ValueError where the file is broken."""
+    try:
+        return Passages(grain.sources.ArrayRecordDataSource([str(file)]))
+    except (RuntimeError, FileNotFoundError) as error:
+        raise ValueError(f"{file} is missing, broken or cut short ({error}); build the index again") from error

@@ -1,0 +1,61 @@
+"""Searching: one signature, queries and k to passages, whatever finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jax.sharding import Mesh
+
+from spicejax.models.config import DType
+from spicejax.retrieval import bm25, nearest
+from spicejax.retrieval.encode import Encoder
+from spicejax.retrieval.index import BM25, TREE, Index
+from spicejax.retrieval.nearest import Nearest
+from spicejax.types import Passage
+
+# Queries and k to the k best passages of each, the best first; fewer where there are no more.
+Search = Callable[[Sequence[str], int], list[list[Passage]]]
+
+
+def scann(index: Index, encoder: Encoder) -> Search:
+    """Search by ScaNN on the host: with the tree where the index has one, else among all vectors.
+
+    Raises ValueError where the index is of another encoder or style, or damaged.
+    """
+    index.require(encoder)
+    if index.has(TREE):
+        return _by_vector(index, encoder, nearest.load_tree(index.part(TREE), index.tree()))
+    return _by_vector(index, encoder, nearest.brute_force(index.vectors()))
+
+
+def in_graph(
+    index: Index, encoder: Encoder, mesh: Mesh, *, approximate: bool = False, dtype: DType = "float32"
+) -> Search:
+    """Search among all vectors on the devices of the mesh, see nearest.in_graph; ScaNN is not needed.
+
+    Raises: as `scann`.
+    """
+    index.require(encoder)
+    found = nearest.in_graph(index.vectors(), mesh, approximate=approximate, dtype=dtype)
+    return _by_vector(index, encoder, found)
+
+
+def by_words(index: Index) -> Search:
+    """Search by BM25, without an encoder. Raises ValueError where the index has none."""
+    if not index.has(BM25):
+        raise ValueError(f"{index.folder} has no word counts; run launch/build_index.py on it again with --bm25")
+    counts = bm25.load(index.part(BM25))
+    return _passages(index, lambda queries, k: bm25.best(counts, queries, k))
+
+
+def _by_vector(index: Index, encoder: Encoder, found: Nearest) -> Search:
+    return _passages(index, lambda queries, k: found(encoder.queries(queries), k))
+
+
+def _passages(index: Index, rank: Callable[[Sequence[str], int], list[list[int]]]) -> Search:
+    def search(queries: Sequence[str], k: int) -> list[list[Passage]]:
+        if k < 1:
+            raise ValueError(f"k={k}: ask for at least one passage")
+        return [[index.passages[i] for i in row] for row in rank(queries, k)] if queries else []
+
+    return search
