@@ -35,13 +35,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--tree_from", type=int, default=nearest.TREE_FROM, help="passages from which ScaNN needs a tree; -1 = never"
     )
     parser.add_argument("--bm25", action="store_true", help="count words too, for searches without an encoder")
+    parser.add_argument("--coordinator", help="HOST:PORT of process 0, for several processes; TPU slices find it")
+    parser.add_argument("--num_processes", type=int)
+    parser.add_argument("--process_id", type=int)
     options = parser.parse_args(argv)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
-    logging.getLogger("spicejax").setLevel(logging.INFO)
     try:
-        hosts.start()
+        hosts.start(options.coordinator, options.num_processes, options.process_id)
+        logging.getLogger("spicejax").setLevel(logging.INFO if hosts.leads() else logging.WARNING)
         build(options)
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, hosts.HostError) as error:
         print(f"error: {error}", file=sys.stderr)
         hosts.leave(2)
         return 2
