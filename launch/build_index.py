@@ -12,6 +12,11 @@ import logging
 import sys
 from collections.abc import Sequence
 
+if __name__ == "__main__":
+    from spicejax import memory
+
+    memory.ask_for_huge_pages()
+
 from spicejax import hosts, sharding
 from spicejax.models.encoder import STYLES
 from spicejax.retrieval import encode, index, nearest

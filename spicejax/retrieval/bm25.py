@@ -28,7 +28,7 @@ def _words(texts: list[str], **options: Any) -> Any:
 
 
 def build(found: Iterable[Passage], folder: Path) -> None:
-    """Count the words of all passages, titles among them, and write the index to `folder`."""
+    """Count the words of all passages, titles among them, in memory, and write the index to `folder`."""
     index = _library().BM25(k1=K1, b=B)
     index.index(_words([f"{p.title} {p.text}" for p in found]), show_progress=False)
     index.save(str(folder))

@@ -56,15 +56,16 @@ class Encoder:
             encodings = self.tokenizer.encode_batch_fast(texts[start : start + AT_ONCE])
             cut += sum(bool(e.overflowing) for e in encodings)
             rows = [e.ids for e in encodings]
-            del encodings
-            batches = list(self._batches(rows))
             # All are dispatched before the first is fetched, so that the devices need not wait for the host.
-            results = [self._run([rows[i] for i in chosen], shape) for chosen, shape in batches]
-            for (chosen, _), result in zip(batches, sharding.fetch(results), strict=True):
-                vectors[start + np.asarray(chosen)] = result[: len(chosen)]
-            if time.monotonic() - said >= SAID_EVERY:
-                said = time.monotonic()
-                log.info("%d of %d texts encoded", start + len(rows), len(texts))
+            given, done = [], start
+            for chosen, shape in self._batches(rows):
+                given.append((chosen, self._run([rows[i] for i in chosen], shape)))
+                done += len(chosen)
+                if time.monotonic() - said >= SAID_EVERY:
+                    said = time.monotonic()
+                    log.info("%d of %d texts", done, len(texts))
+            for chosen, result in given:
+                vectors[start + np.asarray(chosen)] = sharding.fetch(result)[: len(chosen)]
         if cut:
             log.info("%d of %d texts cut at %d tokens", cut, len(texts), self.style.max_tokens)
         return vectors

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import shutil
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -103,9 +104,11 @@ def build(
     for k, name in enumerate(_shards(len(found), shard)):
         if hosts.by_first(lambda name=name: not _damaged(folder, [name])):
             continue
-        log.info("encoding from passage %d of %d", k * shard, len(found))
-        vectors = encoder.passages(found.take(k * shard, min(len(found), (k + 1) * shard)))
+        began, part = time.monotonic(), found.take(k * shard, min(len(found), (k + 1) * shard))
+        vectors = encoder.passages(part)
         hosts.by_first(lambda name=name, vectors=vectors: _write_shard(folder, name, vectors))
+        rate = len(part) / (time.monotonic() - began)
+        log.info("%d of %d passages encoded, %.0f a second", k * shard + len(part), len(found), rate)
     hosts.by_first(lambda: _add_structures(folder, tree_from, with_bm25))
     return load(folder)
 

@@ -59,6 +59,9 @@ def build_tree(vectors: np.ndarray, folder: Path) -> Tree:
     dimensions. Two builds over the same vectors differ, so a tree is built once and loaded from there on.
     """
     count = len(vectors)
+    tried = vectors[np.linspace(0, count - 1, min(SAMPLE, count), dtype=int)]
+    # A vector is its own nearest, which any tree finds: one more is asked for, and it is left out.
+    true = brute_force(vectors)(tried, RECALL_AT + 1)
     leaves, sample = max(2, round(math.sqrt(count))), min(count, 250_000)
     searcher = (
         _library()
@@ -68,9 +71,6 @@ def build_tree(vectors: np.ndarray, folder: Path) -> Tree:
         .reorder(4 * RECALL_AT)
         .build()
     )
-    tried = vectors[np.linspace(0, count - 1, min(SAMPLE, count), dtype=int)]
-    # A vector is its own nearest, which any tree finds: one more is asked for, and it is left out.
-    true = brute_force(vectors)(tried, RECALL_AT + 1)
     searched = max(1, leaves // 10)
     while (recall := _recall(_search(searcher, searched, tried, RECALL_AT + 1), true)) < RECALL and searched < leaves:
         searched = min(leaves, 2 * searched)

@@ -34,7 +34,7 @@ def read(reader: sources.Reader, spec: str, *, words: int = 100) -> Iterator[Pas
         spec = str(Path(spec, prepared.RECORDS))
     for source in sources.split_mixture(spec):
         for raw in reader.documents(source):
-            # Differs: parts of similar length that end with a sentence where they can; DPR's end after 100 words.
+            # Parts of similar length that end with a sentence where they can, not after so many words as in DPR.
             parts = segments.cut(raw.text, str.split, words) if words else [raw.text.strip()]
             for k, text in enumerate(parts):
                 content = hashlib.sha256(f"{raw.title}\0{text}".encode()).digest()[:16]

@@ -195,7 +195,7 @@ def test_places_that_are_no_model(tmp_path):
         ("Qwen/Qwen3-4B-Base", "Nothing is downloaded"),
         (tmp_path, "no config.json"),
         ("package:surely_not_installed", r"spicejax\[demo\]"),
-        ("package:numpy", "0 .gguf files inside"),
+        ("package:numpy", "0 .gguf files or folders of safetensors inside"),
     ):
         with pytest.raises(FileNotFoundError, match=message):
             hf.load(path)

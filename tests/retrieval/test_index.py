@@ -3,59 +3,11 @@
 import dataclasses
 import json
 
-import jax
 import numpy as np
 import pytest
 from tiny_models import write_encoder
 
-from spicejax import sharding
-from spicejax.models.encoder import Style
 from spicejax.retrieval import encode, index, search
-from spicejax.sharding import MeshConfig
-
-STYLE = Style("mean", 20, "a ", "b ")
-MESH = sharding.make_mesh(MeshConfig(), jax.devices()[:1])
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("encoder")
-    write_encoder(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def encoder(folder):
-    return encode.load(folder, STYLE, MESH)
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    file = tmp_path / "corpus.jsonl"
-    letters = np.random.default_rng(0).choice(list("abcdefghijkl   "), (23, 30))
-    file.write_text("".join(json.dumps({"id": f"d{i}", "text": "".join(row)}) + "\n" for i, row in enumerate(letters)))
-    return str(file)
-
-
-def test_vectors_do_not_depend_on_batches_or_baked_in_settings(encoder):
-    texts = ["a b c", "abcd " * 4, "", "k", "abc def ghi " * 9]
-    whole = encoder.queries(texts)
-    np.testing.assert_allclose(np.linalg.norm(whole, axis=1), 1, atol=1e-5)
-    for text, vector in zip(texts, whole, strict=True):
-        np.testing.assert_allclose(encoder.queries([text])[0], vector, atol=1e-5)
-    # Its file cuts at 6 tokens and pads to 6.
-    assert np.abs(encoder.queries(["a b c d e f g h"]) - encoder.queries(["a b c d e f g k"])).max() > 1e-3
-    assert encoder.queries([]).shape == (0, 24)
-
-
-def test_text_never_becomes_a_control_token(encoder):
-    assert encoder.tokenizer.encode("a [SEP] b").ids.count(3) == 1
-
-
-def test_prefixes_are_read(encoder, folder):
-    plain = encode.load(folder, dataclasses.replace(STYLE, query_prefix=""), MESH)
-    np.testing.assert_allclose(plain.queries(["a kg"]), encoder.queries(["kg"]), atol=1e-5)
-    assert np.abs(plain.queries(["kg"]) - encoder.queries(["kg"])).max() > 1e-3
 
 
 def test_a_stopped_build_goes_on_where_it_was(tmp_path, corpus, encoder, monkeypatch):
@@ -92,8 +44,8 @@ def test_damage_is_refused_and_repaired(tmp_path, corpus, encoder, name):
             find()
     repaired = index.build(out, corpus, encoder, **build)
     text = repaired.passages[4].text
-    assert search.in_graph(repaired, encoder, MESH)([text], 1)[0][0].id
-    assert search.by_words(repaired)([text], 1)[0] == [repaired.passages[4]]
+    for find in (search.in_graph(repaired, encoder, encoder.mesh), search.by_words(repaired)):
+        assert find([text], 1) == [[repaired.passages[4]]]
     assert len(search.scann(repaired, encoder)([text], 3)[0]) == 3
 
 
@@ -101,16 +53,19 @@ def test_another_encoder_or_style_is_refused(tmp_path, corpus, encoder, folder):
     out = tmp_path / "out"
     built = index.build(out, corpus, encoder)
     with pytest.raises(ValueError, match="built with query_prefix='a ', .* has 'c '; search with the encoder"):
-        search.scann(built, encode.load(folder, dataclasses.replace(STYLE, query_prefix="c "), MESH))
+        search.scann(built, encode.load(folder, dataclasses.replace(encoder.style, query_prefix="c "), encoder.mesh))
     write_encoder(tmp_path / "other", seed=1)
     with pytest.raises(ValueError, match="built with fingerprint="):
-        search.in_graph(built, encode.load(tmp_path / "other", STYLE, MESH), MESH)
+        search.in_graph(built, encode.load(tmp_path / "other", encoder.style, encoder.mesh), encoder.mesh)
     with pytest.raises(ValueError, match="no word counts.*--bm25"):
         search.by_words(built)
     with pytest.raises(ValueError, match="begun with words=100, not 50; give that, or another --out"):
         index.build(out, corpus, encoder, words=50)
     with pytest.raises(ValueError, match="begun with passage_prefix='b ', not ''"):
-        index.build(out, corpus, encode.load(folder, dataclasses.replace(STYLE, passage_prefix=""), MESH))
+        unlike = dataclasses.replace(encoder.style, passage_prefix="")
+        index.build(out, corpus, encode.load(folder, unlike, encoder.mesh))
+            out, corpus, encode.load(folder, dataclasses.replace(encoder.style, passage_prefix=""), encoder.mesh)
+        )
 
 
 def test_what_is_no_index_or_no_encoder_is_said(tmp_path, corpus, encoder, folder):
@@ -122,8 +77,4 @@ def test_what_is_no_index_or_no_encoder_is_said(tmp_path, corpus, encoder, folde
     with pytest.raises(ValueError, match="no usable document .1 read"):
         index.build(tmp_path / "out", str(tmp_path / "empty.jsonl"), encoder)
     with pytest.raises(ValueError, match="max_tokens=21, but the model has 20 positions"):
-        encode.load(folder, dataclasses.replace(STYLE, max_tokens=21), MESH)
-    built = index.build(tmp_path / "good", corpus, encoder)
-    with pytest.raises(ValueError, match="k=0"):
-        search.scann(built, encoder)(["a"], 0)
-    assert search.scann(built, encoder)([], 3) == []
+        encode.load(folder, dataclasses.replace(encoder.style, max_tokens=21), encoder.mesh)
