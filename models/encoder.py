@@ -76,12 +76,15 @@ class Block(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "B T D"], mask: Array) -> tuple[Float[Array, "B T D"], None]:
         cfg = self.cfg
-        attend = nn.MultiHeadDotProductAttention(
-            cfg.num_heads, dtype=cfg.dtype, deterministic=True, force_fp32_for_softmax=True, name="attn"
-        )
+        attend = nn.MultiHeadDotProductAttention(cfg.num_heads, dtype=cfg.dtype, attention_fn=_attention, name="attn")
         x = _norm(cfg, "attn_norm")(x + attend(x, mask=mask))
         hidden = nn.gelu(nn.Dense(cfg.d_ff, dtype=cfg.dtype, name="up")(x), approximate=False)
         return _norm(cfg, "mlp_norm")(x + nn.Dense(cfg.d_model, dtype=cfg.dtype, name="down")(hidden)), None
+
+
+def _attention(query: Array, key: Array, value: Array, *, mask: Array, **_: Any) -> Array:
+    """XLA's or the device's own; flax's takes a sixth longer for the whole model on CPU. Softmax in float32."""
+    return jax.nn.dot_product_attention(query, key, value, mask=mask)
 
 
 class Bert(nn.Module):

@@ -64,8 +64,6 @@ def test_another_encoder_or_style_is_refused(tmp_path, corpus, encoder, folder):
     with pytest.raises(ValueError, match="begun with passage_prefix='b ', not ''"):
         unlike = dataclasses.replace(encoder.style, passage_prefix="")
         index.build(out, corpus, encode.load(folder, unlike, encoder.mesh))
-            out, corpus, encode.load(folder, dataclasses.replace(encoder.style, passage_prefix=""), encoder.mesh)
-        )
 
 
 def test_what_is_no_index_or_no_encoder_is_said(tmp_path, corpus, encoder, folder):
