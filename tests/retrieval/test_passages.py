@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from spicejax.data import prepared
 from spicejax.data.sources import Reader
 from spicejax.retrieval import passages
-from spicejax.types import Passage
+from spicejax.types import Document, Passage
 
 SENTENCES = [f"Sentence number {i} has exactly seven words." for i in range(40)]
 
@@ -25,6 +26,13 @@ def test_documents_are_cut_at_sentences_and_nothing_is_lost(tmp_path):
     assert all(len(p.text.split()) <= 100 and p.text.endswith("words.") for p in found[:3])
     whole = list(passages.read(Reader(10**6), spec, words=0))
     assert whole == [Passage("a", "A", " ".join(SENTENCES)), Passage("b", "", "Short one.")]
+
+
+def test_a_prepared_folder_is_read_whatever_tokenizer_cut_it(tmp_path):
+    manifest = {"tokenizer": "x", "probe": "y", "max_tokens": 9}
+    prepared.write_prepared(tmp_path / "folder", [Document("a#0", "One."), Document("a#1", "Two.", "T")], manifest)
+    found = list(passages.read(Reader(10**6), str(tmp_path / "folder")))
+    assert found == [Passage("a#0", "", "One."), Passage("a#1", "T", "Two.")]
 
 
 def test_equal_passages_count_once_and_ids_are_unique(tmp_path):
