@@ -109,30 +109,10 @@ def in_graph(
       dtype: of the stored vectors; scores are float32.
     """
     count = len(vectors)
-    each = -(-count // mesh.size)
-    padded = np.zeros((each * mesh.size, vectors.shape[1]), jnp.dtype(dtype))
+    padded = np.zeros((-(-count // mesh.size) * mesh.size, vectors.shape[1]), jnp.dtype(dtype))
     padded[:count] = vectors
-    place = sharding.spread(mesh)
-    stored = sharding.put_global(padded, place)
-    pick = functools.partial(jax.lax.approx_max_k, recall_target=recall) if approximate else jax.lax.top_k
-
-    @functools.partial(jax.jit, static_argnums=2)
-    def nearest(table: jax.Array, queries: jax.Array, k: int) -> jax.Array:
-        whole = sharding.replicated(mesh).spec
-
-        @functools.partial(jax.shard_map, mesh=mesh, in_specs=(place.spec, whole), out_specs=whole, check_vma=False)
-        def local(part: jax.Array, asked: jax.Array) -> jax.Array:
-            scores = jnp.einsum(
-                "nd,qd->qn", part, asked.astype(part.dtype),
-                precision=jax.lax.Precision.HIGHEST, preferred_element_type=jnp.float32,
-            )  # fmt: skip
-            ids = jax.lax.axis_index(sharding.AXES) * each + jnp.arange(each)
-            best, at = pick(jnp.where(ids < count, scores, -jnp.inf), min(k, each))
-            both = jax.lax.all_gather((best, ids[at]), sharding.AXES, axis=1, tiled=True)
-            _, last = jax.lax.top_k(both[0], k)
-            return jnp.take_along_axis(both[1], last, axis=1)
-
-        return local(table, queries)
+    stored = sharding.put_global(padded, sharding.spread(mesh))
+    nearest = _top_k(mesh, count, recall if approximate else None)
 
     def search(queries: np.ndarray, k: int) -> list[list[int]]:
         k, found = min(k, count), []
@@ -145,3 +125,27 @@ def in_graph(
         return found
 
     return search
+
+
+def _top_k(mesh: Mesh, count: int, recall: float | None) -> Callable[[jax.Array, jax.Array, int], jax.Array]:
+    """Jitted (table [N, D], queries [Q, D], k) to ids of rows [Q, k], all below `count`: the rest of N is padding."""
+    pick = functools.partial(jax.lax.approx_max_k, recall_target=recall) if recall is not None else jax.lax.top_k
+    split, whole = sharding.spread(mesh).spec, sharding.replicated(mesh).spec
+
+    @functools.partial(jax.jit, static_argnums=2)
+    def nearest(table: jax.Array, queries: jax.Array, k: int) -> jax.Array:
+        @functools.partial(jax.shard_map, mesh=mesh, in_specs=(split, whole), out_specs=whole, check_vma=False)
+        def local(part: jax.Array, asked: jax.Array) -> jax.Array:
+            scores = jnp.einsum(
+                "nd,qd->qn", part, asked.astype(part.dtype),
+                precision=jax.lax.Precision.HIGHEST, preferred_element_type=jnp.float32,
+            )  # fmt: skip
+            ids = jax.lax.axis_index(sharding.AXES) * len(part) + jnp.arange(len(part))
+            best, at = pick(jnp.where(ids < count, scores, -jnp.inf), min(k, len(part)))
+            both = jax.lax.all_gather((best, ids[at]), sharding.AXES, axis=1, tiled=True)
+            _, last = jax.lax.top_k(both[0], k)
+            return jnp.take_along_axis(both[1], last, axis=1)
+
+        return local(table, queries)
+
+    return nearest
