@@ -1,4 +1,4 @@
-"""The nouns that cross rooms: Document, Task, Rejection, Rollout, Episode, Batch. Every shape is written here once."""
+"""The nouns that cross rooms: Document, Passage, Task, Rejection, Rollout, Episode, Batch. Every shape is written here once."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ class Document:
     id: str  # stable: source id, or the content hash where the source has none; segments carry "#k"
     text: str
     title: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Passage:
+    """A piece of a corpus as a search returns it."""
+
+    id: str
+    title: str
+    text: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,8 +72,8 @@ class Rollout:
 
     prompt_ids: np.ndarray  # int32 [P]
     token_ids: np.ndarray  # int32 [R], the stop token included when there was one
-    logprobs: np.ndarray  # float32 [R], under the plain model (temperature 1, nothing cut)
-    sample_logprobs: np.ndarray  # float32 [R], under the distribution sampled from
+    logprobs: np.ndarray  # float32 [R], under the plain model (temperature 1, nothing cut); 0 where not written by it
+    sample_logprobs: np.ndarray  # float32 [R], under the distribution sampled from; 0 likewise
     loss_mask: np.ndarray  # float32 [R], 1 = the policy wrote this token
     text: str  # decoded response without stop token and stop string
     finish_reason: FinishReason
