@@ -1,4 +1,4 @@
-"""The nouns that cross rooms: Document, Passage, Task, Rejection, Rollout, Episode, Batch. Every shape is written here once."""
+"""The nouns that cross rooms: Document, Task, Rejection, Rollout, Episode, Batch. Every shape is written here once."""
 
 from __future__ import annotations
 

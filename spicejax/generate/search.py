@@ -122,28 +122,27 @@ def search(
     Raises: ValueError for prompts that leave no room for `limits.total` tokens in the player's largest bucket.
     """
     bare = len(player.encode(tags.show([])))
-    _require_room(player, prompts, limits, bare)
+    _require_room(player, prompts, samples, limits, bare)
     pausing = dataclasses.replace(player, stop=also(player.stop, tags.stops))
     rows = [Searched(_empty(prompt)) for prompt in prompts for _ in range(samples)]
     ids = [first + j for first in first_row for j in range(samples)]
     live = list(range(len(rows)))
     for turn in range(limits.turns):
-        # All samples of a prompt begin alike, and the player computes it once. Later each row is a prompt of its own.
-        asked = prompts if turn == 0 else [_tokens(rows[i].rollout) for i in live]
+        alike = samples if turn == 0 else 1  # rows that stand side by side and have the same tokens so far
+        heads = live[::alike]
         replies = pausing.respond(
-            asked,
-            samples=samples if turn == 0 else 1,
-            first_row=first_row if turn == 0 else [ids[i] for i in live],
+            [_tokens(rows[i].rollout) for i in heads],
+            samples=alike,
+            first_row=[ids[i] for i in heads],
             key=jax.random.fold_in(key, turn),
             settings=settings,
             max_new=min(limits.turn, limits.total),
-            limits=[min(limits.turn, _room(rows[i], limits)) for i in (live[::samples] if turn == 0 else live)],
+            limits=[min(limits.turn, _room(rows[i], limits)) for i in heads],
         )
         for i, reply in zip(live, sum(replies, []), strict=True):
             rows[i] = _written(rows[i], reply, player, pausing, tags)
-        last = turn + 1 == limits.turns
-        live = [i for i in live if rows[i].turns[-1].query and _room(rows[i], limits) > bare and not last]
-        if not live:
+        live = [i for i in live if rows[i].turns[-1].query and _room(rows[i], limits) > bare]
+        if not live or turn + 1 == limits.turns:
             break
         found = search_fn([rows[i].turns[-1].query for i in live], limits.passages)
         if len(found) != len(live):
@@ -153,8 +152,10 @@ def search(
     return [rows[at : at + samples] for at in range(0, len(rows), samples)]
 
 
-def _require_room(player: Player, prompts: Sequence[Sequence[int]], limits: Limits, bare: int) -> None:
+def _require_room(player: Player, prompts: Sequence[Sequence[int]], samples: int, limits: Limits, bare: int) -> None:
     """Raise ValueError where a row could outgrow the player's buckets, or no observation fits."""
+    if samples < 1:
+        raise ValueError(f"samples={samples}: must be at least 1")
     if limits.observation < bare:
         raise ValueError(f"observation={limits.observation}: its tags alone take {bare} tokens; raise it")
     longest = max((len(p) for p in prompts), default=0)
