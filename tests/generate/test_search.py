@@ -220,19 +220,25 @@ def test_an_observation_ends_with_a_passage(room):
     require_consistent(row)
 
 
-@pytest.mark.parametrize("total", range(15, 140))
-def test_limits_on_a_row(total):
-    """Never more than `total` tokens; an observation is whole, and is followed by at least one token of the model."""
+@pytest.mark.parametrize(
+    ("total", "turns", "tokens", "passages"),
+    [
+        (15, 1, 15, 0),  # the query is cut off
+        (20, 1, 20, 0),
+        (20 + BARE, 1, 20, 0),  # the tags would fit, but no token behind them
+        (21 + BARE, 2, 21 + BARE, 0),
+        (48 + BARE, 2, 40 + BARE, 0),  # the second query fits, the tags of its observation do not
+        (49 + BARE, 2, 49 + BARE, 1),
+        (1000, 3, 43 + 2 * len(SEARCH_TAGS.show(LIBRARY)) + 1, 3),
+    ],
+)
+def test_limits_on_a_row(total, turns, tokens, passages):
+    """Never more than `total` tokens; an observation is whole, and followed by at least one token of the model."""
     limits = dataclasses.replace(WIDE, total=total)
     ((row,),), _ = typed(turns_of("<search>one</search>", "<search>two</search>", "end"), limits=limits)
     require_consistent(row)
-    n = len(row.rollout.token_ids)
-    assert n <= total and (row.rollout.finish_reason == "stop" or n + BARE >= total or row.turns[-1].query == "")
-    for turn, where in zip(row.turns, spans(row), strict=False):
-        text = bytes(row.rollout.token_ids[where].tolist()).decode()
-        assert text == SEARCH_TAGS.show(turn.passages)
-    if len(row.turns) == 1:
-        assert total <= 20 + BARE, "there was room for the tags and a token"
+    assert (len(row.turns), len(row.rollout.token_ids), len(row.turns[0].passages)) == (turns, tokens, passages)
+    assert row.rollout.finish_reason == ("stop" if total == 1000 else "length")
 
 
 def test_bad_input_is_named():
@@ -248,3 +254,173 @@ def test_bad_input_is_named():
         typed(turns_of("<search>one</search>"), search_fn=lambda queries, k: [])
     with pytest.raises(ValueError, match="samples=0"):
         typed(turns_of("a"), samples=0)
+
+
+# --- a real model ---------------------------------------------------------------------------------------------------
+
+LETTERS = "abcdef"
+VOCAB = ["\n", " ", *LETTERS, *(a + b for a in LETTERS for b in LETTERS)]
+CFG = dataclasses.replace(QWEN3, vocab_size=len(VOCAB) + 3, num_layers=2, head_dim=8, max_position=256)
+# Pairs of letters are common enough for a model that knows nothing to write them, whole or over two tokens.
+PAIRS = Tags(query=("a", "de"), observation=("fa", "fe"), passage="{title} {text}", ends=("bdb",))
+SOME = Limits(turns=4, turn=24, observation=30, total=100, passages=2)
+
+
+class Letters:
+    """Decoder of letters and pairs of letters; the model's last rows have none."""
+
+    def decode(self, ids):
+        return "".join(VOCAB[i] for i in ids if i < len(VOCAB))
+
+
+def letters(text):
+    """Ids of a text, a letter each."""
+    return [VOCAB.index(c) for c in text]
+
+
+def hashed(queries, k):
+    """Passages that depend on the query alone: 1 to 4 tokens of title, 1 to 12 of text, with tags in them at times."""
+    draws = [np.random.default_rng(zlib.crc32(q.encode())) for q in queries]
+
+    def word(draw, most):
+        return "".join(draw.choice(list(LETTERS), draw.integers(1, most + 1)))
+
+    return [[Passage(str(n), word(draw, 4), word(draw, 12)) for n in range(k)] for draw in draws]
+
+
+@pytest.fixture(scope="module")
+def params():
+    return jax.tree.map(lambda x: x * 3 if x.ndim > 2 else x, transformer.init(CFG, jax.random.key(0)))
+
+
+def player(params, *, buckets=(16, 128), rows=8, **shapes):
+    mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
+    stop = stop_machine(CFG.vocab_size, [VOCAB.index("ff")], ["cbc"], [v.encode() for v in VOCAB])
+    return Player(CFG, params, Letters(), stop, Buckets(buckets, rows, **shapes), mesh, encode=letters)
+
+
+PROMPTS = [letters(p) for p in ("abc", "face" * 3, "c", "feed a bad", "f" * 12, "dead beef")]
+
+
+def searched(who, prompts=PROMPTS, *, first_row=None, samples=3, search_fn=hashed, limits=SOME):
+    first = [10 * i for i in range(len(prompts))] if first_row is None else first_row
+    return search(
+        who, prompts, search_fn=search_fn, tags=PAIRS, limits=limits, samples=samples, first_row=first,
+        key=jax.random.key(7), settings=SamplerConfig(),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows(params):
+    """Rows of each prompt; of all of them enough search, and more than once."""
+    found = searched(player(params))
+    counts = [len(row.turns) for rs in found for row in rs]
+    assert min(counts) == 1 and max(counts) >= 3 and sum(n > 1 for n in counts) >= 6, counts
+    return found
+
+
+def assert_same(found, wanted):
+    for a, b in zip(sum(found, []), sum(wanted, []), strict=True):
+        np.testing.assert_array_equal(a.rollout.token_ids, b.rollout.token_ids)
+        np.testing.assert_allclose(a.rollout.logprobs, b.rollout.logprobs, atol=1e-5)
+        assert a.turns == b.turns and a.rollout.text == b.rollout.text
+        assert a.rollout.finish_reason == b.rollout.finish_reason
+
+
+def test_rows_hold_what_was_written_and_shown(rows):
+    for row in sum(rows, []):
+        require_consistent(row)
+        assert len(row.rollout.token_ids) <= SOME.total and len(row.turns) <= SOME.turns
+        for turn, where in zip(row.turns, spans(row), strict=False):
+            assert Letters().decode(row.rollout.token_ids[where]) == PAIRS.show(turn.passages)
+            assert turn.passages == tuple(hashed([turn.query], SOME.passages)[0][: len(turn.passages)])
+            assert where.stop - where.start <= SOME.observation
+        for turn in row.turns:
+            assert turn.end - turn.start <= SOME.turn
+            assert "de" not in Letters().decode(row.rollout.token_ids[turn.start : turn.end - 1]), "paused too late"
+
+
+def test_a_turn_is_a_response_to_all_before_it(params, rows):
+    """Its tokens are those of `respond` with the row so far as the prompt, the turn's key and the row's id."""
+    who = player(params)
+    for i, j in ((i, j) for i in range(len(PROMPTS)) for j in range(3)):
+        row = rows[i][j]
+        for n, turn in enumerate(row.turns):
+            ((r,),) = who.respond(
+                [PROMPTS[i] + row.rollout.token_ids[: turn.start].tolist()], samples=1, first_row=[10 * i + j],
+                key=jax.random.fold_in(jax.random.key(7), n), settings=SamplerConfig(), max_new=SOME.turn,
+            )  # fmt: skip
+            size = turn.end - turn.start  # this player does not pause, so it may write on
+            np.testing.assert_array_equal(r.token_ids[:size], row.rollout.token_ids[turn.start : turn.end])
+            np.testing.assert_allclose(r.logprobs[:size], row.rollout.logprobs[turn.start : turn.end], atol=1e-5)
+
+
+def test_a_row_depends_on_neither_neighbours_nor_schedule_nor_the_retriever(params, rows):
+    def slow(queries, k):
+        time.sleep(0.01 * len(queries))
+        return hashed(queries, k)
+
+    order = [4, 2, 0, 5, 1, 3]
+    shuffled = searched(player(params), [PROMPTS[i] for i in order], first_row=[10 * i for i in order], search_fn=slow)
+    assert_same(shuffled, [rows[i] for i in order])
+    assert_same(searched(player(params, rows=3, refill=0.0, buckets=(128,), prefill_chunk=50)), rows)
+    alone = [searched(player(params), [PROMPTS[3]], first_row=[30 + j], samples=1)[0][0] for j in range(3)]
+    assert_same([alone], [rows[3]])
+
+
+# --- the learner ----------------------------------------------------------------------------------------------------
+
+L = 64
+SHAPES = {"packed": RowShape(120, 3), "shared_prompt": RowShape(100, 2, prompt=24, slots=3)}
+
+
+def packed(rows, layout):
+    """A batch of all rows, advantages unlike each other, and how many of its micro-batches are in use."""
+    rollouts = [row.rollout for row in sum(rows, [])]
+    weights = token_weights(rollouts, aggregation="constant", norm_length=L)
+    return pack(rollouts, np.linspace(-1, 1, len(rollouts), dtype=np.float32), weights, SHAPES[layout])
+
+
+@pytest.mark.parametrize("layout", SHAPES)
+def test_the_learner_finds_the_samplers_logprobs(params, rows, layout):
+    """On every token that the model wrote, behind observations too; others are not trained."""
+    batch, used = packed(rows, layout)
+    cfg = LearnerConfig(layout=layout, row_length=120, slot_length=100, slots=3, prompt_areas=(24,), vocab_chunk=0)
+    scored = make_learner(CFG, cfg, make_optimizer(cfg)).score(params, batch, used)
+    trained = batch.loss_weight > 0
+    assert trained.sum() == sum(row.rollout.loss_mask.sum() for row in sum(rows, []))
+    np.testing.assert_allclose(np.asarray(scored)[trained], batch.behaviour_logprobs[trained], atol=1e-5)
+    assert np.all(batch.behaviour_logprobs[~trained] == 0) and np.all(np.asarray(scored)[~trained] == 0)
+
+
+@pytest.mark.parametrize("layout", SHAPES)
+def test_observations_have_no_gradient(rows, layout):
+    """Of the loss by each logprob: exactly 0 on observations, not 0 on what the model wrote."""
+    batch = jax.tree.map(jnp.asarray, packed(rows, layout)[0])
+    now = batch.behaviour_logprobs + 0.01 * jax.random.normal(jax.random.key(0), batch.loss_weight.shape)
+
+    def loss(logprobs):
+        reference = jnp.full_like(logprobs, -1.0)
+        old, sampled = batch.old_logprobs, batch.behaviour_logprobs
+        return drgrpo_loss(logprobs, old, sampled, reference, batch.advantages, batch.loss_weight, kl_coef=0.1).loss
+
+    gradient = np.asarray(jax.grad(loss)(now))
+    observed = observations(batch, rows)
+    assert observed.sum() > 50 and np.all(gradient[observed] == 0.0)
+    assert np.all(gradient[batch.loss_weight > 0] != 0.0)
+
+
+def observations(batch, rows):
+    """Where a batch holds observations, bool [A, B, S], found by their tokens and positions."""
+    batch, found = jax.tree.map(np.asarray, batch), np.zeros(batch.loss_weight.shape, bool)
+    lead = batch.tokens.shape[-1] - found.shape[-1]
+    for row in sum(rows, []):
+        r, p = row.rollout, len(row.rollout.prompt_ids)
+        n = len(r.token_ids)
+        for a, b, s in np.argwhere((batch.positions[..., lead:] == p) & (batch.segment_ids[..., lead:] > 0)):
+            here = slice(lead + s, lead + s + n)
+            same = np.array_equal(batch.tokens[a, b, here], r.token_ids)
+            if same and np.array_equal(batch.positions[a, b, here], np.arange(p, p + n)):
+                for where in spans(row):
+                    found[a, b, s + where.start : s + where.stop] = True
+    return found
