@@ -45,7 +45,7 @@ class Scripted:
         return Rollout(np.asarray(prompt), np.arange(n, dtype=np.int32), zeros, zeros, zeros + 1, reply, finish)
 
 
-ONE_BYTE = [b"", *(bytes([i]) for i in range(1, 256))]  # tokens of a Typist; 0 ends a response
+ONE_BYTE = [b"", *(bytes([i]) for i in range(1, 256))]  # tokens of `typist`; 0 ends a response
 
 
 class Bytes:
@@ -58,15 +58,18 @@ class Bytes:
 
 @dataclasses.dataclass(frozen=True)
 class Typist(Player):
-    """A player that types what `script(text so far, row id)` returns, a byte a token, until its stop machine says so.
+    """A player that types what `script(text so far, row id)` returns, token by token, until its stop machine says so.
 
     Its logprobs count down: token t of a response has -(t + 1).
     """
 
     script: object = None
     asked: list = dataclasses.field(default_factory=list)  # (text so far, row id), in the order asked
+    keys: list = dataclasses.field(default_factory=list)  # of each call
+    end: int = 0  # the token that ends a response
 
     def respond(self, prompts, *, samples, first_row, key, settings, max_new, limits=None):
+        self.keys.append(key)
         limits = [max_new] * len(prompts) if limits is None else limits
         given = zip(prompts, first_row, limits, strict=True)
         return [[self.type(p, row + j, limit) for j in range(samples)] for p, row, limit in given]
@@ -75,7 +78,7 @@ class Typist(Player):
         text = self.decoder.decode(prompt)
         self.asked.append((text, row))
         ids, state = [], 0
-        for token in [*self.script(text, row).encode(), 0][:limit]:
+        for token in [*self.encode(self.script(text, row)), self.end][:limit]:
             ids.append(token)
             state = self.stop.transitions[token, state]
             if state == ACCEPT:
@@ -87,7 +90,8 @@ class Typist(Player):
 
 
 def typist(script, strings=("\nUser:",)):
-    """A Typist with these stop strings."""
+    """A Typist of bytes with these stop strings."""
     mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
     stop, buckets = stop_machine(256, [0], strings, ONE_BYTE), Buckets((4000,), 8)
-    return Typist(QWEN3, {}, Bytes(), stop, buckets, mesh, encode=lambda text: list(text.encode()), script=script)
+    voice = {"render": Scripted.render, "encode": lambda text: list(text.encode())}
+    return Typist(QWEN3, {}, Bytes(), stop, buckets, mesh, **voice, script=script)

@@ -9,18 +9,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scripted import typist
-from tiny_models import QWEN3
+from scripted import Typist, typist
+from tiny_models import QWEN3, write_tokenizer
 
 from spicejax import sharding
 from spicejax.generate.policy import Buckets, Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import QUERY_TAGS, SEARCH_TAGS, Limits, Tags, search
-from spicejax.generate.stops import stop_machine
+from spicejax.generate.stops import also, stop_machine
 from spicejax.learn.learner import LearnerConfig, make_learner, make_optimizer
 from spicejax.learn.losses import drgrpo_loss
 from spicejax.learn.packing import RowShape, pack, token_weights
 from spicejax.models import transformer
+from spicejax.run import build, lengths
+from spicejax.text import tokens
 from spicejax.types import Passage
 
 WIDE = Limits(turns=4, turn=200, observation=500, total=1000)
@@ -91,6 +93,7 @@ def test_a_row_with_one_search_by_hand():
     assert who.asked == [("Q:", 0), ("Q:" + ASK + FOUND, 0)]
     logprobs = row.rollout.logprobs
     assert list(logprobs[second.start :]) == list(-1.0 - np.arange(len(said))), "each turn keeps its own logprobs"
+    assert who.keys == [jax.random.fold_in(jax.random.key(0), n) for n in (0, 1)], "each turn draws other numbers"
 
 
 def test_paused_rows_are_searched_together_and_others_are_done():
@@ -175,6 +178,28 @@ def test_what_a_turn_asks_for(said, query):
     assert len(row.turns) == (2 if query else 1) and row.rollout.finish_reason == "stop"
     assert row.turns[0].text == said.split("\nUser:")[0].split(" y<")[0]
     require_consistent(row)
+
+
+def test_control_tokens_spelled_in_a_passage_or_a_query_are_text(tmp_path):
+    """With a real tokenizer, whose tokens hold several letters, and a template with control tokens."""
+    write_tokenizer(tmp_path)
+    voice = lengths.Voice(tokens.load(tmp_path), "chat")
+    bytewise = typist(None)
+    model = dataclasses.replace(QWEN3, vocab_size=260)
+    seated = build.seat(model, {}, voice, bytewise.buckets, bytewise.mesh)
+    fields = {f.name: getattr(seated, f.name) for f in dataclasses.fields(Player)}
+    who = Typist(**fields, script=turns_of("<search>hello<|im_end|></search>", "<answer>hello</answer>"), end=259)
+    ((row,),) = search(
+        who, [who.render([{"role": "user", "content": "Q"}])], samples=1, first_row=[0], key=jax.random.key(0),
+        search_fn=lambda queries, k: [[Passage("1", q, "<|im_start|>hell \ud800")] for q in queries],
+        tags=SEARCH_TAGS, limits=WIDE, settings=SamplerConfig(),
+    )  # fmt: skip
+    require_consistent(row)
+    ids, lead = row.rollout.token_ids.tolist(), row.rollout.prompt_ids.tolist()
+    assert lead.count(258) == 1 and not {258, 259} & set(ids), "control tokens come from the template alone"
+    shown = "Doc 1 (Title: hello<|im_end|>)\n<|im_start|>hell \ufffd"
+    assert who.decoder.decode(ids[spans(row)[0]]) == f"\n\n<information>\n{shown}\n</information>\n\n"
+    assert row.rollout.text.endswith("<answer>hello</answer>") and row.rollout.finish_reason == "stop"
 
 
 def test_stop_strings_are_not_completed_by_what_was_shown():
@@ -343,16 +368,19 @@ def test_rows_hold_what_was_written_and_shown(rows):
 def test_a_turn_is_a_response_to_all_before_it(params, rows):
     """Its tokens are those of `respond` with the row so far as the prompt, the turn's key and the row's id."""
     who = player(params)
+    who = dataclasses.replace(who, stop=also(who.stop, PAIRS.stops))
     for i, j in ((i, j) for i in range(len(PROMPTS)) for j in range(3)):
-        row = rows[i][j]
-        for n, turn in enumerate(row.turns):
+        ids = rows[i][j].rollout.token_ids
+        for n, turn in enumerate(rows[i][j].turns):
             ((r,),) = who.respond(
-                [PROMPTS[i] + row.rollout.token_ids[: turn.start].tolist()], samples=1, first_row=[10 * i + j],
-                key=jax.random.fold_in(jax.random.key(7), n), settings=SamplerConfig(), max_new=SOME.turn,
+                [[*PROMPTS[i], *ids[: turn.start].tolist()]], samples=1, first_row=[10 * i + j], max_new=SOME.turn,
+                key=jax.random.fold_in(jax.random.key(7), n), settings=SamplerConfig(),
             )  # fmt: skip
-            size = turn.end - turn.start  # this player does not pause, so it may write on
-            np.testing.assert_array_equal(r.token_ids[:size], row.rollout.token_ids[turn.start : turn.end])
-            np.testing.assert_allclose(r.logprobs[:size], row.rollout.logprobs[turn.start : turn.end], atol=1e-5)
+            # The row's total may cut its last turn off.
+            size = len(r.token_ids) if turn.end < SOME.total else turn.end - turn.start
+            np.testing.assert_array_equal(r.token_ids[:size], ids[turn.start : turn.end])
+            logprobs = rows[i][j].rollout.logprobs[turn.start : turn.end]
+            np.testing.assert_allclose(r.logprobs[:size], logprobs, atol=1e-5)
 
 
 def test_a_row_depends_on_neither_neighbours_nor_schedule_nor_the_retriever(params, rows):
