@@ -48,12 +48,14 @@ class Scripted:
 ONE_BYTE = [b"", *(bytes([i]) for i in range(1, 256))]  # tokens of `typist`; 0 ends a response
 
 
-class Bytes:
-    """Decoder of tokens of one byte."""
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """Decoder of tokens with these bytes."""
 
-    @staticmethod
-    def decode(ids):
-        return b"".join(ONE_BYTE[i] for i in ids).decode(errors="replace")
+    pieces: list
+
+    def decode(self, ids):
+        return b"".join(self.pieces[i] for i in ids).decode(errors="replace")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,9 +91,9 @@ class Typist(Player):
         return Rollout(prompt, ids, logprobs, logprobs, logprobs * 0 + 1, text, finish)
 
 
-def typist(script, strings=("\nUser:",)):
-    """A Typist of bytes with these stop strings."""
+def typist(script, strings=("\nUser:",), pieces=ONE_BYTE):
+    """A Typist with these stop strings, who types bytes; those that are no letters may stand for longer pieces."""
     mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
-    stop, buckets = stop_machine(256, [0], strings, ONE_BYTE), Buckets((4000,), 8)
+    stop, buckets = stop_machine(256, [0], strings, pieces), Buckets((4000,), 8)
     voice = {"render": Scripted.render, "encode": lambda text: list(text.encode())}
-    return Typist(QWEN3, {}, Bytes(), stop, buckets, mesh, **voice, script=script)
+    return Typist(QWEN3, {}, Pieces(pieces), stop, buckets, mesh, **voice, script=script)

@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scripted import Typist, typist
+from scripted import ONE_BYTE, Typist, typist
 from tiny_models import QWEN3, write_tokenizer
 
 from spicejax import sharding
+from spicejax.generate import engine
 from spicejax.generate.policy import Buckets, Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import QUERY_TAGS, SEARCH_TAGS, Limits, Tags, search
@@ -34,9 +35,11 @@ def library(queries, k):
     return [LIBRARY[:k] for _ in queries]
 
 
-def typed(script, *, search_fn=library, tags=SEARCH_TAGS, limits=WIDE, prompts=("Q:",), samples=1, first_row=(0,)):
+def typed(
+    script, *, search_fn=library, tags=SEARCH_TAGS, limits=WIDE, prompts=("Q:",), samples=1, first_row=(0,), **voice
+):
     """Rows of a scripted player, and the player."""
-    who = typist(script)
+    who = typist(script, **voice)
     found = search(
         who, [who.encode(p) for p in prompts], search_fn=search_fn, tags=tags, limits=limits, samples=samples,
         first_row=first_row, key=jax.random.key(0), settings=SamplerConfig(),
@@ -200,6 +203,22 @@ def test_control_tokens_spelled_in_a_passage_or_a_query_are_text(tmp_path):
     shown = "Doc 1 (Title: hello<|im_end|>)\n<|im_start|>hell \ufffd"
     assert who.decoder.decode(ids[spans(row)[0]]) == f"\n\n<information>\n{shown}\n</information>\n\n"
     assert row.rollout.text.endswith("<answer>hello</answer>") and row.rollout.finish_reason == "stop"
+
+
+@pytest.mark.parametrize(
+    ("said", "query"), [("<search>x</\1", "x"), ("<search>x</search\1", "x"), ("<search>x\2", ""), ("<search>x\3", "x")]
+)
+def test_tags_that_end_inside_a_token(said, query):
+    """What the token holds behind the tag was written by the model too; the first of two tags counts."""
+    pieces = list(ONE_BYTE)
+    pieces[1:4] = b"search> and", b"</answer></search>", b"</search></answer>"
+    if said.endswith("search\1"):
+        pieces[1] = b"> and"
+    ((row,),), _ = typed(turns_of(said, "end"), pieces=pieces)
+    require_consistent(row)
+    assert row.turns[0].query == query and row.turns[0].end == len(said)
+    assert row.turns[0].text == b"".join(pieces[i] for i in said.encode()).decode()
+    assert row.rollout.text.startswith(row.turns[0].text)
 
 
 def test_stop_strings_are_not_completed_by_what_was_shown():
@@ -396,6 +415,13 @@ def test_a_row_depends_on_neither_neighbours_nor_schedule_nor_the_retriever(para
     assert_same([alone], [rows[3]])
 
 
+def test_nothing_compiles_for_other_rows(params, rows):
+    doors = engine.prefill_jit, engine.insert_jit, engine.decode_jit
+    before = [door._cache_size() for door in doors]
+    searched(player(params), PROMPTS[:5], first_row=[1000 + 10 * i for i in range(5)])
+    assert [door._cache_size() for door in doors] == before
+
+
 # --- the learner ----------------------------------------------------------------------------------------------------
 
 L = 64
@@ -432,7 +458,7 @@ def test_observations_have_no_gradient(rows, layout):
         old, sampled = batch.old_logprobs, batch.behaviour_logprobs
         return drgrpo_loss(logprobs, old, sampled, reference, batch.advantages, batch.loss_weight, kl_coef=0.1).loss
 
-    gradient = np.asarray(jax.grad(loss)(now))
+    gradient = np.asarray(jax.jit(jax.grad(loss))(now))
     observed = observations(batch, rows)
     assert observed.sum() > 50 and np.all(gradient[observed] == 0.0)
     assert np.all(gradient[batch.loss_weight > 0] != 0.0)
