@@ -25,6 +25,15 @@ class Document:
 
 
 @dataclasses.dataclass(frozen=True)
+class Passage:
+    """A piece of a corpus as a search returns it."""
+
+    id: str
+    title: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Task:
     """One valid question of a Challenger, or one item of a benchmark."""
 
@@ -63,8 +72,8 @@ class Rollout:
 
     prompt_ids: np.ndarray  # int32 [P]
     token_ids: np.ndarray  # int32 [R], the stop token included when there was one
-    logprobs: np.ndarray  # float32 [R], under the plain model (temperature 1, nothing cut)
-    sample_logprobs: np.ndarray  # float32 [R], under the distribution sampled from
+    logprobs: np.ndarray  # float32 [R], under the plain model (temperature 1, nothing cut); 0 where not written by it
+    sample_logprobs: np.ndarray  # float32 [R], under the distribution sampled from; 0 likewise
     loss_mask: np.ndarray  # float32 [R], 1 = the policy wrote this token
     text: str  # decoded response without stop token and stop string
     finish_reason: FinishReason
