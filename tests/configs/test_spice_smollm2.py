@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_a_small_iteration_on_the_real_weights(tmp_path):
-    small = {"iterations": "1", "spice.documents": "1", "eval.max_tasks": "4", "buckets.rows": "16"}
+    small = {"iterations": "1", "spice.documents": "1", "eval.max_tasks": "4", "buckets.rows": "12"}
     cfg = configuration.override(configs.load("spice_smollm2"), small)
     summary = train(cfg, tmp_path)
     texts = {document.id: document.text.casefold() for document in documents()}
@@ -24,13 +24,13 @@ def test_a_small_iteration_on_the_real_weights(tmp_path):
         [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
         for name in ("tasks", "evaluations", "metrics")
     )
-    assert summary["iterations"] == 1 and len(records) == summary["tasks_generated"] == 8
+    assert summary["iterations"] == 1 and len(records) == summary["tasks_generated"] == 6
     valid = [record for record in records if "question" in record]
     for record in valid:
         assert record["answer"].rstrip(".").casefold() in texts[record["document_id"]], "it is grounded"
-        assert record["pass_rate"] * 8 == int(record["pass_rate"] * 8)
+        assert record["pass_rate"] * 6 == pytest.approx(round(record["pass_rate"] * 6))
     assert all(record["rejected"] and record["text"] for record in records if record not in valid)
-    # Something is learnt where the attempts at the document, or the answers to a question, were worth different rewards.
+    # Something is learnt where attempts at the document, or answers to a question, were worth different rewards.
     mixed = any(0 < record["pass_rate"] < 1 for record in valid if record["trains_reasoner"])
     learnt = mixed or len({record["reward"] for record in records}) > 1
     assert metrics["learner/steps"] == learnt
