@@ -17,5 +17,5 @@ CONFIG = dataclasses.replace(
     SPICE,
     name="rlvr_smollm2",
     corpus=dataclasses.replace(SPICE.corpus, source="facts:everyday"),
-    game=RlvrConfig(questions=8, group_size=8, style="simple", templates=spice_smollm2.REASONER, max_new=32),
+    game=RlvrConfig(questions=10, group_size=6, style="simple", templates=spice_smollm2.REASONER, max_new=24),
 )

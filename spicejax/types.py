@@ -29,7 +29,7 @@ class Document:
 
 @dataclasses.dataclass(frozen=True)
 class Passage:
-    """One piece of text that a search may find."""
+    """A piece of a corpus as a search returns it."""
 
     id: str  # of its document; "#k" behind it where the document was cut
     title: str
@@ -75,8 +75,8 @@ class Rollout:
 
     prompt_ids: np.ndarray  # int32 [P]
     token_ids: np.ndarray  # int32 [R], the stop token included when there was one
-    logprobs: np.ndarray  # float32 [R], under the plain model (temperature 1, nothing cut)
-    sample_logprobs: np.ndarray  # float32 [R], under the distribution sampled from
+    logprobs: np.ndarray  # float32 [R], under the plain model (temperature 1, nothing cut); 0 where not written by it
+    sample_logprobs: np.ndarray  # float32 [R], under the distribution sampled from; 0 likewise
     loss_mask: np.ndarray  # float32 [R], 1 = the policy wrote this token
     text: str  # decoded response without stop token and stop string
     finish_reason: FinishReason

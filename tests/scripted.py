@@ -1,10 +1,14 @@
-"""A player that says what a test tells it to, so that a game can be watched without a model."""
+"""Players that say what a test tells them to, so that a game can be watched without a model."""
 
 import dataclasses
 
+import jax
 import numpy as np
+from tiny_models import QWEN3
 
-from spicejax.generate.policy import Buckets
+from spicejax import sharding
+from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.stops import ACCEPT, stop_machine
 from spicejax.types import Rollout
 
 
@@ -39,3 +43,57 @@ class Scripted:
         zeros = np.zeros(n, np.float32)
         finish = "length" if reply.endswith("…") else "stop"
         return Rollout(np.asarray(prompt), np.arange(n, dtype=np.int32), zeros, zeros, zeros + 1, reply, finish)
+
+
+ONE_BYTE = [b"", *(bytes([i]) for i in range(1, 256))]  # tokens of `typist`; 0 ends a response
+
+
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """Decoder of tokens with these bytes."""
+
+    pieces: list
+
+    def decode(self, ids):
+        return b"".join(self.pieces[i] for i in ids).decode(errors="replace")
+
+
+@dataclasses.dataclass(frozen=True)
+class Typist(Player):
+    """A player that types what `script(text so far, row id)` returns, token by token, until its stop machine says so.
+
+    Its logprobs count down: token t of a response has -(t + 1).
+    """
+
+    script: object = None
+    asked: list = dataclasses.field(default_factory=list)  # (text so far, row id), in the order asked
+    keys: list = dataclasses.field(default_factory=list)  # of each call
+    end: int = 0  # the token that ends a response
+
+    def respond(self, prompts, *, samples, first_row, key, settings, max_new, limits=None):
+        self.keys.append(key)
+        limits = [max_new] * len(prompts) if limits is None else limits
+        given = zip(prompts, first_row, limits, strict=True)
+        return [[self.type(p, row + j, limit) for j in range(samples)] for p, row, limit in given]
+
+    def type(self, prompt, row, limit):
+        text = self.decoder.decode(prompt)
+        self.asked.append((text, row))
+        ids, state = [], 0
+        for token in [*self.encode(self.script(text, row)), self.end][:limit]:
+            ids.append(token)
+            state = self.stop.transitions[token, state]
+            if state == ACCEPT:
+                break
+        n, finish = len(ids), "stop" if state == ACCEPT else "length"
+        logprobs, text = -1.0 - np.arange(n, dtype=np.float32), self.stop.trim(self.decoder.decode(ids))
+        ids, prompt = np.array(ids, np.int32), np.asarray(prompt, np.int32)
+        return Rollout(prompt, ids, logprobs, logprobs, logprobs * 0 + 1, text, finish)
+
+
+def typist(script, strings=("\nUser:",), pieces=ONE_BYTE):
+    """A Typist with these stop strings, who types bytes; those that are no letters may stand for longer pieces."""
+    mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
+    stop, buckets = stop_machine(256, [0], strings, pieces), Buckets((4000,), 8)
+    voice = {"render": Scripted.render, "encode": lambda text: list(text.encode())}
+    return Typist(QWEN3, {}, Pieces(pieces), stop, buckets, mesh, **voice, script=script)

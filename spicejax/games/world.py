@@ -11,9 +11,10 @@ from typing import Protocol
 import jax
 import numpy as np
 
+from spicejax.generate import search
 from spicejax.generate.policy import Player
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.types import Example, Messages, Rollout, Task
+from spicejax.types import Example, Messages, Passage, Rollout, Task
 
 
 class Verdict(Protocol):
@@ -35,7 +36,7 @@ class World:
     sampler: SamplerConfig
     seed: int
     iteration: int
-    # seconds spent, by what: sampling, checking
+    # seconds spent, by what: sampling, searching, checking
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
 
     def ask(
@@ -60,6 +61,41 @@ class World:
         )
         self.clock["sampling"] += time.perf_counter() - began
         return rollouts
+
+    def search(
+        self,
+        role: str,
+        prompts: Sequence[Messages],
+        *,
+        search_fn: search.SearchFn,
+        tags: search.Tags,
+        limits: search.Limits,
+        samples: int,
+        first_row: Sequence[int],
+        stream: int,
+    ) -> list[list[search.Searched]]:
+        """Sample rows of several turns of `role`, with what `search_fn` finds shown between them."""
+        player, began, searching = self.players[role], time.perf_counter(), self.clock["searching"]
+
+        def timed(queries: list[str], most: int) -> list[list[Passage]]:
+            asked = time.perf_counter()
+            found = search_fn(queries, most)
+            self.clock["searching"] += time.perf_counter() - asked
+            return found
+
+        rows = search.search(
+            player,
+            [player.render(p) for p in prompts],
+            search_fn=timed,
+            tags=tags,
+            limits=limits,
+            samples=samples,
+            first_row=first_row,
+            key=self.key(stream),
+            settings=self.sampler,
+        )
+        self.clock["sampling"] += time.perf_counter() - began - (self.clock["searching"] - searching)
+        return rows
 
     def given(self, role: str, example: Example) -> Rollout:
         """An example as a rollout of `role`: as if the player had written every token of the reply."""

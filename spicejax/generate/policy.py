@@ -191,6 +191,7 @@ class Player:
     buckets: Buckets
     mesh: jax.sharding.Mesh
     render: Callable[[Messages], list[int]] = _unable  # a chat to prompt ids, contents as plain text
+    encode: Callable[[str], list[int]] = _unable  # plain text to ids; no spelling of a control token gives its id
     write: Callable[[str], list[int]] = _unable  # a reply to the ids that the player would write, its end included
 
     def with_params(self, params: Params) -> Player:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,12 +11,13 @@ import numpy as np
 ACCEPT = -1  # in `transitions`: this token completes a stop
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)  # a machine is itself alone: comparing tables would cost a pass over them
 class StopMachine:
     """`state = transitions[token, state]`, starting at 0; ACCEPT means the response ends with this token."""
 
     transitions: np.ndarray  # int16 [V, S]
     strings: tuple[str, ...]
+    token_bytes: Sequence[bytes] | None = None  # what each token adds, where the machine may be given more strings
 
     def trim(self, text: str) -> str:
         """Cut `text` before the first stop string in it."""
@@ -32,7 +34,7 @@ def stop_machine(
       vocab_size: rows of the model's vocabulary (may exceed the tokenizer's).
       stop_ids: token ids that end a response by themselves.
       strings: texts that end a response wherever their last byte falls, also in the middle of a token.
-      token_bytes: the bytes each token adds; needed with `strings`.
+      token_bytes: the bytes each token adds; needed with `strings`, and for `also`.
     Raises: ValueError for an id outside the vocabulary.
     """
     bad = [i for i in stop_ids if not 0 <= i < vocab_size]
@@ -40,10 +42,22 @@ def stop_machine(
         raise ValueError(f"stop token ids {bad} lie outside the vocabulary of {vocab_size}")
     goto = _automaton([s.encode() for s in strings])
     table = np.tile(np.arange(len(goto), dtype=np.int16), (vocab_size, 1))
-    if token_bytes is not None:
+    if token_bytes is not None and strings:
         table[: len(token_bytes)] = _run(goto, token_bytes[:vocab_size])
     table[list(stop_ids)] = ACCEPT
-    return StopMachine(transitions=table, strings=tuple(strings))
+    return StopMachine(table, tuple(strings), token_bytes)
+
+
+@functools.lru_cache(maxsize=8)
+def also(machine: StopMachine, strings: tuple[str, ...]) -> StopMachine:
+    """The machine that stops at these strings too; the same object for the same arguments.
+
+    Raises: ValueError for a machine without the bytes of its tokens.
+    """
+    if machine.token_bytes is None:
+        raise ValueError(f"stop strings {strings} need the bytes of the tokens; give stop_machine token_bytes")
+    ends = np.flatnonzero(machine.transitions[:, 0] == ACCEPT)  # stop tokens, and those that hold a whole stop string
+    return stop_machine(len(machine.transitions), ends.tolist(), machine.strings + strings, machine.token_bytes)
 
 
 def _automaton(patterns: list[bytes]) -> np.ndarray:

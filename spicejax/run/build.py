@@ -157,13 +157,13 @@ def seat(
 ) -> Player:
     """A model that can be asked, with its own tokenizer and template."""
     tokenizer, template = voice
-    ends = render.stop_strings(template)
     return Player(
         cfg=model,
         params=params,
         decoder=tokenizer,
-        stop=stop_machine(model.vocab_size, tokenizer.eos_ids, ends, tokenizer.token_bytes() if ends else None),
+        stop=stop_machine(model.vocab_size, tokenizer.eos_ids, render.stop_strings(template), tokenizer.token_bytes()),
         render=functools.partial(render.render, tokenizer, template=template),
+        encode=tokenizer.encode,
         write=functools.partial(render.reply, tokenizer),
         buckets=buckets,
         mesh=mesh,

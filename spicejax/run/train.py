@@ -86,7 +86,7 @@ def _loop(
             counters["totals"][name] = counters["totals"].get(name, 0) + count
         ended = time.perf_counter()
         counters["seconds"] += ended - began
-        made = sum(len(e.rollout.token_ids) for e in played.lessons)
+        made = sum(int(e.rollout.loss_mask.sum()) for e in played.lessons)  # observations were not written
         metrics |= {
             "time/play": sampled - began,
             "time/update": ended - sampled,

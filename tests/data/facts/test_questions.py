@@ -21,6 +21,7 @@ ROWS = {row.id: row for name, subject in SUBJECTS.items() for row in subject.row
 # A change of one is another benchmark, whose numbers do not compare with those before.
 DIGESTS = {
     "corpus": "9cd6b8f777761e05",
+    "countries": "02c50b22bd53474a",
     "unseen": "1d05c41d563d5ae5",
     "plain": "b50c8684f0b3d3db",
     "everyday": "70eacc1021de2bd8",

@@ -1,0 +1,35 @@
+"""What a world adds to a player: messages become prompts, streams become keys, seconds are counted."""
+
+import time
+
+from scripted import typist
+
+from spicejax.games.world import World
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.generate.search import SEARCH_TAGS, Limits, search
+from spicejax.types import Passage
+
+
+def slow(queries, k):
+    time.sleep(0.05)
+    return [[Passage("1", "Sage", q)][:k] for q in queries]
+
+
+def test_search_renders_names_the_stream_and_counts_seconds():
+    def script(text, row):
+        return f"<answer>{row}</answer>" if "</information>" in text else f"<search>{text}{row}</search>"
+
+    who = typist(script)
+    world = World({"solver": who}, lambda pairs: [], SamplerConfig(), seed=3, iteration=2)
+    settings = {"tags": SEARCH_TAGS, "limits": Limits(3, 50, 200, 400), "samples": 2, "first_row": [8]}
+    began = time.perf_counter()
+    found = world.search("solver", [[{"role": "user", "content": "Q"}]], search_fn=slow, stream=5, **settings)
+    took, keys = time.perf_counter() - began, list(who.keys)
+    wanted = search(
+        who, [who.encode("Q")], search_fn=slow, key=world.key(5), settings=world.sampler, **settings
+    )  # fmt: skip
+    assert [[t.query for t in row.turns] for row in found[0]] == [["Q8", ""], ["Q9", ""]]
+    assert [row.rollout.text for row in found[0]] == [row.rollout.text for row in wanted[0]]
+    assert len(keys) == 2 and keys == who.keys[2:]
+    assert world.clock["searching"] >= 0.05 and 0 <= world.clock["sampling"]
+    assert world.clock["sampling"] + world.clock["searching"] <= took, "no second is counted twice"
