@@ -141,7 +141,7 @@ def test_names_do_not_give_values_away():
 
 def test_unknown_sets_are_named():
     with pytest.raises(
-        ValueError, match="facts:seen: there is no such set of questions; choose from corpus, unseen, pl"
+        ValueError, match="facts:seen: there is no such set of questions; choose from corpus, countries, unseen, pl"
     ):
         load_items("facts:seen")
 
@@ -150,7 +150,10 @@ def test_everyday_questions_give_none_of_the_others_away():
     """They are trained on where a control learns the form of an answer alone."""
     names = {spelling.casefold() for row in ROWS.values() for spelling in row.cells["name"]}
     others = {
-        words for name in ("corpus", "unseen", "plain") for q in SETS[name] for words in words_in_a_row(q["question"])
+        words
+        for name in ("corpus", "countries", "unseen", "plain")
+        for q in SETS[name]
+        for words in words_in_a_row(q["question"])
     }
     for question in SETS["everyday"]:
         text = question["question"].casefold()
