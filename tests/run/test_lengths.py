@@ -189,5 +189,5 @@ def test_a_run_stops_before_it_loads_weights(tmp_path, monkeypatch, shared_data)
     monkeypatch.setattr(build, "settled", lambda cfg: SimpleNamespace(cfg=cfg, model=model, mesh=None, seats={}))
     (tmp_path / "x.jsonl").write_text(json.dumps({"text": "one of many words " * 999}) + "\n")
     corpus = dataclasses.replace(cfg.corpus, source=str(tmp_path / "x.jsonl"), max_tokens=420)
-    with pytest.raises(ValueError, match="corpus.max_tokens=420 makes a prompt of up to .* ends at 448"):
+    with pytest.raises(ValueError, match="corpus.max_tokens=420 makes a prompt of up to .* ends at 256"):
         build.build(dataclasses.replace(cfg, corpus=corpus), tmp_path)

