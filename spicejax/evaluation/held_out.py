@@ -9,7 +9,6 @@ import numpy as np
 
 from spicejax.data.questions import Item
 from spicejax.evaluation.said import said
-from spicejax.games import reasoner
 from spicejax.games.game import Exam
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
@@ -37,7 +36,7 @@ def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 
     )
     # Differs: the training's verifier judges; SPICE's evaluation (section 3.1) asks GPT-4o whether answers are equal
     answered = zip(items, rollouts, strict=True)
-    pairs = [(reasoner.answer(r, exam.judge_truncated), item.task) for item, rs in answered for r in rs]
+    pairs = [(exam.read(r), item.task) for item, rs in answered for r in rs]
     scores = {
         "accuracy": _means([v.correct for v in world.check(pairs)], samples),
         "said": _means(
@@ -61,7 +60,8 @@ def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 
 
 def question(item: Item, exam: Exam) -> Messages:
     """How an item is asked: as in training, or bare."""
-    return reasoner.messages(item.task.question, exam.style if item.boxed else "nano", exam.templates)
+    bare = [{"role": "user", "content": item.task.question}]
+    return exam.ask(item.task.question) if item.boxed else bare
 
 
 def _means(values: Sequence[bool], samples: int) -> np.ndarray:

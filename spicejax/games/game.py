@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from spicejax.data.items import Kind
-from spicejax.games.reasoner import Style
 from spicejax.games.world import World
-from spicejax.text.prompts import NO_TEMPLATES, Templates
-from spicejax.types import Episode, Estimator, Messages, Metrics
+from spicejax.types import Episode, Estimator, Messages, Metrics, Rollout
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +31,9 @@ class Exam(NamedTuple):
     """How the policy answers a question of an evaluation."""
 
     role: str
-    style: Style
+    ask: Callable[[str], Messages]  # a question to the prompt
+    read: Callable[[Rollout], str | None]  # a response to the answer it gives
     max_new: int  # longest answer, in tokens
-    judge_truncated: bool = False  # see reasoner.answer
-    templates: Templates = NO_TEMPLATES  # the user's own
 
 
 @dataclasses.dataclass(frozen=True)

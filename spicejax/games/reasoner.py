@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Literal, get_args
 
+from spicejax.games.game import Exam
 from spicejax.score.answers import extract_answer
 from spicejax.text import prompts
 from spicejax.text.prompts import NO_TEMPLATES, Templates
@@ -38,6 +40,12 @@ def answer(rollout: Rollout, judge_truncated: bool) -> str | None:
     """
     # Differs: a response that was cut off is wrong (as in Oat, which SPICE is built on); the paper does not say
     return extract_answer(rollout.text) if judge_truncated or rollout.finish_reason != "length" else None
+
+
+def exam(style: Style, max_new: int, judge_truncated: bool = False, own: Templates = NO_TEMPLATES) -> Exam:
+    """The Reasoner answers as in training, with at most `max_new` tokens."""
+    ask = functools.partial(messages, style=style, own=own)
+    return Exam("reasoner", ask, functools.partial(answer, judge_truncated=judge_truncated), max_new)
 
 
 def check_style(style: str) -> None:

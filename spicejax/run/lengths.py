@@ -12,7 +12,6 @@ from spicejax.data import prepared
 from spicejax.data.items import Items
 from spicejax.data.questions import Item
 from spicejax.evaluation.held_out import question
-from spicejax.games import reasoner
 from spicejax.games.catalogue import game_of
 from spicejax.games.game import Prompts
 from spicejax.run.config import RunConfig
@@ -93,7 +92,7 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
     """
     game, room = game_of(cfg.game), cfg.buckets.prompt[-1]
     exam = game.exam(cfg.game)
-    bare = voices[exam.role].length(reasoner.messages("", exam.style, exam.templates))
+    bare = voices[exam.role].length(exam.ask(""))
     if bare >= room:
         raise ValueError(
             f"the {exam.role}'s prompt has {bare} tokens without its question, buckets.prompt ends at {room}: raise "

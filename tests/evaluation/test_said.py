@@ -8,7 +8,7 @@ from scripted import Scripted
 from spicejax.data import questions
 from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.said import said
-from spicejax.games.game import Exam
+from spicejax.games import reasoner
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.score.verifiers import Verifier
@@ -61,15 +61,15 @@ def test_suites_are_scored_apart(tmp_path):
     assert [(item.suite, item.boxed) for item in items] == [("", True), ("", True), ("plain", False), ("plain", False)]
     assert questions.load_suites("") == []
 
-    def reasoner(prompt, row):
+    def answers(prompt, row):
         if "capital" in prompt:
             return "Rome it is"
         return "\\boxed{4}" if "2+2" in prompt else "red" if row == 2 else "blue"
 
-    player = Scripted(reasoner)
+    player = Scripted(answers)
     with Verifier() as verifier:
         world = World({"reasoner": player}, verifier.check, SamplerConfig(), seed=0, iteration=0)
-        found = held_out(world, items, Exam("reasoner", "full", 9))
+        found = held_out(world, items, reasoner.exam("full", 9))
     assert player.asked[2][0] == "Write red." and "boxed" in player.asked[0][0]
     assert found == {
         "eval/accuracy": 0.5, "eval/accuracy/a": 0.0, "eval/accuracy/b": 1.0,

@@ -109,7 +109,7 @@ def demand(cfg: RlvrConfig) -> list[Ask]:
 
 def exam(cfg: RlvrConfig) -> Exam:
     """The Reasoner answers as in training."""
-    return Exam("reasoner", cfg.style, cfg.max_new, cfg.judge_truncated, cfg.templates)
+    return reasoner.exam(cfg.style, cfg.max_new, cfg.judge_truncated, cfg.templates)
 
 
 def prompts_of(cfg: RlvrConfig, task: Task) -> Prompts:

@@ -153,7 +153,7 @@ def _mcq_fraction(cfg: SpiceConfig) -> float:
 
 def exam(cfg: SpiceConfig) -> Exam:
     """The Reasoner answers."""
-    return Exam("reasoner", cfg.style, cfg.reasoner_max_new, cfg.judge_truncated, cfg.templates)
+    return reasoner.exam(cfg.style, cfg.reasoner_max_new, cfg.judge_truncated, cfg.templates)
 
 
 def probe(cfg: SpiceConfig, documents: int, group: int) -> SpiceConfig:

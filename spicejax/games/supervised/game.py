@@ -57,7 +57,7 @@ def demand(cfg: SupervisedConfig) -> list[Ask]:
 
 def exam(cfg: SupervisedConfig) -> Exam:
     """The policy answers with as many tokens as a reply may have."""
-    return Exam("reasoner", cfg.style, cfg.max_new)
+    return reasoner.exam(cfg.style, cfg.max_new)
 
 
 def prompts_of(cfg: SupervisedConfig, example: Example) -> Prompts:
