@@ -14,7 +14,8 @@ import numpy as np
 AnswerType = Literal["MCQ", "Integer", "Float", "Expression", "String", "Boolean", "List"]
 ANSWER_TYPES: tuple[str, ...] = get_args(AnswerType)
 
-Estimator = Literal["mean", "mean_std", "none"]  # of advantages, see learn/advantages.py
+# of advantages, see learn/advantages.py
+Estimator = Literal["mean", "mean_std", "whiten", "mean_whiten", "none"]
 FinishReason = Literal["stop", "length"]
 
 

@@ -17,10 +17,11 @@ Part = tuple[Batch, int]  # rows of one shape, and how many of its micro-batches
 def advantages(lessons: Sequence[Episode], estimators: Mapping[str, Estimator]) -> tuple[np.ndarray, Metrics]:
     """Advantage of each lesson by its role's estimator, float32 [N], and what each role's groups are like."""
     rewards, groups = np.array([e.reward for e in lessons]), np.array([e.group for e in lessons])
+    tokens = np.array([e.rollout.loss_mask.sum() for e in lessons])
     found, metrics = np.zeros(len(lessons), np.float32), {}
     for role in sorted({e.role for e in lessons}):
         mine = np.array([e.role == role for e in lessons])
-        found[mine] = group_advantages(rewards[mine], groups[mine], estimator=estimators[role])
+        found[mine] = group_advantages(rewards[mine], groups[mine], tokens[mine], estimator=estimators[role])
         metrics[f"{role}/episodes"] = float(mine.sum())
         metrics[f"{role}/equal_groups"] = equal_fraction(rewards[mine], groups[mine])
         metrics[f"{role}/mean_reward"] = float(rewards[mine].mean())

@@ -48,6 +48,8 @@ class LearnerConfig:
     # PPO clip range of the ratio; the paper is silent, Oat's default is 0.2 / 0.2
     clip_low: float = 0.2
     clip_high: float = 0.2
+    # PPO dual clip: most that the ratio of a token with a negative advantage counts, above 1 (3.0 is usual); 0 = off
+    dual_clip: float = 0.0
     # cap of the truncated importance weight between learner and sampler (Oat: 2.0); 0 = off
     tis_cap: float = 2.0
     # coefficient of the k3 KL term against the initial policy (paper: 0)
@@ -85,7 +87,9 @@ class LearnerConfig:
         for name in (*positive.split(), "min_micro_batches"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"learner.{name}={getattr(self, name)}: must be positive")
-        other = "clip_low clip_high tis_cap kl_coef weight_decay trajectories_per_update vocab_chunk"
+        if 0 < self.dual_clip <= 1:
+            raise ValueError(f"learner.dual_clip={self.dual_clip}: give more than 1 (3.0 is usual), or 0 for none")
+        other = "dual_clip clip_low clip_high tis_cap kl_coef weight_decay trajectories_per_update vocab_chunk"
         for name in (*other.split(), "warmup_steps", "decay_steps"):
             if getattr(self, name) < 0:
                 raise ValueError(f"learner.{name}={getattr(self, name)}: must not be negative")
@@ -183,6 +187,7 @@ def _micro_loss(cfg: LearnerConfig, on_policy: bool, logprobs: Float[Array, "B S
         clip_high=cfg.clip_high,
         tis_cap=cfg.tis_cap,
         kl_coef=cfg.kl_coef,
+        dual_clip=cfg.dual_clip,
     )
 
 

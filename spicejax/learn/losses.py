@@ -39,6 +39,7 @@ def drgrpo_loss(
     clip_high: float = 0.2,
     tis_cap: float = 2.0,
     kl_coef: float = 0.0,
+    dual_clip: float = 0.0,
 ) -> LossTerms:
     """Dr. GRPO policy loss with PPO clip and truncated importance weight (arXiv:2503.20783; the weight as in Oat).
 
@@ -47,13 +48,16 @@ def drgrpo_loss(
 
     With weight_t = loss_mask / (L N) (L the constant `loss_norm_length`, N trajectories) this is Dr. GRPO's mean over
     trajectories of the token sum over L; other weights give the per-sequence and the token mean (`learner.pack`).
-    `w_t` corrects for a sampler that differs from the learner; it carries no gradient. `tis_cap` 0 turns it off.
+    `dual_clip` c > 1 bounds what a token with A < 0 adds by -A c, however far its ratio grew (arXiv:1912.09729);
+    0 = unbounded. `w_t` corrects for a sampler that differs from the learner; it carries no gradient. `tis_cap` 0 turns it off.
     """
     trained = (weight > 0).astype(jnp.float32)
     log_ratio = jnp.clip(logprobs - old_logprobs, -_MAX_LOG_RATIO, _MAX_LOG_RATIO) * trained
     ratio = jnp.exp(log_ratio)
     bounded = jnp.clip(ratio, 1 - clip_low, 1 + clip_high)
     surrogate = jnp.maximum(-advantages * ratio, -advantages * bounded)
+    if dual_clip > 0:
+        surrogate = jnp.where(advantages < 0, jnp.minimum(surrogate, -advantages * dual_clip), surrogate)
     gap = (old_logprobs - behaviour_logprobs) * trained
     importance = jnp.exp(jnp.clip(gap, -_MAX_LOG_RATIO, _MAX_LOG_RATIO))
     if tis_cap > 0:

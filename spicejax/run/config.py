@@ -155,7 +155,7 @@ class RunConfig:
     def warnings(self) -> list[str]:
         """Settings that a run can have and hardly anybody wants, each with its consequence."""
         sampled = [ask for ask in self.asks if ask.trained and ask.samples]
-        compared = [ask for ask in sampled if ask.estimator != "none"]
+        compared = [ask for ask in sampled if ask.estimator not in ("none", "whiten")]
         found = [
             f"{ask.role}: groups of one response: each is compared with itself, so that nothing is learnt from them; "
             f"raise the game's group_size, or take the estimator none"

@@ -59,7 +59,7 @@ def test_ragged_groups_in_any_order():
     np.testing.assert_allclose(advantages(rewards, groups), [2 / 3, -1, -1 / 3, 0, 1, -1 / 3], rtol=1e-6)
 
 
-@pytest.mark.parametrize("estimator", ["mean", "mean_std", "none"])
+@pytest.mark.parametrize("estimator", ["mean", "mean_std", "whiten", "mean_whiten", "none"])
 def test_order_of_episodes_does_not_matter(estimator):
     rng = np.random.default_rng(0)
     rewards, groups = rng.normal(size=40), rng.integers(0, 9, 40)
@@ -90,6 +90,21 @@ def test_an_all_equal_group_is_exactly_zero(estimator, value, size):
     got = advantages([value] * size + [0.0, 1.0], [0] * size + [1, 1], estimator=estimator)
     assert np.all(got[:size] == 0.0)
     assert np.all(got[size:] != 0.0)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        # tokens 1, 1, 2 of rewards 1, 0, 0: mean 1/4, variance (9/16 + 1/16 + 2/16) / 4 = 3/16
+        ("whiten", [3 / ROOT3, -1 / ROOT3, -1 / ROOT3]),
+        # centred by group 1/2, -1/2, 0: mean over tokens 0, variance (1/4 + 1/4) / 4 = 1/8
+        ("mean_whiten", [math.sqrt(2), -math.sqrt(2), 0]),
+    ],
+)
+def test_whitening_weighs_episodes_by_their_tokens(estimator, expected):
+    got = group_advantages(np.array([1.0, 0, 0]), np.array([0, 0, 1]), np.array([1, 1, 2]), estimator=estimator)
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+    assert not group_advantages(np.ones(3), np.arange(3), np.array([1, 1, 2]), estimator=estimator).any()
 
 
 def test_none_passes_rewards_through():

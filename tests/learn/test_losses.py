@@ -90,6 +90,23 @@ def test_ppo_clip_on_both_sides_of_both_signs(advantage, ratio, loss, slope, cli
 
 
 @pytest.mark.parametrize(
+    ("advantage", "ratio", "loss", "slope"),
+    [
+        (-1.0, 2.9, 2.9, 2.9),
+        (-1.0, 5.0, 3.0, 0.0),  # a bad token that rose: bounded by 3 x |A|
+        (-2.0, 5.0, 6.0, 0.0),
+        (-1.0, 0.5, 0.8, 0.0),  # the other bounds are as before
+        (+1.0, 5.0, -1.28, 0.0),
+    ],
+)
+def test_dual_clip_bounds_bad_tokens_that_rose(advantage, ratio, loss, slope):
+    settings = {"old": [-1.0], "advantages": advantage, "clip_low": 0.2, "clip_high": 0.28, "dual_clip": 3.0}
+    logprob = [math.log(ratio) - 1.0]
+    assert float(loss_of(logprob, **settings).loss) == pytest.approx(loss, rel=1e-5)
+    np.testing.assert_allclose(gradient_of(logprob, **settings), [slope], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
     ("factor", "cap", "weight", "truncated"),
     [
         (3.0, 2.0, 2.0, 1),
