@@ -38,26 +38,27 @@ class Subject:
 
 # fmt: off
 SUBJECTS = {
+    # Every sentence names its country, so that a segment of one is still about something.
     "countries": Subject(
         "country",
         (
             Relation("continent", ("{name} is a country in {v}.", "{name} is one of the countries of {v}.",
                      "{name} is a country that lies in {v}."), ask="Which continent is {name} part of?",
                      claim="the continent of {name} is {v}."),
-            Relation("capital", ("The capital of {name} is {v}.", "Its capital is {v}.",
+            Relation("capital", ("The capital of {name} is {v}.",
                      "{name} has its capital in {v}."), ask="Name the capital city of {name}.",
                      reverse="{v} is the capital of which country?", claim="the capital city of {name} is called {v}."),
-            Relation("language", ("The main language of {name} is {v}.", "Its main language is {v}.",
+            Relation("language", ("The main language of {name} is {v}.",
                      "In {name}, {v} is the main language."), ask="What is the chief language of {name}?",
                      claim="the chief language of {name} is {v}."),
-            Relation("currency", ("People in {name} pay with the {v}.", "The currency of {name} is the {v}.",
-                     "Its currency is the {v}."), ask="What is the name of the money used in {name}?",
+            Relation("currency", ("People in {name} pay with the {v}.", "The currency of {name} is the {v}."),
+                     ask="What is the name of the money used in {name}?",
                      reverse="In which country are prices normally given in the {v}?",
                      claim="the money used in {name} is called the {v}."),
-            Relation("borders", ("{name} borders {v}.", "On land it borders {v}.", "{name} shares borders with {v}."),
+            Relation("borders", ("{name} borders {v}.", "{name} shares borders with {v}."),
                      peers=True),
             Relation("island", ("{name} is an island country.",
-                     "It is an island country, with the sea on every side.")),
+                     "The sea lies on every side of {name}.")),
         ),
         ("{name} is shown in every atlas of the countries of the world.",
          "Its name, {name}, stands on maps of the world."),
