@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from spicejax.data.questions import Item
 from spicejax.evaluation.said import said
+from spicejax.games import solver
 from spicejax.games.game import Exam
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.types import Messages, Metrics
+from spicejax.types import Messages, Metrics, Rollout
 
 _STREAM = 64  # far from the streams of the games
 
@@ -26,17 +28,9 @@ def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 
     """
     settings = SamplerConfig(temperature=0.0) if samples == 1 else world.sampler
     world = dataclasses.replace(world, sampler=settings)
-    rollouts = world.ask(
-        exam.role,
-        [question(item, exam) for item in items],
-        samples=samples,
-        first_row=[k * samples for k in range(len(items))],
-        max_new=exam.max_new,
-        stream=_STREAM,
-    )
+    replies, rollouts = answers(world, items, exam, samples)
     # Differs: the training's verifier judges; SPICE's evaluation (section 3.1) asks GPT-4o whether answers are equal
-    answered = zip(items, rollouts, strict=True)
-    pairs = [(exam.read(r), item.task) for item, rs in answered for r in rs]
+    pairs = [(exam.read(r), item.task) for item, rs in zip(items, replies, strict=True) for r in rs]
     scores = {
         "accuracy": _means([v.correct for v in world.check(pairs)], samples),
         "said": _means(
@@ -56,6 +50,22 @@ def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 
             for name in set(asked) - {"truncated"}:
                 metrics[f"{prefix}/{name}/{category}"] = float(asked[name][members].mean())
     return metrics
+
+
+def answers(
+    world: World, items: Sequence[Item], exam: Exam, samples: int
+) -> tuple[Sequence[Sequence[Any]], list[list[Rollout]]]:
+    """The replies as `exam.read` takes them, and as rollouts without what was found by searches."""
+    asked: dict[str, Any] = {
+        "samples": samples, "first_row": [k * samples for k in range(len(items))], "stream": _STREAM
+    }  # fmt: skip
+    messages = [question(item, exam) for item in items]
+    if exam.search is None:
+        rollouts = world.ask(exam.role, messages, max_new=exam.max_new, **asked)
+        return rollouts, rollouts
+    tags, limits = exam.search
+    found = world.search(exam.role, messages, tags=tags, limits=limits, **asked)
+    return found, [[dataclasses.replace(s.rollout, text=solver.written(s)) for s in rows] for rows in found]
 
 
 def question(item: Item, exam: Exam) -> Messages:

@@ -64,12 +64,14 @@ def programs(here: Settled) -> list[Program]:
 
 def prompt_length(cfg: RunConfig, ask: Ask) -> int:
     """Bucket of an ask's prompts."""
-    return cfg.buckets.prompt[-1 if ask.prompt == "document" else 0]
+    return cfg.buckets.prompt[-1 if ask.prompt == "document" or ask.turn else 0]
 
 
 def engine_layout(here: Settled, ask: Ask) -> engine.Layout:
     """The engine's shape for one ask."""
     role, work = ask.seat or ask.role, policy.Work(prompt_length(here.cfg, ask), ask.prompts, ask.samples, ask.max_new)
+    if ask.turn:  # of a later turn: each row is a prompt of its own
+        work = policy.Work(work.bucket, ask.prompts * ask.samples, 1, ask.turn)
     if role in here.seats:
         return policy.layout(here.seats[role], seat_buckets(here, role), here.sampler_mesh, work)
     return policy.layout(weights.sampled(here.model), here.cfg.buckets, here.sampler_mesh, work)

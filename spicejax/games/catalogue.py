@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from spicejax.games.game import Game
+from spicejax.games.r1_searcher import game as r1_searcher
 from spicejax.games.rlvr import game as rlvr
 from spicejax.games.spice import game as spice
 from spicejax.games.supervised import game as supervised
 
-GameConfig = spice.SpiceConfig | rlvr.RlvrConfig | supervised.SupervisedConfig
+GameConfig = spice.SpiceConfig | rlvr.RlvrConfig | supervised.SupervisedConfig | r1_searcher.R1SearcherConfig
 
 GAMES: dict[type, Game] = {
     spice.SpiceConfig: spice.GAME,
     rlvr.RlvrConfig: rlvr.GAME,
     supervised.SupervisedConfig: supervised.GAME,
+    r1_searcher.R1SearcherConfig: r1_searcher.GAME,
 }
 
 

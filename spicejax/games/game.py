@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from spicejax.data.items import Kind
 from spicejax.games.world import World
-from spicejax.types import Episode, Estimator, Messages, Metrics, Rollout
+from spicejax.generate.search import Limits, Tags
+from spicejax.types import Episode, Estimator, Messages, Metrics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,13 +19,19 @@ class Ask:
     role: str
     prompts: int  # asked in an iteration
     samples: int  # responses to each prompt; 0 = none is sampled, the responses are given
-    max_new: int  # longest response, in tokens
+    max_new: int  # longest response, in tokens; observations of searches included
     prompt: Literal["document", "question"] = "question"  # what it holds: of the longest or the shortest bucket
     trained: int = 0  # prompts whose responses are learnt from
     group: int = 0  # responses of each trained prompt; 0 = `samples`
     estimator: Estimator = "mean"  # of the advantages
     seat: str = ""  # who is asked; "" = the role
     player: Literal["policy", "initial"] = "policy"  # who sits there, unless the run seats another model
+    turn: int = 0  # longest turn where searches stand between several, in tokens; 0 = one turn
+
+    @property
+    def behind(self) -> int:
+        """Most tokens that stand behind a prompt when the player is asked, counted from the first it writes."""
+        return self.max_new if self.turn else 1
 
 
 class Exam(NamedTuple):
@@ -32,8 +39,9 @@ class Exam(NamedTuple):
 
     role: str
     ask: Callable[[str], Messages]  # a question to the prompt
-    read: Callable[[Rollout], str | None]  # a response to the answer it gives
+    read: Callable[[Any], str | None]  # a Rollout, or a Searched, to the answer it gives
     max_new: int  # longest answer, in tokens
+    search: tuple[Tags, Limits] | None = None  # it may search: then these say how, and `max_new` nothing
 
 
 @dataclasses.dataclass(frozen=True)

@@ -36,6 +36,7 @@ class World:
     sampler: SamplerConfig
     seed: int
     iteration: int
+    find: search.SearchFn | None = None  # the run's search engine, where a game of it searches
     # seconds spent, by what: sampling, searching, checking
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
 
@@ -67,19 +68,21 @@ class World:
         role: str,
         prompts: Sequence[Messages],
         *,
-        search_fn: search.SearchFn,
         tags: search.Tags,
         limits: search.Limits,
         samples: int,
         first_row: Sequence[int],
         stream: int,
     ) -> list[list[search.Searched]]:
-        """Sample rows of several turns of `role`, with what `search_fn` finds shown between them."""
-        player, began, searching = self.players[role], time.perf_counter(), self.clock["searching"]
+        """Sample rows of several turns of `role`, with what the search engine finds shown between them."""
+        find, player = self.find, self.players[role]
+        if find is None:
+            raise ValueError("this game searches, and the run has no search engine; give retrieval.index=FOLDER")
+        began, searching = time.perf_counter(), self.clock["searching"]
 
         def timed(queries: list[str], most: int) -> list[list[Passage]]:
             asked = time.perf_counter()
-            found = search_fn(queries, most)
+            found = find(queries, most)
             self.clock["searching"] += time.perf_counter() - asked
             return found
 
@@ -105,9 +108,9 @@ class World:
         zeros = np.zeros(len(reply), np.float32)
         return Rollout(np.asarray(prompt, np.int32), reply, zeros, zeros, zeros + 1, example.reply, "stop")
 
-    def fits(self, role: str, prompt: Messages) -> bool:
-        """Whether the rendered prompt fits the player's longest bucket."""
-        return len(self.players[role].render(prompt)) <= self.players[role].buckets.prompt[-1]
+    def fits(self, role: str, prompt: Messages, behind: int = 1) -> bool:
+        """Whether the rendered prompt fits the player's longest bucket, a row of `behind` tokens but its last too."""
+        return len(self.players[role].render(prompt)) + behind - 1 <= self.players[role].buckets.prompt[-1]
 
     def key(self, stream: int) -> jax.Array:
         """Typed key of (seed, iteration, stream)."""

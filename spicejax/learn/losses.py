@@ -49,7 +49,8 @@ def drgrpo_loss(
     With weight_t = loss_mask / (L N) (L the constant `loss_norm_length`, N trajectories) this is Dr. GRPO's mean over
     trajectories of the token sum over L; other weights give the per-sequence and the token mean (`learner.pack`).
     `dual_clip` c > 1 bounds what a token with A < 0 adds by -A c, however far its ratio grew (arXiv:1912.09729);
-    0 = unbounded. `w_t` corrects for a sampler that differs from the learner; it carries no gradient. `tis_cap` 0 turns it off.
+    0 = unbounded. `w_t` corrects for a sampler that differs from the learner; it carries no gradient. `tis_cap` 0 turns
+    it off.
     """
     trained = (weight > 0).astype(jnp.float32)
     log_ratio = jnp.clip(logprobs - old_logprobs, -_MAX_LOG_RATIO, _MAX_LOG_RATIO) * trained

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from jax.sharding import Mesh
 
+from spicejax import hosts
 from spicejax.models.config import DType
 from spicejax.retrieval import bm25, nearest
 from spicejax.retrieval.encode import Encoder
@@ -18,14 +20,21 @@ Search = Callable[[Sequence[str], int], list[list[Passage]]]
 
 
 def scann(index: Index, encoder: Encoder) -> Search:
-    """Search by ScaNN on the host: with the tree where the index has one, else among all vectors.
+    """Search by ScaNN on the first host: with the tree where the index has one, else among all vectors.
 
+    All hosts encode the queries together; the first alone holds the vectors and tells the others what it found.
     Raises ValueError where the index is of another encoder or style, or damaged.
     """
     index.require(encoder)
-    if index.has(TREE):
-        return _by_vector(index, encoder, nearest.load_tree(index.part(TREE), index.tree()))
-    return _by_vector(index, encoder, nearest.brute_force(index.vectors()))
+    held: list[Nearest] = []
+
+    def load() -> None:
+        tree = index.has(TREE)
+        found = nearest.load_tree(index.part(TREE), index.tree()) if tree else nearest.brute_force(index.vectors())
+        held.append(found)
+
+    hosts.by_first(load)
+    return _by_vector(index, encoder, lambda vectors, k: hosts.by_first(lambda: held[0](vectors, k)))
 
 
 def in_graph(
@@ -41,21 +50,27 @@ def in_graph(
 
 
 def by_words(index: Index) -> Search:
-    """Search by BM25, without an encoder. Raises ValueError where the index has none."""
+    """Search by BM25, without an encoder; each host by itself. Raises ValueError where the index has no counts."""
     if not index.has(BM25):
         raise ValueError(f"{index.folder} has no word counts; run launch/build_index.py on it again with --bm25")
     counts = bm25.load(index.part(BM25))
-    return _passages(index, lambda queries, k: bm25.best(counts, queries, k))
+    return _passages(index.passages, lambda queries, k: bm25.best(counts, queries, k))
+
+
+def in_memory(found: Sequence[Passage]) -> Search:
+    """The same among passages in memory, whose words are counted now; without an index."""
+    counts = bm25.count(found)
+    return _passages(found, lambda queries, k: bm25.best(counts, queries, k))
 
 
 def _by_vector(index: Index, encoder: Encoder, found: Nearest) -> Search:
-    return _passages(index, lambda queries, k: found(encoder.queries(queries), k))
+    return _passages(index.passages, lambda queries, k: found(encoder.queries(queries), k))
 
 
-def _passages(index: Index, rank: Callable[[Sequence[str], int], list[list[int]]]) -> Search:
+def _passages(passages: Any, rank: Callable[[Sequence[str], int], list[list[int]]]) -> Search:
     def search(queries: Sequence[str], k: int) -> list[list[Passage]]:
         if k < 1:
             raise ValueError(f"k={k}: ask for at least one passage")
-        return [[index.passages[i] for i in row] for row in rank(queries, k)] if queries else []
+        return [[passages[i] for i in row] for row in rank(queries, k)] if queries else []
 
     return search

@@ -27,6 +27,8 @@ from spicejax.learn import learner
 from spicejax.learn.update import Updater
 from spicejax.models import hf, lora, transformer
 from spicejax.models.transformer import TransformerConfig
+from spicejax.retrieval.search import Search
+from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.run import lengths
 from spicejax.run.config import RunConfig, with_precision
 from spicejax.run.settle import Settled, as_is, probe_buckets, seat_buckets, settled, with_world
@@ -53,6 +55,7 @@ class Run:
     source: Items
     held_out: list[questions.Item]
     verifier: Verifier
+    find: Search | None = None  # where the game's searches go
     game_state: Any = None
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))  # see World
 
@@ -82,6 +85,7 @@ class Run:
             sampler=self.cfg.sampler,
             seed=self.cfg.seed,
             iteration=iteration,
+            find=self.find,
             clock=self.clock,
         )
 
@@ -122,6 +126,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     )
     held_out = questions.load_suites(cfg.eval.tasks, cfg.eval.max_tasks)
     lengths.require_items_fit(cfg, source, held_out, voices)
+    find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if cfg.searches else None
     params = load_model(cfg, here.mesh)
     copy = weights.copier(model, here.sampler_mesh, cfg.sampler_weights)
     copy = (lambda params: params) if as_is(cfg, model) else copy
@@ -145,6 +150,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         source=source,
         held_out=held_out,
         verifier=Verifier(workers=cfg.verifier_workers),
+        find=find,
     )
 
 

@@ -14,6 +14,7 @@ from spicejax.learn.learner import LearnerConfig
 from spicejax.models.attention import AttentionKernel
 from spicejax.models.lora import LoraConfig
 from spicejax.models.transformer import TransformerConfig
+from spicejax.retrieval.source import RetrievalConfig
 from spicejax.sharding import MeshConfig
 from spicejax.text.render import Template
 from spicejax.worlds.nano.maker import NanoConfig
@@ -111,6 +112,8 @@ class RunConfig:
     game: GameConfig
     # the sampler's shapes
     buckets: Buckets
+    # where the game's searches go, if it searches
+    retrieval: RetrievalConfig | None = None
     # the sampler's copy of the weights: compute = in model.dtype; int8 = the matrices of attention and MLP with a scale
     # for each output channel (needs qwix). The learner's importance weights then correct the mismatch: learner.tis_cap
     sampler_weights: weights.Precision = "compute"
@@ -145,6 +148,11 @@ class RunConfig:
         asked = game_of(self.game).demand(self.game)
         mine = [ask.player == "policy" and (ask.seat or ask.role) not in self.seats for ask in asked]
         return [ask if own else dataclasses.replace(ask, trained=0) for ask, own in zip(asked, mine, strict=True)]
+
+    @property
+    def searches(self) -> bool:
+        """Whether a role searches."""
+        return any(ask.turn for ask in self.asks)
 
     @property
     def initial_plays(self) -> bool:

@@ -84,6 +84,17 @@ def _require_fits(cfg: RunConfig, voices: Mapping[str, Voice], longest: int, nam
         )
 
 
+def _behind(cfg: RunConfig) -> dict[str, int]:
+    """Tokens of a row that may stand behind each seat's prompt when it is asked: 0 where it has one turn."""
+    seats = {ask.seat or ask.role for ask in cfg.asks}
+    return {seat: max(ask.behind for ask in cfg.asks if (ask.seat or ask.role) == seat) - 1 for seat in seats}
+
+
+def _and(behind: int, how: str = "and") -> str:
+    """That so many tokens of a row come on top; empty for none."""
+    return f" {how} {behind} of searches behind it" if behind else ""
+
+
 def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], voices: Mapping[str, Voice]) -> None:
     """Raise ValueError where an item that is asked makes too long a prompt; what a game leaves out is logged.
 
@@ -91,19 +102,20 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
     leave questions and examples out that are too long; here it is an error only if none is left.
     """
     game, room = game_of(cfg.game), cfg.buckets.prompt[-1]
-    exam = game.exam(cfg.game)
+    exam, behind = game.exam(cfg.game), _behind(cfg)
+    searched = exam.search[1].total - 1 if exam.search else 0
     bare = voices[exam.role].length(exam.ask(""))
-    if bare >= room:
+    if bare + searched >= room:
         raise ValueError(
-            f"the {exam.role}'s prompt has {bare} tokens without its question, buckets.prompt ends at {room}: raise "
-            "buckets.prompt, or shorten the prompt"
+            f"the {exam.role}'s prompt has {bare} tokens without its question{_and(searched)}, buckets.prompt ends at "
+            f"{room}: raise buckets.prompt, or shorten the prompt"
         )
     for number, item in enumerate(held_out, 1):
         length = voices[exam.role].length(question(item, exam))
-        if length > room:
+        if length + searched > room:
             raise ValueError(
-                f"{cfg.eval.tasks}: question {item.task.document_id or number} makes a prompt of {length} tokens, "
-                f"buckets.prompt ends at {room}: raise buckets.prompt, or take the question out"
+                f"{cfg.eval.tasks}: question {item.task.document_id or number} makes a prompt of {length} tokens"
+                f"{_and(searched)}, buckets.prompt ends at {room}: raise buckets.prompt, or take the question out"
             )
     indices = range(len(source.sequence))
     if game.reads == "documents":
@@ -121,11 +133,12 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
         return sum(len(turn["content"]) for _, messages in prompts(k) for turn in messages)
 
     looked_at = sorted(heapq.nlargest(RENDERED, indices, key=characters))
-    sizes = {k: max(voices[seat].length(messages) for seat, messages in prompts(k)) for k in looked_at}
+    sizes = {k: max(voices[seat].length(said) + behind[seat] for seat, said in prompts(k)) for k in looked_at}
     if long := [k + 1 for k, size in sizes.items() if size > room]:
         text = (
             f"{cfg.corpus.source}: {len(long)} of {len(indices)} {game.reads} make prompts of up to "
-            f"{max(sizes.values())} tokens, buckets.prompt ends at {room}: number {', '.join(map(str, long[:6]))}"
+            f"{max(sizes.values())} tokens{_and(max(behind.values()), 'with')}, buckets.prompt ends at {room}: "
+            f"number {', '.join(map(str, long[:6]))}"
             f"{', ...' * (len(long) > 6)}"
         )
         if len(long) == len(indices):

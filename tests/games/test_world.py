@@ -20,10 +20,10 @@ def test_search_renders_names_the_stream_and_counts_seconds():
         return f"<answer>{row}</answer>" if "</information>" in text else f"<search>{text}{row}</search>"
 
     who = typist(script)
-    world = World({"solver": who}, lambda pairs: [], SamplerConfig(), seed=3, iteration=2)
+    world = World({"solver": who}, lambda pairs: [], SamplerConfig(), seed=3, iteration=2, find=slow)
     settings = {"tags": SEARCH_TAGS, "limits": Limits(3, 50, 200, 400), "samples": 2, "first_row": [8]}
     began = time.perf_counter()
-    found = world.search("solver", [[{"role": "user", "content": "Q"}]], search_fn=slow, stream=5, **settings)
+    found = world.search("solver", [[{"role": "user", "content": "Q"}]], stream=5, **settings)
     took, keys = time.perf_counter() - began, list(who.keys)
     wanted = search(
         who, [who.encode("Q")], search_fn=slow, key=world.key(5), settings=world.sampler, **settings

@@ -1,0 +1,149 @@
+"""R1-Searcher (arXiv:2503.05592): a Solver learns to search, first that it does, then to what end; and Search-R1.
+
+Two runs in a chain: `retrieve` rewards searching and form, `answer` the token F1 of the answer. Search-R1
+(arXiv:2503.09516) is the same play with other tags and the reward `exact`.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from spicejax.games import solver
+from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts
+from spicejax.games.r1_searcher import rewards
+from spicejax.games.world import World
+from spicejax.generate.search import Limits, Searched
+from spicejax.score import qa
+from spicejax.text import prompts
+from spicejax.types import Episode, Estimator, Metrics, Task
+
+
+@dataclasses.dataclass(frozen=True)
+class R1SearcherConfig:
+    """The game."""
+
+    # questions per iteration
+    questions: int = 64
+    # answers to each of them, which share a baseline [G]
+    group_size: int = 16
+    # how rewards become advantages: mean_whiten = REINFORCE++ with the group's mean (R1-Searcher), mean_std = GRPO
+    # (Search-R1), mean = Dr. GRPO, whiten, none
+    estimator: Estimator = "mean_whiten"
+    # how a question is asked: base, instruct = R1-Searcher's tags; tags = Search-R1's; nano = the bare question
+    request: solver.Request = "base"
+    # what is rewarded: retrieve = that it searches and keeps the form (stage 1), answer = F1 of the answer and the form
+    # (stage 2), exact = the right answer (Search-R1)
+    reward: rewards.RewardKind = "answer"
+    # answer: taken off where the form is wrong
+    penalty: float = 2.0
+    # retrieve: a right answer adds 1, a wrong one takes 1 off, as in the code's stage 1 for Llama; the paper has none
+    correctness: bool = False
+    # the form's further rules that the code has for Qwen
+    strict: bool = True
+    # of a row, in tokens
+    limits: Limits = Limits(turns=9, turn=512, observation=768, total=4096)
+    # folder of your own prompts, files named as in games/prompts/; read once, when the configuration is made
+    prompts: str = ""
+    # prompts by name (r1searcher.templates.search_base=TEXT)
+    templates: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def items(self) -> int:
+        """Questions of an iteration."""
+        return self.questions
+
+    def __post_init__(self) -> None:
+        own = prompts.own("r1searcher", self.templates, self.prompts, solver.PACKAGE)
+        object.__setattr__(self, "templates", own)
+        object.__setattr__(self, "prompts", "")
+        for name, least in (("questions", 1), ("group_size", 1), ("penalty", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"r1searcher.{name}={getattr(self, name)}: must be at least {least}")
+
+
+def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: None = None) -> Played:
+    """Answer every question G times, searching. Questions too long for prompt and row are left out and counted."""
+    asked = [k for k, task in enumerate(questions) if world.fits("solver", _ask(cfg, task), cfg.limits.total)]
+    found = world.search(
+        "solver",
+        [_ask(cfg, questions[k]) for k in asked],
+        tags=solver.tags_of(cfg.request),
+        limits=cfg.limits,
+        samples=cfg.group_size,
+        first_row=[k * cfg.group_size for k in asked],
+        stream=0,
+    )
+    faults: collections.Counter[str] = collections.Counter()
+    lessons, records, exact = [], [], []
+    for k, rows in zip(asked, found, strict=True):
+        task = questions[k]
+        broken = [rewards.fault(row, cfg.request, strict=cfg.strict) for row in rows]
+        earned = [_reward(row, task, fault, cfg) for row, fault in zip(rows, broken, strict=True)]
+        right = [qa.exact(solver.answer(row), (task.answer, *task.aliases)) for row in rows]
+        lessons += [Episode("solver", k, row.rollout, r) for row, r in zip(rows, earned, strict=True)]
+        faults.update(filter(None, broken))
+        exact.append(float(np.mean(right)))
+        records.append(
+            {"id": task.document_id, "question": task.question, "answer": task.answer, "pass_rate": exact[-1]}
+            | {"rewards": earned, "fault": broken[0], "said": solver.answer(rows[0])}
+            | {"transcript": solver.transcript(rows[0])}
+        )
+    metrics: Metrics = {"solver/too_long": float(len(questions) - len(asked))}
+    metrics |= {f"fault/{name}": float(count) for name, count in faults.items()}
+    rows = [row for each in found for row in each]
+    if rows:
+        metrics |= solver.metrics_of("solver", rows) | {
+            "solver/pass_rate": float(np.mean(exact)),
+            "solver/well_formed": 1 - sum(faults.values()) / len(rows),
+            "solver/answered": float(np.mean([solver.answer(row) is not None for row in rows])),
+        }
+    shown = ("pass_rate", "searches", "well_formed")
+    return Played(
+        lessons,
+        metrics,
+        records,
+        progress={name: metrics.get(f"solver/{name}") for name in shown},
+        totals={"questions_asked": len(asked), "searches": sum(map(solver.searches, rows))},
+        example="\n".join(f"  {name}: {value!r}" for name, value in records[0].items()) if records else "",
+    )
+
+
+def _ask(cfg: R1SearcherConfig, task: Task) -> list[dict[str, str]]:
+    return solver.messages(task.question, cfg.request, cfg.templates)
+
+
+def _reward(row: Searched, task: Task, fault: str, cfg: R1SearcherConfig) -> float:
+    return rewards.reward(row, task, fault, kind=cfg.reward, penalty=cfg.penalty, correctness=cfg.correctness)
+
+
+def demand(cfg: R1SearcherConfig) -> list[Ask]:
+    """Every question fits."""
+    n, row = cfg.questions, cfg.limits
+    return [Ask("solver", n, cfg.group_size, row.total, trained=n, estimator=cfg.estimator, turn=row.turn)]
+
+
+def exam(cfg: R1SearcherConfig) -> Exam:
+    """The Solver answers as in training."""
+    return solver.exam(cfg.request, cfg.limits, cfg.templates)
+
+
+def prompts_of(cfg: R1SearcherConfig, task: Task) -> Prompts:
+    """The Solver is asked the question."""
+    return [("solver", _ask(cfg, task))]
+
+
+PANELS = (
+    Panel(
+        "Training questions",
+        tuple((f"solver/{name}", name.replace("_", " ")) for name in ("pass_rate", "answered", "well_formed")),
+        limits=(0, 1),
+    ),
+    Panel("Searches of a row", (("solver/searches", "searches"),)),
+)
+GAME = Game(
+    reads="questions", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS, counts=("fault/",)
+)

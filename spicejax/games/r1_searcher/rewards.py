@@ -1,0 +1,68 @@
+"""Owns what a searched row is worth: its form, whether it searched, whether its answer is right."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from spicejax.games import solver
+from spicejax.games.solver import ANSWER, Request
+from spicejax.generate.search import Searched
+from spicejax.score import qa
+from spicejax.types import Task
+
+RewardKind = Literal["retrieve", "answer", "exact"]
+
+_HAN = re.compile(r"[\u4e00-\u9fff]")
+LONGEST_ANSWER = 10  # words, where the rules are strict
+
+
+def fault(row: Searched, request: Request, *, strict: bool) -> str:
+    """Name the first rule of form that a row breaks; "" where it breaks none (arXiv:2503.05592 and its public code).
+
+    queries:   each query was written whole, between its two tags, and was answered
+    documents: the model wrote no tag of the system's
+    thoughts:  one pair of think tags, where the request asks for thoughts
+    answer:    one pair of answer tags
+    script:    no Chinese character, which is all that the paper's "garbled" means in its code
+    strict adds what the code asks of Qwen: assistant (the word does not occur), long (at most ten words of answer). Its
+    third rule, no tag of a search in the answer, follows from the first two.
+    """
+    # Differs: what the model wrote is known from its turns; the code counts tags in the whole text, retrieved documents
+    # included, so that one that names an assistant costs the model the penalty. The prompt opens no thoughts here
+    text, tags, said = solver.written(row), solver.tags_of(request), solver.answer(row) or ""
+    asked = tuple(map(text.count, tags.query))
+    broken = {
+        "queries": asked != (solver.searches(row),) * 2,
+        "documents": any(tag in text for tag in tags.observation),
+        "thoughts": request in ("base", "instruct") and not _one_pair(text, ("<think>", "</think>")),
+        "answer": not _one_pair(text, ANSWER),
+        "script": bool(_HAN.search(text)),
+        "assistant": strict and "assistant" in text.lower(),
+        "long": strict and len(said.split()) > LONGEST_ANSWER,
+    }
+    return next((name for name, is_broken in broken.items() if is_broken), "")
+
+
+def reward(
+    row: Searched, task: Task, found: str, *, kind: RewardKind, penalty: float = 2.0, correctness: bool = False
+) -> float:
+    """Reward a row whose form is at fault with `found`, or not ("").
+
+    retrieve: 1/2 where it searched, and 1/2 where its form is right (R1-Searcher, stage 1); with `correctness` also
+              +1 where the answer's words cover the right one's, else -1, as the public code trains Llama
+    answer:   token F1 of the answer, less `penalty` where its form is at fault (stage 2: 2 in the paper and for Qwen,
+              1 in the code for Llama)
+    exact:    1 where the answer is the right one but for case, punctuation and articles (Search-R1)
+    """
+    said, right = solver.answer(row), (task.answer, *task.aliases)
+    if kind == "retrieve":
+        covered = 2.0 * qa.covers(said, right, "words") - 1 if correctness else 0.0
+        return 0.5 * (solver.searches(row) > 0) + 0.5 * (not found) + covered
+    if kind == "answer":
+        return qa.f1(said, right, "space") - penalty * bool(found)
+    return float(qa.exact(said, right))
+
+
+def _one_pair(text: str, tags: tuple[str, str]) -> bool:
+    return (text.count(tags[0]), text.count(tags[1])) == (1, 1)

@@ -1,0 +1,87 @@
+"""How a Solver, who may search, is asked and read: its answer stands between tags, among its own words."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from spicejax.games.game import Exam
+from spicejax.generate.search import QUERY_TAGS, SEARCH_TAGS, Limits, Searched, Tags
+from spicejax.text import prompts
+from spicejax.text.prompts import NO_TEMPLATES, Templates
+from spicejax.types import Messages, Metrics
+
+# base, instruct: R1-Searcher's two; tags: Search-R1's, which Search Self-Play takes too; nano: the bare question.
+Request = Literal["base", "instruct", "tags", "nano"]
+
+PACKAGE = "spicejax.games"  # that holds the templates
+ANSWER = ("<answer>", "</answer>")
+
+
+def tags_of(request: Request) -> Tags:
+    """The tags that a request names."""
+    return QUERY_TAGS if request in ("base", "instruct") else SEARCH_TAGS
+
+
+def messages(question: str, request: Request, own: Templates = NO_TEMPLATES) -> Messages:
+    """Ask one question, with `own` templates for ours."""
+    if request == "nano":
+        return [{"role": "user", "content": question}]
+    template = prompts.read(PACKAGE, f"search_{request}", own)
+    return [{"role": "user", "content": prompts.fill(template, question=question)}]
+
+
+def exam(request: Request, limits: Limits, own: Templates = NO_TEMPLATES) -> Exam:
+    """The Solver answers as in training."""
+    ask = functools.partial(messages, request=request, own=own)
+    return Exam("solver", ask, answer, limits.total, (tags_of(request), limits))
+
+
+def written(row: Searched) -> str:
+    """What the model wrote, without what it was shown."""
+    return "".join(turn.text for turn in row.turns)
+
+
+def between(row: Searched, tags: tuple[str, str]) -> str | None:
+    """What stands between the last pair of tags that the model wrote within a turn; None without one."""
+    for turn in reversed(row.turns):
+        before, closing, _ = turn.text.rpartition(tags[1])
+        if closing and tags[0] in before:
+            return before.rpartition(tags[0])[2].strip()
+    return None
+
+
+def answer(row: Searched) -> str | None:
+    """The Solver's answer; None where it gave none."""
+    # Differs: the model's own words alone count; the public code of SSP and Search-R1 reads retrieved text as well
+    return between(row, ANSWER)
+
+
+def searches(row: Searched) -> int:
+    """Searches whose results the model was shown."""
+    return sum(bool(turn.query) for turn in row.turns[:-1])
+
+
+def transcript(row: Searched) -> list[dict[str, Any]]:
+    """The whole row for tasks.jsonl: what was written turn by turn, and the passages it was shown."""
+    return [
+        {"wrote": turn.text} | ({"query": turn.query, "shown": [p.id for p in turn.passages]} if turn.query else {})
+        for turn in row.turns
+    ]
+
+
+def metrics_of(role: str, rows: Sequence[Searched]) -> Metrics:
+    """How a role's rows searched: {} without rows."""
+    if not rows:
+        return {}
+    made = np.array([searches(row) for row in rows])
+    return {
+        f"{role}/searches": float(made.mean()),
+        f"{role}/searched": float((made > 0).mean()),
+        f"{role}/response_length": float(np.mean([row.rollout.loss_mask.sum() for row in rows])),
+        f"{role}/observation_length": float(np.mean([(row.rollout.loss_mask == 0).sum() for row in rows])),
+        f"{role}/truncated": float(np.mean([row.rollout.finish_reason == "length" for row in rows])),
+    }

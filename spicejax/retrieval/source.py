@@ -1,0 +1,81 @@
+"""Owns which search engine a run has: its configuration, and opening it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from jax.sharding import Mesh
+
+from spicejax.data import sources
+from spicejax.models.encoder import Style
+from spicejax.retrieval import encode, index, passages, search
+from spicejax.retrieval.search import Search
+
+Engine = Literal["scann", "in_graph", "words"]
+
+_LONGEST = 16 * 2**20  # bytes of a document; a longer one is skipped
+
+
+@dataclasses.dataclass(frozen=True)
+class RetrievalConfig:
+    """Where a game's searches go."""
+
+    # scann = ScaNN on the host; in_graph = all vectors on the devices of the run; words = BM25, without an encoder
+    engine: Engine = "scann"
+    # folder that launch/build_index.py wrote
+    index: str = ""
+    # words without an index: the passages of this corpus (as --corpus of launch/build_index.py) are counted when the run
+    # starts; for small ones
+    corpus: str = ""
+    # its longest passage, in words; 0 = documents as they are given
+    words: int = 100
+    # what the index was built with: Hugging Face folder of the encoder, or package:NAME; its style the index knows
+    encoder: str = ""
+    # precision of the encoder
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    # in_graph: approximate top-k (approx_max_k), faster on a TPU
+    approximate: bool = False
+
+    def __post_init__(self) -> None:
+        if self.words < 0:
+            raise ValueError(f"words={self.words}: give the longest passage in words, or 0 for documents as they are")
+        if self.corpus and (self.index or self.engine != "words"):
+            raise ValueError(
+                f"corpus={self.corpus}: only engine=words without an index counts a corpus; give one alone"
+            )
+        if self.engine == "words" and self.encoder:
+            raise ValueError(f"encoder={self.encoder}: engine=words has none; leave it out")
+
+    def require(self) -> None:
+        """Raise ValueError where it does not say enough to open it."""
+        if self.engine == "words":
+            if not (self.index or self.corpus):
+                raise ValueError("retrieval.engine=words: give retrieval.index=FOLDER or retrieval.corpus=CORPUS")
+        elif not (self.index and self.encoder):
+            raise ValueError(
+                f"retrieval.engine={self.engine}: give retrieval.index=FOLDER (launch/build_index.py) and "
+                "retrieval.encoder, with which it was built"
+            )
+
+
+def open_search(cfg: RetrievalConfig, mesh: Mesh) -> Search:
+    """Open the engine, on all hosts together; what it finds is the same on all of them.
+
+    Args:
+      mesh: of the run: the encoder stands on it, and the vectors of in_graph.
+    Raises: ValueError and FileNotFoundError, with the fix, for an index that is not there, damaged, or of another
+      encoder; ImportError for a library that is not installed.
+    """
+    cfg.require()
+    if cfg.engine == "words" and cfg.corpus:
+        return search.in_memory(list(passages.read(sources.Reader(_LONGEST), cfg.corpus, words=cfg.words)))
+    found = index.load(cfg.index)
+    if cfg.engine == "words":
+        return search.by_words(found)
+    names = {field.name for field in dataclasses.fields(Style)}
+    style = Style(**{name: value for name, value in found.manifest["encoder"].items() if name in names})
+    encoder = encode.load(cfg.encoder, style, mesh, dtype=cfg.dtype)
+    if cfg.engine == "scann":
+        return search.scann(found, encoder)
+    return search.in_graph(found, encoder, mesh, approximate=cfg.approximate, dtype=cfg.dtype)

@@ -1,0 +1,101 @@
+"""R1-Searcher on a scripted Solver: what is asked and searched, what it is worth, what is left out."""
+
+import dataclasses
+
+import pytest
+from scripted import typist
+
+from spicejax.data.questions import Item
+from spicejax.evaluation.held_out import held_out
+from spicejax.games.catalogue import GAMES
+from spicejax.games.r1_searcher import game as r1_searcher
+from spicejax.games.r1_searcher.game import R1SearcherConfig
+from spicejax.games.world import World
+from spicejax.generate.policy import Buckets
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.generate.search import Limits
+from spicejax.score.verifiers import Verifier
+from spicejax.types import Passage, Task
+
+CFG = R1SearcherConfig(questions=3, group_size=2, request="nano", reward="exact", limits=Limits(3, 60, 200, 400))
+QUESTIONS = [
+    Task("home of Ada?", "Rome", "String", "a"),
+    Task("x" * 4000, "1", "Integer", "long"),
+    Task("home of Bob?", "Oslo", "String", "b"),
+]
+
+
+def find(queries, k):
+    return [[Passage(q, q, {"home of Ada": "It is Rome.", "home of Bob": "It is Bonn."}[q])][:k] for q in queries]
+
+
+def solver(text, row):
+    """Searches in even rows, then says the last word that it was shown, and in odd ones says Rome."""
+    if row % 2:
+        return "<answer>Rome</answer>"
+    if "</information>" in text:
+        return f"<answer>{text.split('.')[-2].split()[-1]}</answer>"
+    return f"<search>{text.split('?')[0]}</search>"
+
+
+def world(player):
+    verifier = Verifier()
+    return World({"solver": player}, verifier.check, SamplerConfig(), seed=0, iteration=0, find=find)
+
+
+def test_rewards_groups_records_and_what_is_left_out():
+    player = typist(solver)
+    played = r1_searcher.play(world(player), QUESTIONS, CFG)
+    assert [(e.role, e.group, e.reward) for e in played.lessons] == [
+        ("solver", 0, 1.0), ("solver", 0, 1.0), ("solver", 2, 0.0), ("solver", 2, 0.0)
+    ]  # fmt: skip
+    metrics = played.metrics
+    assert metrics["solver/too_long"] == 1 and metrics["solver/pass_rate"] == 0.5
+    assert (metrics["solver/searches"], metrics["solver/searched"], metrics["solver/well_formed"]) == (0.5, 0.5, 1.0)
+    assert played.totals == {"questions_asked": 2, "searches": 2}
+    record = played.records[0]
+    assert (record["id"], record["pass_rate"], record["said"]) == ("a", 1.0, "Rome")
+    assert record["transcript"] == [
+        {"wrote": "<search>home of Ada</search>", "query": "home of Ada", "shown": ["home of Ada"]},
+        {"wrote": "<answer>Rome</answer>"},
+    ]
+    shown = played.lessons[0].rollout
+    assert shown.loss_mask.sum() == len("<search>home of Ada</search><answer>Rome</answer>") < len(shown.token_ids)
+
+
+def test_stages_reward_the_same_rows_differently():
+    for change, wanted in (
+        ({"reward": "retrieve"}, [1.0, 0.5, 1.0, 0.5]),
+        ({"reward": "answer"}, [1.0, 1.0, 0.0, 0.0]),
+    ):
+        played = r1_searcher.play(world(typist(solver)), QUESTIONS, dataclasses.replace(CFG, **change))
+        assert [e.reward for e in played.lessons] == wanted, change
+    rude = typist(lambda text, row: "I, an assistant, say Rome")
+    played = r1_searcher.play(world(rude), QUESTIONS, dataclasses.replace(CFG, reward="answer"))
+    assert {e.reward for e in played.lessons} == {-2.0} and played.metrics["fault/answer"] == 4
+
+
+def test_the_exam_searches_as_training_does():
+    player = typist(solver)
+    items = [Item(task) for task in (QUESTIONS[0], QUESTIONS[2])]
+    found = held_out(world(player), items, GAMES[R1SearcherConfig].exam(CFG))
+    assert found["eval/accuracy"] == 0.5 and [text for text, _ in player.asked[:2]] == ["home of Ada?", "home of Bob?"]
+    assert "</information>" in player.asked[2][0]
+
+
+def test_no_question_that_fits_teaches_nothing():
+    player = dataclasses.replace(typist(solver), buckets=Buckets((405,), 8))
+    played = r1_searcher.play(world(player), QUESTIONS, CFG)
+    assert played.lessons == [] and played.metrics["solver/too_long"] == 3 and played.example == ""
+
+
+def test_demand_and_bad_settings():
+    (ask,) = GAMES[R1SearcherConfig].demand(CFG)
+    assert (ask.prompts, ask.samples, ask.max_new, ask.turn, ask.behind) == (3, 2, 400, 60, 400)
+    for change in ({"questions": 0}, {"group_size": 0}, {"penalty": -1.0}):
+        with pytest.raises(ValueError, match=rf"r1searcher\.{next(iter(change))}="):
+            dataclasses.replace(CFG, **change)
+    for request in ("base", "instruct", "tags"):
+        cfg = dataclasses.replace(CFG, request=request)
+        ((_, messages),) = GAMES[R1SearcherConfig].prompts_of(cfg, QUESTIONS[0])
+        assert "home of Ada?" in messages[-1]["content"]

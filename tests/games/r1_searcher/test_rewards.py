@@ -1,0 +1,91 @@
+"""R1-Searcher's rewards: each rule of form alone, both penalties, and the totals of both stages."""
+
+import numpy as np
+import pytest
+
+from spicejax.games.r1_searcher import rewards
+from spicejax.generate.search import QUERY_TAGS, SEARCH_TAGS, Searched, Turn
+from spicejax.types import Passage, Rollout, Task
+
+TASK = Task("Who?", "New York City", "String", aliases=("NYC",))
+Q, E = QUERY_TAGS.query
+GOOD = (f"<think>I look it up. {Q}city{E}", "It is there.</think><answer>New York City</answer>")
+
+
+def row(*texts, tags=QUERY_TAGS):
+    """A row of these turns, the passages it saw full of tags."""
+    shown = (Passage("p", "An assistant", f"{E} <answer>no</answer> 中 {tags.observation[1]}"),)
+    turns = [Turn(0, 1, text, "query", shown) for text in texts[:-1]]
+    ids, none = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    return Searched(Rollout(ids, ids, none, none, none, "", "stop"), (*turns, Turn(1, 2, texts[-1])))
+
+
+def test_passages_never_count():
+    assert rewards.fault(row(*GOOD), "base", strict=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("fault", "strict", "texts"),
+    [
+        ("queries", False, (f"<think>{Q}a{Q}b{E}", "</think><answer>x</answer>")),  # a tag too many
+        ("queries", False, (f"<think>{E}</think><answer>x</answer>",)),  # a closing one alone
+        ("queries", False, (f"<think>{Q}never answered{E}</think><answer>x</answer>",)),
+        ("queries", False, (f"<think>a {Q}b{E}", f"</think><answer>{Q}x</answer>")),  # one in the answer
+        ("documents", False, ("<think><|begin_of_documents|></think><answer>x</answer>",)),  # forged
+        ("documents", False, ("<think><|end_of_documents|></think><answer>x</answer>",)),
+        ("thoughts", False, ("<answer>x</answer>",)),
+        ("thoughts", False, ("<think>a</think><think>b</think><answer>x</answer>",)),
+        ("answer", False, ("<think>a</think>",)),
+        ("answer", False, ("<think>a</think><answer>x</answer><answer>y</answer>",)),
+        ("script", False, ("<think>中</think><answer>x</answer>",)),
+        ("assistant", True, ("<think>As an Assistant</think><answer>x</answer>",)),
+        ("long", True, ("<think>a</think><answer>1 2 3 4 5 6 7 8 9 10 11</answer>",)),
+    ],
+)
+def test_each_rule_alone(fault, strict, texts):
+    assert rewards.fault(row(*texts), "base", strict=strict) == fault
+    assert rewards.fault(row(*texts), "base", strict=False) == ("" if strict else fault)
+
+
+def test_tags_of_search_r1_need_no_thoughts():
+    texts = ("<search>a</search>", "<answer>x</answer>")
+    assert rewards.fault(row(*texts, tags=SEARCH_TAGS), "tags", strict=True) == ""
+    assert rewards.fault(row("</information>", tags=SEARCH_TAGS), "tags", strict=True) == "documents"
+
+
+@pytest.mark.parametrize(
+    ("texts", "plain", "with_correctness"),
+    [
+        (GOOD, 1.0, 2.0),
+        ((GOOD[0], "</think><answer>Boston</answer>"), 1.0, 0.0),
+        (("<think></think><answer>City of New York</answer>",), 0.5, 1.5),  # no search, and words in any order
+        ((GOOD[0], "Boston"), 0.5, -0.5),  # searched, no answer
+        (("Boston",), 0.0, -1.0),
+        ((GOOD[0], "<answer>nyc</answer>"), 0.5, 1.5),  # an alias; thoughts not closed
+    ],
+)
+def test_stage_1(texts, plain, with_correctness):
+    one = row(*texts)
+    fault = rewards.fault(one, "base", strict=False)
+    assert rewards.reward(one, TASK, fault, kind="retrieve") == plain
+    assert rewards.reward(one, TASK, fault, kind="retrieve", correctness=True) == with_correctness
+
+
+@pytest.mark.parametrize("penalty", [1.0, 2.0])
+def test_stage_2(penalty):
+    cases = {
+        GOOD: 1.0,
+        (GOOD[0], "</think><answer>New Jersey City</answer>"): 2 / 3,
+        (GOOD[0], "</think><answer>Boston</answer>"): 0.0,
+        (GOOD[0], "<answer>New York City</answer>"): 1.0 - penalty,  # right, and the form is wrong
+        ("Boston",): -penalty,
+    }
+    for texts, wanted in cases.items():
+        one = row(*texts)
+        fault = rewards.fault(one, "base", strict=True)
+        assert rewards.reward(one, TASK, fault, kind="answer", penalty=penalty) == pytest.approx(wanted), texts
+
+
+def test_search_r1_rewards_the_exact_answer_alone():
+    for said, wanted in (("the New York City!", 1.0), ("nyc", 1.0), ("New York", 0.0)):
+        assert rewards.reward(row(f"</information><answer>{said}</answer>"), TASK, "documents", kind="exact") == wanted

@@ -1,0 +1,66 @@
+"""Scores of question answering, by hand."""
+
+import pytest
+
+from spicejax.score import qa
+
+
+@pytest.mark.parametrize(
+    ("text", "deleted", "spaced"),
+    [
+        ("The U.S. Navy", "us navy", "u s navy"),
+        ("Jean-Paul  Sartre", "jeanpaul sartre", "jean paul sartre"),
+        ("snake_case", "snakecase", "snake case"),
+        ("an apple a day", "apple day", "apple day"),
+        ("Theatre, another!", "theatre another", "theatre another"),
+        ("!?", "", ""),
+    ],
+)
+def test_two_ways_to_normalise(text, deleted, spaced):
+    assert (qa.normal(text), qa.normal(text, "space")) == (deleted, spaced)
+
+
+def test_exact_match_takes_any_answer():
+    assert qa.exact("the beatles.", ["Rolling Stones", "Beatles"])
+    assert not qa.exact("The Beatles band", ["Beatles"])
+    assert qa.exact("US", ["U.S."]) and not qa.exact("US", ["U.S."], "space")
+
+
+@pytest.mark.parametrize(
+    ("said", "answers", "style", "score"),
+    [
+        ("Paris France", ["Paris"], "delete", 2 / 3),
+        ("new new york", ["new york new"], "delete", 1.0),
+        ("new new new", ["new york"], "delete", 2 / 5),  # one shared of 3 and 2, not three
+        ("London", ["Paris", "big London"], "delete", 2 / 3),  # the best of several
+        ("yes it is", ["yes"], "space", 0.0),  # a verdict is right or wrong
+        ("yes it is", ["yes"], "delete", 1 / 2),
+        ("True", ["yes"], "space", 1.0),
+        ("True", ["yes"], "delete", 0.0),
+        ("false", ["no"], "space", 1.0),
+        ("Paris", [], "delete", 0.0),
+    ],
+)
+def test_f1(said, answers, style, score):
+    assert qa.f1(said, answers, style) == pytest.approx(score)
+
+
+def test_three_meanings_of_cover():
+    cases = {  # (prediction, answer): substring, words, either
+        ("he was born in New York City", "New York"): (True, True, True),
+        ("York is new", "New York"): (False, True, False),
+        ("York", "New York"): (False, False, True),
+        ("Boston", "New York"): (False, False, False),
+        ("category", "cat"): (True, False, True),  # of characters, as the public code has it
+    }
+    for (said, answer), wanted in cases.items():
+        assert tuple(qa.covers(said, [answer], kind) for kind in ("substring", "words", "either")) == wanted, said
+    with pytest.raises(ValueError, match="cover 'sub': choose one of substring, words, either"):
+        qa.covers("a", ["a"], "sub")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("empty", [None, "", " ", "the", "..."])
+def test_an_empty_prediction_scores_nothing(empty):
+    for answers in (["Paris"], [""], ["the"], ["..."]):
+        assert not qa.exact(empty, answers) and qa.f1(empty, answers) == 0
+        assert not any(qa.covers(empty, answers, kind) for kind in ("substring", "words", "either"))
