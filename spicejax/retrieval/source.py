@@ -25,8 +25,8 @@ class RetrievalConfig:
     engine: Engine = "scann"
     # folder that launch/build_index.py wrote
     index: str = ""
-    # words without an index: the passages of this corpus (as --corpus of launch/build_index.py) are counted when the run
-    # starts; for small ones
+    # words without an index: the passages of this corpus (as --corpus of launch/build_index.py) are counted when the
+    # run starts; for small ones
     corpus: str = ""
     # its longest passage, in words; 0 = documents as they are given
     words: int = 100
