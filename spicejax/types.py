@@ -1,4 +1,4 @@
-"""The nouns that cross rooms: Document, Passage, Task, Rejection, Rollout, Episode, Batch.
+"""The nouns that cross rooms: Document, Passage, Task, Answer, Rejection, Rollout, Episode, Batch.
 
 Every shape is written here once.
 """
@@ -60,6 +60,21 @@ class Example:
     def messages(self) -> Messages:
         """The prompt as a chat."""
         return [{"role": speaker, "content": text} for speaker, text in self.prompt]
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What a question that is still to be asked shall be answered with."""
+
+    text: str
+    aliases: tuple[str, ...] = ()  # other accepted texts
+    searches: int = 0  # that finding it shall take; 0 = the game says
+    id: str = ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that counts as the answer."""
+        return (self.text, *self.aliases)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import grain
 import numpy as np
 
-from spicejax.data import corpus, examples, prepared, questions
+from spicejax.data import answers, corpus, examples, prepared, questions
 
-Kind = Literal["documents", "questions", "examples"]
+Kind = Literal["documents", "questions", "answers", "examples"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -101,14 +101,17 @@ def open_items(
     """Read the items of a game.
 
     Args:
-      kind: documents are read by `corpus.open_corpus`, with `encode`, `max_tokens` and `min_chars`; questions and
-        examples are a jsonl file.
+      kind: documents are read by `corpus.open_corpus`, with `encode`, `max_tokens` and `min_chars`; the others are a
+        jsonl file.
       seed: of the permutations.
     Raises: FileNotFoundError; ValueError naming file and line, or where nothing can be used.
     """
     if kind == "documents":
         found = corpus.open_corpus(spec, encode=encode, max_tokens=max_tokens, min_chars=min_chars)
         return Items(found.documents, found.digest, seed, batch_size)
-    read = [item.task for item in questions.load_items(spec)] if kind == "questions" else examples.load_examples(spec)
+    if kind == "questions":
+        read: list[Any] = [item.task for item in questions.load_items(spec)]
+    else:
+        read = answers.load_answers(spec) if kind == "answers" else examples.load_examples(spec)
     text = json.dumps([dataclasses.asdict(item) for item in read])
     return Items(read, hashlib.sha256(text.encode()).hexdigest(), seed, batch_size)

@@ -8,15 +8,19 @@ from spicejax.games.game import Game
 from spicejax.games.r1_searcher import game as r1_searcher
 from spicejax.games.rlvr import game as rlvr
 from spicejax.games.spice import game as spice
+from spicejax.games.ssp import game as ssp
 from spicejax.games.supervised import game as supervised
 
-GameConfig = spice.SpiceConfig | rlvr.RlvrConfig | supervised.SupervisedConfig | r1_searcher.R1SearcherConfig
+GameConfig = (
+    spice.SpiceConfig | rlvr.RlvrConfig | supervised.SupervisedConfig | r1_searcher.R1SearcherConfig | ssp.SspConfig
+)
 
 GAMES: dict[type, Game] = {
     spice.SpiceConfig: spice.GAME,
     rlvr.RlvrConfig: rlvr.GAME,
     supervised.SupervisedConfig: supervised.GAME,
     r1_searcher.R1SearcherConfig: r1_searcher.GAME,
+    ssp.SspConfig: ssp.GAME,
 }
 
 

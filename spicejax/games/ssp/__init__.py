@@ -1,0 +1,1 @@
+"""Search Self-Play."""

@@ -1,0 +1,342 @@
+"""Search Self-Play (arXiv:2510.18821): a Proposer searches for a question with a given answer, a Solver for the answer.
+
+One policy plays both (section 3, algorithm 1): the Proposer is rewarded for valid questions that the Solver fails, the
+Solver for being right. A question is valid where rules hold and where what the Proposer was shown is enough to answer
+it, other passages among it. Questions of earlier iterations stand in for invalid ones.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from spicejax.games import solver
+from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts
+from spicejax.games.ssp import proposals, rewards
+from spicejax.games.ssp.pool import Kept, Pool
+from spicejax.games.ssp.proposals import Proposal, Rules
+from spicejax.games.world import World
+from spicejax.generate.search import Limits, Searched
+from spicejax.text import prompts
+from spicejax.types import Answer, Episode, Estimator, Messages, Metrics
+
+_SOLVE = 2  # stream of the Solver's rows; round r of the Proposer has the streams 3r and 3r + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class SspConfig:
+    """The game."""
+
+    # answers per iteration, each of which a question is sought for
+    answers: int = 256
+    # questions tried for each answer, which share a baseline; 1 = REINFORCE as published
+    proposer_samples: int = 1
+    # answers to each question, which share a baseline [n]
+    solver_samples: int = 5
+    # how rewards become advantages: none = REINFORCE, whiten = REINFORCE++, mean_std = GRPO, mean = GRPO without the
+    # standard deviation; the paper's eq. 4 has none, its code has
+    proposer_estimator: Estimator = "none"
+    solver_estimator: Estimator = "mean_std"
+    # a role that the first policy keeps playing, untrained: proposer = the paper's Solver-Only, solver = Proposer-Only
+    fixed: Literal["", "proposer", "solver"] = ""
+    # how questions and answers are asked for: tags = as in the paper, nano = without a word around them
+    request: Literal["tags", "nano"] = "tags"
+    # searches a Proposer is asked for where the answer does not say: least and most, drawn for each
+    searches: tuple[int, int] = (2, 4)
+    # what makes a question valid
+    rules: Rules = Rules()
+    # a valid question is one that is answered from what the Proposer was shown (RAG verification)
+    verify: bool = True
+    # documents of other rows among them
+    noise: int = 4
+    # what one of them is: passage (the paper), or row = all that another row was shown (its code)
+    noise_unit: Literal["passage", "row"] = "passage"
+    # longest answer of a verification, in tokens
+    verify_max_new: int = 256
+    # how right an answer is: exact, f1
+    judged: rewards.Judged = "exact"
+    # more than ten answer tags cost three quarters of a reward, as in the code; the paper's reward is plain
+    limit_tags: bool = True
+    # of a valid question: failures = share of wrong answers; bounded = 4 (left + p)(width - p), 0 where p is 0 or 1
+    proposer_reward: rewards.ProposerReward = "failures"
+    bounded_left: float = 0.0
+    bounded_width: float = 1.0
+    # of an invalid one; the paper tried -0.1, and the Proposer fell silent
+    invalid_reward: float = 0.0
+    # what takes the place of an invalid question: dummy = nothing, resample = another try, replay = an earlier question
+    strategy: Literal["dummy", "resample", "replay"] = "replay"
+    # resample: most further tries
+    tries: int = 4
+    # replay: iterations after which the earlier questions are forgotten; 0 = never (full reuse)
+    reset_every: int = 10
+    # replay: only questions that were solved at most this share of the time
+    replay_threshold: float = 1.0
+    # of a Proposer's row and of a Solver's, in tokens
+    proposer_limits: Limits = Limits(turns=10, turn=1024, observation=1024, total=8192)
+    solver_limits: Limits = Limits(turns=10, turn=1024, observation=1024, total=8192)
+    # folder of your own prompts, files named as in games/ssp/prompts/ and games/prompts/; read once
+    prompts: str = ""
+    # prompts by name (ssp.templates.propose=TEXT)
+    templates: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def items(self) -> int:
+        """Answers of an iteration."""
+        return self.answers
+
+    @property
+    def slots(self) -> int:
+        """Questions of an iteration."""
+        return self.answers * self.proposer_samples
+
+    def __post_init__(self) -> None:
+        own = prompts.own("ssp", self.templates, self.prompts, proposals.PACKAGE, solver.PACKAGE)
+        object.__setattr__(self, "templates", own)
+        object.__setattr__(self, "prompts", "")
+        positive = ("answers", "proposer_samples", "solver_samples", "verify_max_new", "tries")
+        for name, least in (*((name, 1) for name in positive), ("noise", 0), ("reset_every", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"ssp.{name}={getattr(self, name)}: must be at least {least}")
+        if len(self.searches) != 2 or not 1 <= self.searches[0] <= self.searches[1]:
+            raise ValueError(f"ssp.searches={self.searches}: give the least and the most, such as (2, 4)")
+
+
+def play(world: World, answers: Sequence[Answer], cfg: SspConfig, state: Any = None) -> Played:
+    """Propose, check, fill, solve, reward. `state` is what Pool.state made."""
+    wanted = [answer for answer in answers for _ in range(cfg.proposer_samples)]
+    proposed = _propose(world, wanted, list(range(len(wanted))), cfg, 0)
+    tried = len(proposed)
+    for again in range(1, cfg.tries + 1 if cfg.strategy == "resample" else 0):
+        failed = [slot for slot, proposal in enumerate(proposed) if proposal.rejected]
+        found = _propose(world, [wanted[slot] for slot in failed], failed, cfg, again)
+        tried += len(found)
+        for slot, proposal in zip(failed, found, strict=True):
+            # Differs: the last failure is kept as the slot's lesson; the paper is silent on those before it
+            proposed[slot] = proposal
+    pool = Pool.of(state)
+    failed = [slot for slot, proposal in enumerate(proposed) if proposal.rejected]
+    drawn = pool.drawn(len(failed), cfg.replay_threshold, world.rng(_SOLVE)) if cfg.strategy == "replay" else []
+    # Differs: a slot without a question is not asked; the code has a dummy answered there, which teaches nothing
+    asked = {s: (p.question, p.answer) for s, p in enumerate(proposed) if not p.rejected}
+    replayed = dict(zip(failed, drawn, strict=False))
+    asked |= {slot: (pool.kept[i].question, pool.kept[i].answer) for slot, i in replayed.items()}
+    rows = _solve(world, {slot: asked[slot] for slot in sorted(asked)}, cfg)
+    return _scored(proposed, asked, rows, cfg, pool, replayed, tried)
+
+
+def _propose(
+    world: World, wanted: Sequence[Answer], slots: Sequence[int], cfg: SspConfig, again: int
+) -> list[Proposal]:
+    """One row of the Proposer for each of these answers, judged by the rules and verified."""
+    if not wanted:
+        return []
+    low, high = cfg.searches
+    counts = [
+        answer.searches or int(world.rng(3 * again, slot).integers(low, high + 1))
+        for answer, slot in zip(wanted, slots, strict=True)
+    ]
+    found = world.search(
+        "proposer",
+        [proposals.asked(a, n, cfg.request, cfg.templates) for a, n in zip(wanted, counts, strict=True)],
+        tags=proposals.tags_of(cfg.request),
+        limits=cfg.proposer_limits,
+        samples=1,
+        first_row=slots,
+        stream=3 * again,
+    )
+    read = [proposals.read(row, answer, cfg.rules) for (row,), answer in zip(found, wanted, strict=True)]
+    read = [
+        dataclasses.replace(p, rejected="too_long")
+        if not p.rejected and not world.fits("solver", _question(cfg, p.question), cfg.solver_limits.total)
+        else p
+        for p in read
+    ]
+    return _verified(world, read, slots, cfg, 3 * again + 1) if cfg.verify else read
+
+
+def _verified(world: World, read: list[Proposal], slots: Sequence[int], cfg: SspConfig, stream: int) -> list[Proposal]:
+    """The proposals, those that their evidence does not answer rejected."""
+    prompts_of_slot: dict[int, Messages] = {}
+    for place, (mine, slot) in enumerate(zip(read, slots, strict=True)):
+        if not mine.rejected:
+            asked = _verification(world, mine, read, cfg, world.rng(stream, slot))
+            if asked is None:
+                read[place] = dataclasses.replace(mine, rejected="too_much_evidence")
+            else:
+                prompts_of_slot[place] = asked
+    places = list(prompts_of_slot)
+    replies = world.ask(
+        "verifier",
+        list(prompts_of_slot.values()),
+        samples=1,
+        first_row=[slots[place] for place in places],
+        max_new=cfg.verify_max_new,
+        stream=stream,
+    )
+    for place, (reply,) in zip(places, replies, strict=True):
+        before, closing, _ = reply.text.rpartition(solver.ANSWER[1])
+        said = before.rpartition(solver.ANSWER[0])[2].strip() if closing and solver.ANSWER[0] in before else None
+        if not rewards.right(said, read[place].answer, "exact"):
+            read[place] = dataclasses.replace(read[place], rejected="not_verified")
+    return read
+
+
+def _verification(
+    world: World, mine: Proposal, others: Sequence[Proposal], cfg: SspConfig, rng: np.random.Generator
+) -> Messages | None:
+    """The prompt of a verification, with as much of the noise as fits; None where the evidence alone does not."""
+    extra = proposals.noise(mine, others, cfg.noise, rng, whole=cfg.noise_unit == "row")
+    for kept in range(len(extra), -1, -1):
+        documents = [*mine.evidence, *extra[:kept]]
+        shuffled = [documents[i] for i in rng.permutation(len(documents))]
+        asked = proposals.verification(mine.question, shuffled, cfg.request, cfg.templates)
+        if world.fits("verifier", asked):
+            return asked
+    return None
+
+
+def _question(cfg: SspConfig, question: str) -> Messages:
+    return solver.messages(question, cfg.request, cfg.templates)
+
+
+def _solve(world: World, asked: dict[int, tuple[str, Answer]], cfg: SspConfig) -> dict[int, list[Searched]]:
+    """The Solver's rows of each slot that has a question."""
+    if not asked:
+        return {}
+    found = world.search(
+        "solver",
+        [_question(cfg, question) for question, _ in asked.values()],
+        tags=solver.tags_of(cfg.request),
+        limits=cfg.solver_limits,
+        samples=cfg.solver_samples,
+        first_row=[slot * cfg.solver_samples for slot in asked],
+        stream=_SOLVE,
+    )
+    return dict(zip(asked, found, strict=True))
+
+
+def _scored(
+    proposed: list[Proposal],
+    asked: dict[int, tuple[str, Answer]],
+    rows: dict[int, list[Searched]],
+    cfg: SspConfig,
+    pool: Pool,
+    replayed: dict[int, int],
+    tried: int,
+) -> Played:
+    """Rewards, lessons and records; `replayed` says where in the pool the question of a slot comes from."""
+    lessons, records, success, worth = [], [], {}, []
+    for slot, proposal in enumerate(proposed):
+        earned = [
+            rewards.solved(row, asked[slot][1], cfg.judged, limit_tags=cfg.limit_tags) for row in rows.get(slot, [])
+        ]
+        if earned:
+            success[slot] = float(np.mean(np.asarray(earned) > 0))
+        reward = cfg.invalid_reward
+        if not proposal.rejected:
+            reward = rewards.proposed(earned, cfg.proposer_reward, left=cfg.bounded_left, width=cfg.bounded_width)
+        worth.append(reward)
+        lessons.append(Episode("proposer", slot // cfg.proposer_samples, proposal.row.rollout, reward))
+        solvers = zip(rows.get(slot, []), earned, strict=True)
+        lessons += [Episode("solver", cfg.answers + slot, row.rollout, r) for row, r in solvers]
+        record = {"answer": proposal.answer.text, "question": proposal.question, "rejected": proposal.rejected}
+        record |= {"reward": reward, "transcript": solver.transcript(proposal.row)}
+        if earned:
+            record |= {"asked": asked[slot][0], "replayed": slot in replayed, "rewards": earned}
+            record |= {"said": solver.answer(rows[slot][0]), "answered": solver.transcript(rows[slot][0])}
+        records.append(record)
+    new = [Kept(p.question, p.answer, success[s]) for s, p in enumerate(proposed) if not p.rejected]
+    again = {replayed[slot]: success[slot] for slot in replayed}
+    after = pool.after(new, again, cfg.reset_every) if cfg.strategy == "replay" else None
+    metrics = _metrics(proposed, rows, success, worth, replayed, tried)
+    if after is not None:
+        metrics["pool/questions"] = float(len(after.kept))
+    shown = {"valid": "proposer/valid", "pass_rate": "solver/pass_rate", "searches": "solver/searches"}
+    return Played(
+        lessons,
+        metrics,
+        records,
+        state=after.state if after is not None else None,
+        progress={name: metrics.get(key) for name, key in shown.items()},
+        totals={"questions_proposed": tried, "questions_valid": len(new), "searches": _searches(proposed, rows)},
+        example="\n".join(f"  {name}: {value!r}" for name, value in records[0].items()) if records else "",
+    )
+
+
+def _searches(proposed: Sequence[Proposal], rows: dict[int, list[Searched]]) -> int:
+    found = [p.row for p in proposed] + [row for each in rows.values() for row in each]
+    return sum(map(solver.searches, found))
+
+
+def _metrics(
+    proposed: Sequence[Proposal],
+    rows: dict[int, list[Searched]],
+    success: dict[int, float],
+    worth: Sequence[float],
+    replayed: dict[int, int],
+    tried: int,
+) -> Metrics:
+    new = [rate for slot, rate in success.items() if slot not in replayed]
+    reasons = collections.Counter(p.rejected for p in proposed if p.rejected)
+    metrics: Metrics = {f"rejected/{reason}": float(count) for reason, count in reasons.items()}
+    if proposed:
+        metrics |= solver.metrics_of("proposer", [p.row for p in proposed]) | {
+            "proposer/valid": len(new) / len(proposed),
+            "proposer/tries": tried / len(proposed),
+            "proposer/reward": float(np.mean(worth)),
+            "solver/slots_filled": len(success) / len(proposed),
+            "solver/replayed": float(len(replayed)),
+        }
+    if new:
+        metrics["solver/pass_rate"] = float(np.mean(new))
+        metrics["proposer/difficulty"] = 1.0 - metrics["solver/pass_rate"]
+    if replayed:
+        metrics["solver/pass_rate_replayed"] = float(np.mean([success[slot] for slot in replayed]))
+    return metrics | solver.metrics_of("solver", [row for each in rows.values() for row in each])
+
+
+def demand(cfg: SspConfig) -> list[Ask]:
+    """Every question is valid."""
+    verifier = Ask("verifier", cfg.slots, 1, cfg.verify_max_new, prompt="document", player=_player(cfg, "solver"))
+    return [
+        _searching(cfg, "proposer", 1, cfg.proposer_limits, cfg.proposer_estimator),
+        *([verifier] if cfg.verify else []),
+        _searching(cfg, "solver", cfg.solver_samples, cfg.solver_limits, cfg.solver_estimator),
+    ]
+
+
+def _searching(cfg: SspConfig, role: str, samples: int, row: Limits, estimator: Estimator) -> Ask:
+    trained = 0 if cfg.fixed == role else cfg.slots
+    player = _player(cfg, role)
+    return Ask(role, cfg.slots, samples, row.total, trained=trained, estimator=estimator, player=player, turn=row.turn)
+
+
+def _player(cfg: SspConfig, role: str) -> Literal["policy", "initial"]:
+    return "initial" if cfg.fixed == role else "policy"
+
+
+def exam(cfg: SspConfig) -> Exam:
+    """The Solver answers as in training."""
+    return solver.exam(cfg.request, cfg.solver_limits, cfg.templates)
+
+
+def prompts_of(cfg: SspConfig, answer: Answer) -> Prompts:
+    """The Proposer is given the answer; how long a question is, is up to it."""
+    return [("proposer", proposals.asked(answer, answer.searches or cfg.searches[1], cfg.request, cfg.templates))]
+
+
+PANELS = (
+    Panel(
+        "Questions",
+        (("proposer/valid", "valid"), ("solver/pass_rate", "solved"), ("proposer/reward", "reward")),
+        limits=(0, 1),
+    ),
+    Panel("Searches of a row", (("proposer/searches", "proposer"), ("solver/searches", "solver"))),
+)
+GAME = Game(
+    reads="answers", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS, counts=("rejected/",)
+)

@@ -1,0 +1,111 @@
+"""Owns what a Proposer is asked and when its question is valid."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from spicejax.games import solver
+from spicejax.games.solver import Request
+from spicejax.generate.search import Searched, Tags
+from spicejax.text import prompts
+from spicejax.text.prompts import NO_TEMPLATES, Templates
+from spicejax.types import Answer, Messages, Passage
+
+PACKAGE = "spicejax.games.ssp"
+QUESTION = ("<question>", "</question>")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """What makes a question valid before it is verified; the numbers are the public code's."""
+
+    # of the question
+    min_chars: int = 10
+    max_chars: int = 1000
+    min_words: int = 10
+    # searches that were answered
+    min_searches: int = 2
+    # no query twice
+    distinct_queries: bool = True
+
+    def broken(self, question: str | None, row: Searched, answer: Answer) -> str:
+        """Name the first rule that a question breaks; "" where it breaks none."""
+        queries = [turn.query for turn in row.turns[:-1]]
+        text = question or ""
+        rules = {
+            "no_question": not text,
+            "short": len(text) < self.min_chars or len(text.split()) < self.min_words,
+            "long": len(text) > self.max_chars,
+            "names_answer": any(known.lower() in text.lower() for known in answer.texts),
+            "few_searches": solver.searches(row) < self.min_searches,
+            "repeated_query": self.distinct_queries and len(set(queries)) < len(queries),
+        }
+        return next((name for name, is_broken in rules.items() if is_broken), "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Proposal:
+    """One row of the Proposer, and its question where it has one."""
+
+    answer: Answer
+    row: Searched
+    question: str = ""
+    rejected: str = ""  # why it is not valid; "" = it is
+
+    @property
+    def evidence(self) -> list[Passage]:
+        """What the Proposer was shown, each passage once."""
+        return list({p.id: p for turn in self.row.turns for p in turn.passages}.values())
+
+
+def tags_of(request: Request) -> Tags:
+    """The Solver's tags; a row ends behind its question."""
+    return dataclasses.replace(solver.tags_of(request), ends=(QUESTION[1],))
+
+
+def asked(answer: Answer, searches: int, request: Request, own: Templates = NO_TEMPLATES) -> Messages:
+    """Ask for a question with this answer."""
+    if request == "nano":
+        return [{"role": "user", "content": f"{searches} {answer.text}"}]
+    template = prompts.read(PACKAGE, "propose", own)
+    filled = prompts.fill(template, answer=answer.text, searches=str(searches))
+    return [{"role": "user", "content": filled}]
+
+
+def read(row: Searched, answer: Answer, rules: Rules) -> Proposal:
+    """What a row proposes."""
+    question = solver.between(row, QUESTION)
+    return Proposal(answer, row, question or "", rules.broken(question, row, answer))
+
+
+def verification(
+    question: str, documents: Sequence[Passage], request: Request, own: Templates = NO_TEMPLATES
+) -> Messages:
+    """Ask for the answer that documents give."""
+    tags = solver.tags_of(request)
+    shown = "\n".join(tags.passage.format(n=n, title=p.title, text=p.text) for n, p in enumerate(documents, 1))
+    if request == "nano":
+        return [{"role": "user", "content": f"{shown}\n{question}"}]
+    template = prompts.read(PACKAGE, "verify", own)
+    return [{"role": "user", "content": prompts.fill(template, documents=shown, question=question)}]
+
+
+def noise(
+    mine: Proposal, others: Sequence[Proposal], most: int, rng: np.random.Generator, *, whole: bool
+) -> list[Passage]:
+    """Passages that other rows were shown and this one was not.
+
+    Args:
+      others: all rows of the batch; `mine` may be among them.
+      most: passages, or with `whole` rows, all of whose passages are taken, as the public code does.
+    """
+    known = {p.id for p in mine.evidence}
+    if whole:
+        rows = [found for other in others if (found := [p for p in other.evidence if p.id not in known])]
+        picked = [rows[i] for i in rng.permutation(len(rows))[:most]]
+        return list({p.id: p for found in picked for p in found}.values())
+    unknown = list({p.id: p for other in others for p in other.evidence if p.id not in known}.values())
+    return [unknown[i] for i in rng.permutation(len(unknown))[:most]]

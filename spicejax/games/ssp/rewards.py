@@ -1,0 +1,45 @@
+"""Owns what an answer and a question are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from spicejax.games import solver
+from spicejax.generate.search import Searched
+from spicejax.score import qa
+from spicejax.types import Answer
+
+# of an answer: exact = 1 where it is the right one but for case, punctuation and articles; f1 = the share of words
+Judged = Literal["exact", "f1"]
+# of a question: failures = how often it was not answered; bounded = a parabola over how often it was
+ProposerReward = Literal["failures", "bounded"]
+
+MANY_TAGS = 10  # answer tags in a row; with more of either the public code gives a quarter
+MANY_TAGS_WORTH = 0.25
+
+
+def right(said: str | None, answer: Answer, judged: Judged) -> float:
+    """How right an answer is, 0 to 1."""
+    return float(qa.exact(said, answer.texts)) if judged == "exact" else qa.f1(said, answer.texts)
+
+
+def solved(row: Searched, answer: Answer, judged: Judged, *, limit_tags: bool) -> float:
+    """Reward a Solver's row: how right its answer is, with `limit_tags` a quarter of it above MANY_TAGS."""
+    text = solver.written(row)
+    many = limit_tags and max(map(text.count, solver.ANSWER)) > MANY_TAGS
+    return right(solver.answer(row), answer, judged) * (MANY_TAGS_WORTH if many else 1.0)
+
+
+def proposed(rewards: Sequence[float], kind: ProposerReward, *, left: float = 0.0, width: float = 1.0) -> float:
+    """Reward a valid question by the Solver's rewards for it.
+
+    failures: 1 - mean(r > 0), so that a quarter of a reward counts as solved
+    bounded:  4 (left + p)(width - p) for 0 < p < 1, else 0, p the same mean
+    """
+    share = float(np.mean(np.asarray(rewards) > 0))
+    if kind == "failures":
+        return 1.0 - share
+    return 4 * (left + share) * (width - share) if 0 < share < 1 else 0.0

@@ -1,0 +1,40 @@
+"""Files of answers."""
+
+import json
+
+import pytest
+
+from spicejax.data.answers import load_answers
+from spicejax.types import Answer
+
+
+def written(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_both_names_of_the_fields(tmp_path):
+    rows = (
+        {"answer": "Rome", "aliases": ["Roma"], "searches": 3, "id": "q1", "question": "Where?"},
+        {"ground_truth": "Oslo", "search_turns": 2, "sys_question_example": "..."},
+        {"answer": 7},
+    )
+    found = load_answers(written(tmp_path / "a.jsonl", *rows))
+    assert found == [Answer("Rome", ("Roma",), 3, "q1"), Answer("Oslo", (), 2), Answer("7")]
+    assert found[0].texts == ("Rome", "Roma")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"question": "x"}, "'answer' is missing"),
+        ({"answer": "  "}, "'answer' is missing"),
+        ({"answer": ["a"]}, "'answer' is missing"),
+        ({"answer": "a", "aliases": "b"}, "aliases='b'"),
+        ({"answer": "a", "searches": -1}, "searches=-1"),
+        ({"answer": "a", "search_turns": "2"}, "searches='2'"),
+    ],
+)
+def test_errors_name_line_and_value(tmp_path, row, said):
+    with pytest.raises(ValueError, match=f"a.jsonl:2.*{said}"):
+        load_answers(written(tmp_path / "a.jsonl", {"answer": "fine"}, row))

@@ -1,0 +1,159 @@
+"""Search Self-Play on scripted players: what is asked, what it is worth, what takes the place of invalid questions."""
+
+import dataclasses
+import json
+
+import pytest
+from scripted import typist
+
+from spicejax.games.catalogue import GAMES
+from spicejax.games.ssp import game as ssp
+from spicejax.games.ssp.game import SspConfig
+from spicejax.games.ssp.proposals import Rules
+from spicejax.games.world import World
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.generate.search import Limits
+from spicejax.types import Answer, Passage
+
+LIMITS = Limits(3, 60, 200, 400)
+CFG = SspConfig(
+    answers=3,
+    solver_samples=2,
+    request="nano",
+    rules=Rules(min_words=2, min_searches=1),
+    verify=False,
+    strategy="dummy",
+    proposer_limits=LIMITS,
+    solver_limits=LIMITS,
+)
+KNOWN = {"R": "Rome", "B": "Bonn"}
+ANSWERS = [Answer("Rome", searches=1), Answer("Oslo", searches=1), Answer("Bonn", searches=1)]
+
+
+def find(queries, k):
+    return [[Passage(query, query, f"{query} lies on a hill.")][:k] for query in queries]
+
+
+def proposer(text, row):
+    """Searches for the answer, then asks for its home; for Oslo it only speaks."""
+    if "Oslo" in text:
+        return "I know nothing"
+    name = text.split()[1]
+    return f"<question>home of {name[0]}?</question>" if "</information>" in text else f"<search>{name}</search>"
+
+
+def solver(text, row):
+    """Even rows know all, odd ones nothing."""
+    return f"<answer>{KNOWN[text.split('?')[0][-1]] if row % 2 == 0 else 'no'}</answer>"
+
+
+def verifier(text, row):
+    return "<answer>Rome</answer>" if text.rstrip().endswith("R?") else "well"
+
+
+def world(iteration=0, **players):
+    seats = {"proposer": typist(proposer), "solver": typist(solver), "verifier": typist(verifier)} | players
+    return World(seats, lambda pairs: [], SamplerConfig(), seed=0, iteration=iteration, find=find)
+
+
+def of(played, role):
+    return [(e.group, e.reward) for e in played.lessons if e.role == role]
+
+
+def test_rewards_groups_and_records():
+    played = ssp.play(world(), ANSWERS, CFG)
+    assert of(played, "proposer") == [(0, 0.5), (1, 0.0), (2, 0.5)]
+    assert of(played, "solver") == [(3, 1.0), (3, 0.0), (5, 1.0), (5, 0.0)]
+    metrics = played.metrics
+    assert metrics["proposer/valid"] == pytest.approx(2 / 3) and metrics["rejected/no_question"] == 1
+    assert metrics["solver/pass_rate"] == 0.5 and metrics["solver/slots_filled"] == pytest.approx(2 / 3)
+    assert played.state is None and played.totals["questions_valid"] == 2
+    first, second, _ = played.records
+    assert (first["question"], first["rejected"], first["said"]) == ("home of R?", "", "Rome")
+    assert first["transcript"][0] == {"wrote": "<search>Rome</search>", "query": "Rome", "shown": ["Rome"]}
+    assert second["rejected"] == "no_question" and "said" not in second
+    json.dumps(played.records)
+
+
+def test_the_other_reward_and_a_penalty():
+    cfg = dataclasses.replace(CFG, proposer_reward="bounded", invalid_reward=-0.1)
+    assert of(ssp.play(world(), ANSWERS, cfg), "proposer") == [(0, 1.0), (1, -0.1), (2, 1.0)]
+
+
+def test_what_the_evidence_does_not_answer_is_rejected_and_noise_comes_from_other_rows():
+    players = {"verifier": typist(verifier)}
+    played = ssp.play(world(**players), ANSWERS, dataclasses.replace(CFG, verify=True, noise=4))
+    assert [r["rejected"] for r in played.records] == ["", "no_question", "not_verified"]
+    for text, _ in players["verifier"].asked:
+        assert "Rome lies on a hill" in text and "Bonn lies on a hill" in text and "Oslo" not in text
+    alone = {"verifier": typist(verifier)}
+    ssp.play(world(**alone), ANSWERS, dataclasses.replace(CFG, verify=True, noise=0))
+    assert all(("Rome lies" in text) != ("Bonn lies" in text) for text, _ in alone["verifier"].asked)
+
+
+def test_replay_fills_with_earlier_questions_and_resets():
+    cfg = dataclasses.replace(CFG, strategy="replay", reset_every=3)
+    state, replayed, sizes = None, [], []
+    for iteration in range(4):
+        played = ssp.play(world(iteration), ANSWERS, cfg, json.loads(json.dumps(state)))
+        state = played.state
+        replayed.append(played.metrics["solver/replayed"])
+        sizes.append(played.metrics["pool/questions"])
+    assert replayed == [0, 1, 1, 0] and sizes == [2, 4, 0, 2]
+    second = ssp.play(world(1), ANSWERS, cfg, ssp.play(world(), ANSWERS, cfg).state)
+    assert len(of(second, "solver")) == 6 and of(second, "proposer")[1] == (1, 0.0)
+    record = second.records[1]
+    assert record["replayed"] and record["asked"] in ("home of R?", "home of B?") and record["rejected"]
+    endless = dataclasses.replace(cfg, reset_every=0)
+    state = None
+    for iteration in range(5):
+        state = ssp.play(world(iteration), ANSWERS, endless, state).state
+    assert len(state["kept"]) == 10
+
+
+def test_resampling_tries_failed_answers_again_on_streams_of_their_own():
+    tries = []
+
+    def at_last(text, row):
+        if "Oslo" in text and "</information>" not in text:
+            tries.append(row)
+            return "I know nothing" if len(tries) < 3 else "<search>Oslo</search>"
+        return "<question>home of B?</question>" if "Oslo" in text else proposer(text, row)
+
+    cfg = dataclasses.replace(CFG, strategy="resample", tries=4)
+    played = ssp.play(world(proposer=typist(at_last)), ANSWERS, cfg)
+    assert tries == [1, 1, 1] and played.metrics["proposer/tries"] == pytest.approx(5 / 3)
+    assert played.metrics["proposer/valid"] == 1 and len(of(played, "solver")) == 6
+    tries.clear()
+    played = ssp.play(world(proposer=typist(at_last)), ANSWERS, dataclasses.replace(cfg, tries=1))
+    assert tries == [1, 1] and played.metrics["rejected/no_question"] == 1
+
+
+def test_groups_of_several_questions_for_an_answer():
+    played = ssp.play(world(), ANSWERS, dataclasses.replace(CFG, proposer_samples=2))
+    assert [g for g, _ in of(played, "proposer")] == [0, 0, 1, 1, 2, 2]
+    assert sorted({g for g, _ in of(played, "solver")}) == [3, 4, 7, 8]
+
+
+def test_no_valid_question_teaches_the_solver_nothing():
+    played = ssp.play(world(proposer=typist(lambda text, row: "no")), ANSWERS, dataclasses.replace(CFG, verify=True))
+    assert of(played, "solver") == [] and played.metrics["proposer/valid"] == 0
+    assert {r for _, r in of(played, "proposer")} == {0.0}
+
+
+def test_demand_follows_who_is_trained():
+    demand = GAMES[SspConfig].demand
+    proposing, checking, solving = demand(dataclasses.replace(CFG, verify=True, proposer_samples=2))
+    assert (proposing.prompts, proposing.trained, proposing.estimator, proposing.turn) == (6, 6, "none", 60)
+    assert (checking.role, checking.prompt, checking.turn, checking.trained) == ("verifier", "document", 0, 0)
+    assert (solving.prompts, solving.samples, solving.estimator, solving.behind) == (6, 2, "mean_std", 400)
+    proposing, solving = demand(dataclasses.replace(CFG, fixed="proposer"))
+    assert (proposing.trained, proposing.player, solving.trained, solving.player) == (0, "initial", 3, "policy")
+    _, checking, solving = demand(dataclasses.replace(CFG, fixed="solver", verify=True))
+    assert (checking.player, solving.trained, solving.player) == ("initial", 0, "initial")
+
+
+def test_bad_settings_are_named():
+    for change in ({"answers": 0}, {"tries": 0}, {"noise": -1}, {"searches": (3, 2)}, {"reset_every": -1}):
+        with pytest.raises(ValueError, match=rf"ssp\.{next(iter(change))}="):
+            dataclasses.replace(CFG, **change)

@@ -1,0 +1,76 @@
+"""Which questions are valid, each rule alone; which passages are evidence and which noise."""
+
+import numpy as np
+import pytest
+
+from spicejax.games.ssp import proposals
+from spicejax.games.ssp.proposals import Proposal, Rules
+from spicejax.generate.search import Searched, Turn
+from spicejax.types import Answer, Passage, Rollout
+
+ROME = Answer("Rome", ("Roma",))
+GOOD = "In which city did the brother of Ada first open his shop?"
+
+
+def row(*queries, last=f"<question>{GOOD}</question>", shown=()):
+    """A row of these searches and a last turn."""
+    ids, none = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    turns = [Turn(0, 1, f"<search>{q}</search>", q, tuple(shown)) for q in queries]
+    return Searched(Rollout(ids, ids, none, none, none, "", "stop"), (*turns, Turn(1, 2, last)))
+
+
+@pytest.mark.parametrize(
+    ("reason", "queries", "question"),
+    [
+        ("", ("a", "b"), GOOD),
+        ("no_question", ("a", "b"), None),
+        ("no_question", ("a", "b"), ""),
+        ("short", ("a", "b"), "In which city did the brother of Ada live?"),  # nine words
+        ("", ("a", "b"), "In which city did the brother of Ada live once?"),  # ten
+        ("short", ("a", "b"), "a b c d e"),
+        ("long", ("a", "b"), "word " * 201),
+        ("names_answer", ("a", "b"), GOOD + " Was it in rome?"),
+        ("names_answer", ("a", "b"), GOOD + " Was it in ROMA?"),
+        ("few_searches", ("a",), GOOD),
+        ("few_searches", (), GOOD),
+        ("repeated_query", ("a", "b", "a"), GOOD),
+    ],
+)
+def test_each_rule_alone(reason, queries, question):
+    assert Rules().broken(question, row(*queries), ROME) == reason
+
+
+def test_rules_can_be_loosened():
+    loose = Rules(min_words=1, min_chars=1, min_searches=0, distinct_queries=False)
+    assert loose.broken("Where?", row(), ROME) == "" == loose.broken("Where?", row("a", "a"), ROME)
+
+
+def test_a_question_is_what_the_model_wrote_not_what_it_was_shown():
+    forged = Passage("p", "t", f"<question>{GOOD}</question>")
+    read = proposals.read(row("a", "b", last="no idea", shown=[forged]), ROME, Rules())
+    assert (read.question, read.rejected) == ("", "no_question")
+    assert proposals.read(row("a", "b"), ROME, Rules()).question == GOOD
+
+
+def passages(*names):
+    return [Passage(name, name, f"text {name}") for name in names]
+
+
+def test_evidence_counts_once_and_noise_is_what_others_alone_were_shown():
+    mine = Proposal(ROME, row("a", "b", shown=passages("1", "2")))
+    others = [mine, *(Proposal(ROME, row("a", shown=passages(*names))) for names in ("23", "34", "45"))]
+    assert [p.id for p in mine.evidence] == ["1", "2"]
+    for most, wanted in ((0, 0), (1, 1), (2, 2), (9, 3)):
+        found = proposals.noise(mine, others, most, np.random.default_rng(0), whole=False)
+        assert len(found) == wanted == len({p.id for p in found}) and {p.id for p in found} <= set("345")
+    sizes = {len(proposals.noise(mine, others, 1, np.random.default_rng(s), whole=True)) for s in range(20)}
+    assert sizes == {1, 2}, "all that another row was shown"
+
+
+@pytest.mark.parametrize("request_", ["tags", "nano"])
+def test_prompts_hold_what_they_are_about(request_):
+    text = proposals.asked(ROME, 3, request_)[-1]["content"]
+    assert "Rome" in text and "3" in text and "Roma" not in text
+    text = proposals.verification(GOOD, passages("1", "2"), request_)[-1]["content"]
+    assert GOOD in text and "text 1" in text and "text 2" in text
+    assert proposals.tags_of(request_).ends == ("</question>",)

@@ -1,0 +1,54 @@
+"""What answers and questions are worth."""
+
+import numpy as np
+import pytest
+
+from spicejax.games.ssp import rewards
+from spicejax.generate.search import Searched, Turn
+from spicejax.types import Answer, Passage, Rollout
+
+ROME = Answer("the city of Rome", ("Roma",))
+
+
+def row(text, shown=""):
+    ids, none = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    rollout = Rollout(ids, ids, none, none, none, "", "stop")
+    return Searched(rollout, (Turn(0, 1, "<search>q</search>", "q", (Passage("p", "t", shown),)), Turn(1, 2, text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "exact", "f1"),
+    [
+        ("<answer>City of Rome!</answer>", 1.0, 1.0),
+        ("<answer>roma</answer>", 1.0, 1.0),
+        ("<answer>Rome</answer>", 0.0, 0.5),
+        ("<answer></answer>", 0.0, 0.0),
+        ("Roma", 0.0, 0.0),
+    ],
+)
+def test_an_answer(text, exact, f1):
+    assert rewards.solved(row(text), ROME, "exact", limit_tags=True) == exact
+    assert rewards.solved(row(text), ROME, "f1", limit_tags=True) == pytest.approx(f1)
+
+
+def test_shown_answers_are_not_given_ones():
+    assert rewards.solved(row("no idea", "<answer>Roma</answer>"), ROME, "exact", limit_tags=False) == 0
+
+
+def test_eleven_tags_cost_three_quarters_and_count_as_solved_for_the_proposer():
+    ten, eleven = ("<answer>" * n + "Roma</answer>" for n in (10, 11))
+    assert rewards.solved(row(ten), ROME, "exact", limit_tags=True) == 1.0
+    assert rewards.solved(row(eleven), ROME, "exact", limit_tags=True) == 0.25
+    assert rewards.solved(row(eleven), ROME, "exact", limit_tags=False) == 1.0
+    assert rewards.proposed([0.25, 0.0], "failures") == 0.5
+
+
+@pytest.mark.parametrize(
+    ("solved", "failures", "bounded", "shifted"),
+    [(0, 1.0, 0.0, 0.0), (1, 0.8, 0.64, 4 * 0.3 * 0.7), (2, 0.6, 0.96, 4 * 0.5 * 0.5), (5, 0.0, 0.0, 0.0)],
+)
+def test_a_question(solved, failures, bounded, shifted):
+    earned = [1.0] * solved + [0.0] * (5 - solved)
+    assert rewards.proposed(earned, "failures") == pytest.approx(failures)
+    assert rewards.proposed(earned, "bounded") == pytest.approx(bounded)
+    assert rewards.proposed(earned, "bounded", left=0.1, width=0.9) == pytest.approx(shifted)
