@@ -60,6 +60,12 @@ class LearnerConfig:
     trajectories_per_update: int = 0
     # passes over an iteration's trajectories, each in a new order
     epochs: int = 1
+    # roles whose steps follow each other, in this order; () = every step has its share of each role. Search Self-Play's
+    # paper steps on the Solver first, its code on the Proposer
+    role_order: tuple[str, ...] = ()
+    # the policy whose logprobs the ratio is against: iteration = the one that sampled; role = the one before the first
+    # step on a role, so that a later role's ratio starts at 1 although others have moved the policy (SSP's code)
+    old_policy: Literal["iteration", "role"] = "iteration"
     # how episodes are laid out. packed: whole episodes, prompt and response, first fit into rows of row_length.
     # shared_prompt: the episodes of a group (same prompt) share one copy of it: a row is an area of prompts and then
     # slots of responses, which costs the prompt once instead of once per response and scores responses alone; it wins
@@ -105,7 +111,8 @@ class LearnerConfig:
     @property
     def on_policy(self) -> bool:
         """Whether each rollout meets one update only, or the loss asks for no ratio: no old logprobs are taken then."""
-        return self.loss == "supervised" or (self.trajectories_per_update == 0 and self.epochs == 1)
+        one_step = self.trajectories_per_update == 0 and self.epochs == 1 and len(self.role_order) < 2
+        return self.loss == "supervised" or one_step
 
     @property
     def shapes(self) -> tuple[RowShape, ...]:

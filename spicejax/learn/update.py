@@ -45,20 +45,38 @@ class Updater:
         if not lessons:
             return state, {"learner/steps": 0.0}
         advantages, metrics = deal.advantages(lessons, estimators)
-        steps = deal.steps(lessons, advantages, self.cfg, rng)
-        # Old logprobs of every step are taken before the first one, with the parameters that sampled.
-        placed = [[self._scored(state, *part) for part in parts] for parts in steps]
+        turns = [deal.steps([lessons[i] for i in own], advantages[own], self.cfg, rng) for own in self._turns(lessons)]
+        # Old logprobs are taken before the first step, with the parameters that sampled, or before a role's first one.
+        scored = [self._placed(state, steps) for steps in turns] if self.cfg.old_policy == "iteration" else None
         sums: dict[str, float] = {}
-        for parts, rows in zip(placed, steps, strict=True):
-            batches, micros = zip(*parts, strict=True)
-            with sharding.activations(self.mesh, transformer.activation_sizes(self.model, self.cfg.rows)):
-                state, out = self.doors.step(state, batches, micros, self.frozen)
-            for name, value in (sharding.fetch(out) | packing.padding(rows)).items():
-                sums[name] = sums.get(name, 0.0) + float(value)
+        for turn, steps in enumerate(turns):
+            placed = scored[turn] if scored else self._placed(state, steps)
+            for parts, rows in zip(placed, steps, strict=True):
+                batches, micros = zip(*parts, strict=True)
+                with sharding.activations(self.mesh, transformer.activation_sizes(self.model, self.cfg.rows)):
+                    state, out = self.doors.step(state, batches, micros, self.frozen)
+                for name, value in (sharding.fetch(out) | packing.padding(rows)).items():
+                    sums[name] = sums.get(name, 0.0) + float(value)
         if self.cfg.max_skipped and int(state.skipped) >= self.cfg.max_skipped:
             raise FloatingPointError(f"{int(state.skipped)} updates were not finite; lower learner.learning_rate")
-        means = {f"learner/{name}": value / max(len(steps), 1) for name, value in sums.items()}
-        return state, metrics | {"learner/steps": float(len(steps))} | means
+        taken = sum(map(len, turns))
+        means = {f"learner/{name}": value / max(taken, 1) for name, value in sums.items()}
+        return state, metrics | {"learner/steps": float(taken)} | means
+
+    def _turns(self, lessons: Sequence[Episode]) -> list[np.ndarray]:
+        """Lessons whose steps stand together: all, or those of one role after the other."""
+        roles = np.array([lesson.role for lesson in lessons])
+        if not self.cfg.role_order:
+            return [np.arange(len(lessons))]
+        if unknown := {lesson.role for lesson in lessons} - set(self.cfg.role_order):
+            raise ValueError(
+                f"learner.role_order={self.cfg.role_order} lacks {min(unknown)!r}, which is trained; add it"
+            )
+        return [own for role in self.cfg.role_order if len(own := np.flatnonzero(roles == role))]
+
+    def _placed(self, state: TrainState, steps: list[list[deal.Part]]) -> list[list[tuple[Batch, Any]]]:
+        """The rows of some steps on the devices, scored by the policy as it is."""
+        return [[self._scored(state, *part) for part in parts] for parts in steps]
 
     def _scored(self, state: TrainState, batch: Batch, used: int) -> tuple[Batch, Any]:
         """The batch on the devices, with the logprobs that the loss compares with."""

@@ -193,6 +193,9 @@ class RunConfig:
             raise ValueError(f"seats.{min(unknown)}: this game has no such role; choose from {', '.join(roles)}")
         if not any(ask.trained for ask in asks):
             raise ValueError("nothing is trained: every role is played by another model; give one back (seats)")
+        order, trained = self.learner.role_order, {ask.role for ask in asks if ask.trained}
+        if order and set(order) != trained:
+            raise ValueError(f"learner.role_order={order}: name each trained role: {', '.join(sorted(trained))}")
         response = max(ask.max_new for ask in asks if ask.trained)
         if obstacle := self.learner.shapes[-1].too_short(self.buckets.prompt[-1], response):
             raise ValueError(f"{obstacle}; raise it, or lower buckets.prompt or the game's longest response")
