@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from spicejax.games.game import Exam
-from spicejax.generate.search import QUERY_TAGS, SEARCH_TAGS, Limits, Searched, Tags
+from spicejax.generate.search import NANO_TAGS, QUERY_TAGS, SEARCH_TAGS, Limits, Searched, Tags
 from spicejax.text import prompts
 from spicejax.text.prompts import NO_TEMPLATES, Templates
 from spicejax.types import Messages, Metrics
@@ -23,6 +23,8 @@ ANSWER = ("<answer>", "</answer>")
 
 def tags_of(request: Request) -> Tags:
     """The tags that a request names."""
+    if request == "nano":
+        return NANO_TAGS
     return QUERY_TAGS if request in ("base", "instruct") else SEARCH_TAGS
 
 

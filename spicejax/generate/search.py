@@ -58,6 +58,9 @@ QUERY_TAGS = Tags(
     passage="({n}){title} {text}",
 )
 
+# The nano world's, whose passages name what they are about.
+NANO_TAGS = dataclasses.replace(SEARCH_TAGS, passage="{text}")
+
 
 @dataclasses.dataclass(frozen=True)
 class Limits:

@@ -20,6 +20,7 @@ from spicejax.generate.weights import Tree
 from spicejax.learn import learner
 from spicejax.models import hf, lora
 from spicejax.models.transformer import TransformerConfig
+from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run.config import RunConfig, with_precision
 from spicejax.worlds.nano import maker as nano
 
@@ -41,9 +42,12 @@ def with_world(cfg: RunConfig) -> RunConfig:
     if cfg.nano is None:
         return cfg
     made = nano.prepare(cfg.nano, cfg.seed)
-    items = getattr(made, game_of(cfg.game).reads)
+    items, retrieval = getattr(made, game_of(cfg.game).reads), cfg.retrieval
+    if cfg.searches and retrieval is None:  # the world's own corpus, each document a passage
+        retrieval = RetrievalConfig(engine="words", corpus=str(made.documents), words=0)
     return dataclasses.replace(
         cfg,
+        retrieval=retrieval,
         model=dataclasses.replace(cfg.model, path=cfg.model.path or str(made.model)),
         corpus=dataclasses.replace(cfg.corpus, source=cfg.corpus.source or str(items)),
         eval=dataclasses.replace(cfg.eval, tasks=cfg.eval.tasks or str(made.held_out)),

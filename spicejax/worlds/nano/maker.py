@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import logging
@@ -12,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,14 +22,15 @@ import optax
 from optax import contrib
 
 from spicejax import hosts
-from spicejax.data import questions
 from spicejax.learn import learner, packing
 from spicejax.models import hf, transformer
 from spicejax.text import sentencepieces, tokens
 from spicejax.types import Batch, Params, Rollout
-from spicejax.worlds.nano import world
+from spicejax.worlds.nano import linked, world
 
 log = logging.getLogger("spicejax")
+
+WORLDS: dict[str, Any] = {"facts": world, "linked": linked}  # each the same few functions
 
 # Two tokens a turn instead of ChatML's ten: they are a fifth of what the nano model reads.
 CHAT_TEMPLATE = (
@@ -43,9 +45,11 @@ class NanoConfig:
 
     # shape of the model; vocab_size is also the tokenizer's
     architecture: transformer.TransformerConfig
-    # documents of the world's corpus, half calculations, half facts
+    # facts = documents of calculations and facts; linked = facts to be found by searching
+    world: Literal["facts", "linked"] = "facts"
+    # facts: documents of the corpus, half calculations; linked: training questions, at most
     documents: int = 2000
-    # held-out questions, half calculations, half facts
+    # held-out questions; facts: half of them calculations; linked: a third each of one, two and three facts
     held_out: int = 200
     # tokens the warm start reads; stopped early on purpose, so that self-play has much to learn
     warm_tokens: int = 1_050_000
@@ -66,9 +70,10 @@ class Paths(NamedTuple):
 
     model: Path  # Hugging Face folder
     held_out: Path  # questions, jsonl
-    documents: Path  # jsonl, as are the next two
+    documents: Path  # jsonl, as are the next three
     questions: Path  # that the documents answer
     examples: Path  # questions with true replies
+    answers: Path  # that questions are sought for; linked alone has them
 
 
 def prepare(nano: NanoConfig, seed: int) -> Paths:
@@ -78,9 +83,9 @@ def prepare(nano: NanoConfig, seed: int) -> Paths:
     Raises: FileNotFoundError where this host does not see it.
     """
     recipe = {k: v for k, v in dataclasses.asdict(nano).items() if k != "cache"} | {"seed": seed}
-    name = hashlib.sha256(json.dumps([recipe, world_digest()], sort_keys=True).encode()).hexdigest()[:16]
+    name = hashlib.sha256(json.dumps([recipe, world_digest(nano.world)], sort_keys=True).encode()).hexdigest()[:16]
     folder = Path(nano.cache) / f"nano-{name}"
-    names = ("model", "held_out.jsonl", "corpus.jsonl", "questions.jsonl", "examples.jsonl")
+    names = ("model", "held_out.jsonl", "corpus.jsonl", "questions.jsonl", "examples.jsonl", "answers.jsonl")
     paths = Paths(*(folder / name for name in names))
     hosts.by_first(lambda: _ensure(nano, seed, folder))
     if not paths.documents.exists():
@@ -100,17 +105,18 @@ def _ensure(nano: NanoConfig, seed: int, folder: Path) -> None:
         os.replace(Path(beside, "made"), folder)
 
 
-def world_digest() -> str:
+def world_digest(name: str) -> str:
     """Changes with whatever the world generates, so that a cached model never outlives its world."""
+    world = WORLDS[name]
     sample = [dataclasses.astuple(e) for e in world.warm_start_examples(0, 50)]
-    sample += [dataclasses.astuple(d) for d in world.documents(0, 50)]
-    sample += world.replies(0, 50)
-    return hashlib.sha256(json.dumps([sample, world.SYMBOLS, CHAT_TEMPLATE]).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps([sample, world.items(0, 50, 50), world.SYMBOLS, CHAT_TEMPLATE]).encode()
+    ).hexdigest()
 
 
 def make(nano: NanoConfig, seed: int, folder: Path) -> None:
-    """Write corpus, held-out set, tokenizer and warm-started weights into `folder`."""
-    draft = folder / "tokenizer"
+    """Write corpus, questions, tokenizer and warm-started weights into `folder`."""
+    draft, world = folder / "tokenizer", WORLDS[nano.world]
     sentencepieces.train_sentencepiece(
         world.texts_for_tokenizer(seed),
         nano.architecture.vocab_size,
@@ -121,13 +127,7 @@ def make(nano: NanoConfig, seed: int, folder: Path) -> None:
     params = warm_start(nano, tokens.load(draft), seed)
     hf.save(folder / "model", nano.architecture, params, tokenizer_files_from=draft, dtype="float32")
     shutil.rmtree(draft)
-    tasks = world.held_out(seed, nano.held_out // 2, nano.held_out - nano.held_out // 2)
-    items = [questions.Item(t, "math" if t.document_id == "held_out/math" else "general") for t in tasks]
-    questions.save_items(folder / "held_out.jsonl", items)
-    asked = [world.ask(item, place) for place, item in world.statements(seed, nano.documents)]
-    questions.save_items(folder / "questions.jsonl", [questions.Item(task) for task in asked])
-    documents = [{"id": d.id, "title": d.title, "text": d.text} for d in world.documents(seed, nano.documents)]
-    for name, rows in (("examples", world.replies(seed, nano.documents)), ("corpus", documents)):
+    for name, rows in world.items(seed, nano.documents, nano.held_out).items():
         (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
 
 
@@ -174,32 +174,31 @@ def _matrices(params: Params) -> Params:
     return jax.tree_util.tree_map_with_path(lambda path, _: axes.get(path[-1].key), params)
 
 
-def examples(tokenizer: tokens.Tokenizer, seed: int, n: int) -> list[Rollout]:
-    """The world's warm-start examples as token ids: prompt by chat template, reply and end of turn trained."""
-    rollouts, again = [], tokenizer.render_chat([{"role": "user", "content": world.AGAIN}])
-    for example in world.warm_start_examples(seed, n):
-        prompt = tokenizer.render_chat([{"role": "user", "content": example.prompt}])
+def examples(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int, n: int) -> list[Rollout]:
+    """The world's warm-start examples as token ids: prompt by chat template, replies and their ends trained.
+
+    A reply that something is shown behind, as a search's result, has no end of turn.
+    """
+    rollouts, turns = [], functools.cache(lambda text: tokenizer.render_chat([{"role": "user", "content": text}]))
+    for example in WORLDS[nano.world].warm_start_examples(seed, n):
         reply, trained = [], []
-        for k, text in enumerate((example.reply, *example.further)):
-            turn = again if k else []
-            words = [*tokenizer.encode(text), tokenizer.eos_ids[0]]
-            reply += [*turn, *words]
-            trained += [0] * len(turn) + [1] * len(words)
-        zeros = np.zeros(len(reply), np.float32)
-        rollouts.append(
-            Rollout(
-                np.asarray(prompt, np.int32), np.asarray(reply, np.int32), zeros, zeros,
-                np.asarray(trained, np.float32), "", "stop",
-            )
-        )  # fmt: skip
+        for part, behind in zip(example.parts, (*example.parts[1:], None), strict=True):
+            words = turns(part.text) if part.by == "asked" else tokenizer.encode(part.text)
+            if part.by == "reply" and (behind is None or behind.by == "asked"):
+                words = [*words, tokenizer.eos_ids[0]]
+            reply += words
+            trained += [int(part.by == "reply")] * len(words)
+        zeros, prompt = np.zeros(len(reply), np.float32), np.asarray(turns(example.prompt), np.int32)
+        mask = np.asarray(trained, np.float32)
+        rollouts.append(Rollout(prompt, np.asarray(reply, np.int32), zeros, zeros, mask, "", "stop"))
     return rollouts
 
 
 def warm_batches(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> list[tuple[Batch, int]]:
     """The warm start's steps: whole examples in order, each step normalised, with its number of micro-batches."""
-    sample = examples(tokenizer, seed, 500)
+    sample = examples(nano, tokenizer, seed, 500)
     mean = float(np.mean([len(e.prompt_ids) + len(e.token_ids) for e in sample]))
-    stream = examples(tokenizer, seed, max(nano.rows, int(nano.warm_tokens / mean)))
+    stream = examples(nano, tokenizer, seed, max(nano.rows, int(nano.warm_tokens / mean)))
     shape = packing.RowShape(nano.row_length, nano.rows)
     batches: list[tuple[Batch, int]] = []
     chosen: list[Rollout] = []

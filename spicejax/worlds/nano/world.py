@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from typing import Literal
+from typing import Any, Literal
 
 from spicejax.types import Document, Task
 from spicejax.worlds.nano import truth
+from spicejax.worlds.nano.example import Part
 from spicejax.worlds.nano.truth import FACTS, GRADES, Item, draw_calculation
 
 STATEMENTS = 3  # in a document
@@ -62,6 +63,12 @@ class Example:
     reply: str  # the assistant's turn; only this is trained
     grade: int
     further: tuple[str, ...] = ()  # replies to the request AGAIN, one after another
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What follows the prompt."""
+        again = (part for reply in self.further for part in (Part("asked", AGAIN), Part("reply", reply)))
+        return (Part("reply", self.reply), *again)
 
 
 def documents(seed: int, n: int) -> list[Document]:
@@ -189,3 +196,24 @@ def held_out(seed: int, n_math: int, n_general: int) -> list[Task]:
             repeats = repeats + 1 if item.stem in tasks else 0
             tasks.setdefault(item.stem, ask(item, f"held_out/{item.family}"))
     return list(tasks.values())
+
+
+def items(seed: int, number: int, n_held_out: int) -> dict[str, list[dict[str, Any]]]:
+    """Rows of each file of the world: corpus, questions that it answers, held_out, and examples with true replies.
+
+    Args:
+      number: documents.
+      n_held_out: questions of the evaluation, half of them calculations.
+    """
+
+    def row(task: Task, category: str) -> dict[str, Any]:
+        kept = {"id": task.document_id, "question": task.question, "answer": task.answer}
+        return kept | {"answer_type": task.answer_type, "category": category}
+
+    tasks = held_out(seed, n_held_out // 2, n_held_out - n_held_out // 2)
+    return {
+        "corpus": [{"id": d.id, "title": d.title, "text": d.text} for d in documents(seed, number)],
+        "questions": [row(ask(item, place), "all") for place, item in statements(seed, number)],
+        "held_out": [row(t, "math" if t.document_id == "held_out/math" else "general") for t in tasks],
+        "examples": replies(seed, number),
+    }

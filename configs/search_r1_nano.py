@@ -1,0 +1,32 @@
+"""Search-R1 (arXiv:2503.09516) on the nano world of linked facts: a Solver learns to search from right answers alone.
+
+Command:   python launch/tpu_run.py --config=search_r1_nano --workdir=runs/search_r1_nano
+Hardware:  2 CPU cores, 2 GiB of memory
+"""
+
+import dataclasses
+
+from spicejax.configs import spice_nano
+from spicejax.games.r1_searcher.game import R1SearcherConfig
+from spicejax.generate.policy import Buckets
+from spicejax.generate.search import Limits
+from spicejax.run.config import EvalConfig
+
+# A search and what it finds take 17 tokens, the answer 4; a question of three facts 12.
+LIMITS = Limits(turns=4, turn=12, observation=16, total=72, passages=1)
+
+CONFIG = dataclasses.replace(
+    spice_nano.CONFIG,
+    name="search_r1_nano",
+    nano=dataclasses.replace(spice_nano.CONFIG.nano, world="linked", held_out=150),
+    game=R1SearcherConfig(
+        questions=24, group_size=8, request="nano", reward="exact", estimator="mean_std", limits=LIMITS
+    ),
+    buckets=Buckets(prompt=(16, 56, 96), rows=192),
+    learner=dataclasses.replace(
+        spice_nano.CONFIG.learner, layout="packed", row_length=192, rows=8, loss_norm_length=72, min_micro_batches=4
+    ),
+    eval=EvalConfig(every=16),
+    iterations=64,
+    show_every=16,
+)

@@ -1,0 +1,227 @@
+"""The linked world: facts that lead from one to the next, to be found by searching, for the games that search.
+
+Entities have invented names. Each fact is a passage under the name it is about, and stands a second time under the name
+it leads to:
+
+    friend of bako is timu.        known timu: friend of bako.
+
+A question follows one to three facts: "home of friend of bako?". The facts of a run are drawn for it and stand nowhere
+but in its corpus; the warm start is told of other ones under the same names. So nobody can know an answer, and a query
+as short as "friend of bako" finds it.
+
+The warm start knows the tags and little else. A Solver of the warm start searches, or guesses; asks for what the
+question needs next, or for something else; answers with what it has been shown, or with the name that it asked about.
+A Proposer ("2 timu": two searches, the answer) searches back from the answer, mostly one step, and asks a question that
+is right as often as not. What it does by chance reinforcement can choose from.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Any
+
+from spicejax.generate.search import NANO_TAGS
+from spicejax.types import Answer, Document, Passage, Task
+from spicejax.worlds.nano.example import Example, Part
+
+ENTITIES = 300  # of a world, a third of them towns
+_SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aiou"]
+# Relation: what it leads from and to.
+RELATIONS = {
+    "friend": ("person", "person"),
+    "boss": ("person", "person"),
+    "home": ("person", "town"),
+    "chief": ("town", "person"),
+    "port": ("town", "town"),
+}
+_OF = {kind: [r for r, (start, _) in RELATIONS.items() if start == kind] for kind in ("person", "town")}
+
+SYMBOLS: tuple[str, ...] = (
+    *("<search>", "</search>", "<answer>", "</answer>", "<question>", "</question>"),
+    *("\n\n<information>\n", "\n</information>\n\n", "<information>", "</information>", "\n"),
+    *(f"{relation} of " for relation in RELATIONS),
+    *("known ", " is ", ": ", ".", "?", "1 ", "2 ", "3 "),
+    *_SYLLABLES,
+)
+
+# Shares of the warm start's examples: the Solver; the Proposer; the rest verify a question from passages.
+SOLVER, PROPOSER = 0.55, 0.3
+HOPS = (5, 3, 2)  # weights of questions of one, two, three facts
+# How often a Solver of the warm start goes on searching, asks for the right thing, copies the right name.
+GOES_ON, ASKS_RIGHT, ANSWERS_RIGHT = 0.7, 0.75, 0.75
+# How often a Proposer searches at all, searches a second and third time, and asks the question it has found.
+SEARCHES, FURTHER, ASKS_FOUND = 0.85, 0.4, 0.65
+
+
+class World:
+    """The facts of one seed: `leads[entity][relation]` is the entity that a fact leads to."""
+
+    def __init__(self, seed: int):
+        rng = random.Random(f"linked world {seed}")
+        names = rng.sample([a + b for a in _SYLLABLES for b in _SYLLABLES], ENTITIES)
+        self.kinds = {name: "town" if i % 3 == 0 else "person" for i, name in enumerate(names)}
+        by_kind = {kind: [n for n in names if self.kinds[n] == kind] for kind in _OF}
+        self.leads = {
+            name: {r: rng.choice([n for n in by_kind[RELATIONS[r][1]] if n != name]) for r in _OF[kind]}
+            for name, kind in self.kinds.items()
+        }
+        self.led: dict[str, list[tuple[str, str]]] = {name: [] for name in names}  # relation and entity it comes from
+        for name, facts in self.leads.items():
+            for relation, other in facts.items():
+                self.led[other].append((relation, name))
+
+    def passage(self, relation: str, name: str) -> Passage:
+        """The fact under the name it is about."""
+        return Passage(f"{relation}/{name}", name, f"{relation} of {name} is {self.leads[name][relation]}.")
+
+    def back(self, relation: str, name: str) -> Passage:
+        """The same fact under the name it leads to."""
+        other = self.leads[name][relation]
+        return Passage(f"known/{relation}/{name}", other, f"known {other}: {relation} of {name}.")
+
+    def path(self, start: str, hops: int, rng: random.Random) -> list[str]:
+        """Relations that are followed from `start`, the first one first."""
+        relations, at = [], start
+        for _ in range(hops):
+            relations.append(rng.choice(_OF[self.kinds[at]]))
+            at = self.leads[at][relations[-1]]
+        return relations
+
+    def follow(self, start: str, relations: list[str]) -> list[str]:
+        """The names on the way, `start` first, the answer last."""
+        names = [start]
+        for relation in relations:
+            names.append(self.leads[names[-1]][relation])
+        return names
+
+
+@functools.lru_cache(maxsize=4)
+def facts(seed: int) -> World:
+    """The world of this seed."""
+    return World(seed)
+
+
+def question(start: str, relations: list[str]) -> str:
+    """Ask what the relations lead to."""
+    return "".join(f"{relation} of " for relation in reversed(relations)) + f"{start}?"
+
+
+def warm_start_examples(seed: int, n: int) -> list[Example]:
+    """Return n supervised examples of all roles in the order in which to train on them, over facts of other seeds."""
+    found = []
+    for i in range(n):
+        rng = random.Random(f"linked world {seed} warm start {i}")
+        world = facts(seed + 1_000_003 + i % 3)
+        draw = rng.random()
+        role = _solver if draw < SOLVER else _proposer if draw < SOLVER + PROPOSER else _verifier
+        found.append(role(world, rng, i / n))
+    return found
+
+
+def _solver(world: World, rng: random.Random, when: float) -> Example:
+    # One fact first, whose name has to be copied: that is what takes a small model longest.
+    hops = 1 if rng.random() > 2 * when else rng.choices((1, 2, 3), HOPS)[0]
+    start = rng.choice(list(world.kinds))
+    relations = world.path(start, hops, rng)
+    names, parts, at = world.follow(start, relations), [], start
+    answer = rng.choice(list(world.kinds))
+    for relation, name in zip(relations, names, strict=False):
+        if rng.random() > GOES_ON and (parts or when > 0.5):
+            break
+        asked, about = relation, name
+        if rng.random() > ASKS_RIGHT and when > 0.5:
+            about = rng.choice([start, rng.choice(names)])
+            asked = rng.choice(_OF[world.kinds[about]])
+        passage = world.passage(asked, about)
+        parts += [Part("reply", f"<search>{asked} of {about}</search>"), Part("shown", NANO_TAGS.show([passage]))]
+        at, answer = about, world.leads[about][asked]
+    if parts and rng.random() > ANSWERS_RIGHT and when > 0.5:
+        answer = at
+    return Example("solver", question(start, relations), (*parts, Part("reply", f"<answer>{answer}</answer>")))
+
+
+def _proposer(world: World, rng: random.Random, when: float) -> Example:
+    answer = rng.choice([name for name, led in world.led.items() if led])
+    wanted, parts, relations, at = rng.randint(1, 3), [], [], answer
+    while world.led[at] and rng.random() < (FURTHER if parts else SEARCHES) and len(parts) < 2 * 3:
+        relation, name = rng.choice(world.led[at])
+        shown = NANO_TAGS.show([world.back(relation, name)])
+        parts += [Part("reply", f"<search>known {at}</search>"), Part("shown", shown)]
+        relations, at = [relation, *relations], name
+    if not relations or rng.random() > ASKS_FOUND:
+        at = at if relations else rng.choice(list(world.kinds))
+        relations = world.path(at, max(len(relations), 1), rng)
+    asked = f"<question>{question(at, relations)}</question>"
+    return Example("proposer", f"{wanted} {answer}", (*parts, Part("reply", asked)))
+
+
+def _verifier(world: World, rng: random.Random, when: float) -> Example:
+    hops = 1 if rng.random() > when else rng.choice((1, 2))
+    start = rng.choice(list(world.kinds))
+    relations = world.path(start, hops, rng)
+    names = world.follow(start, relations)
+    shown = [world.back(relation, name) for relation, name in zip(relations, names, strict=False)]
+    for _ in range(rng.randint(0, int(4 * when))):
+        name = rng.choice(list(world.kinds))
+        shown.append(world.back(rng.choice(_OF[world.kinds[name]]), name))
+    rng.shuffle(shown)
+    prompt = "\n".join([*(p.text for p in shown), question(start, relations)])
+    return Example("verifier", prompt, (Part("reply", f"<answer>{names[-1]}</answer>"),))
+
+
+def texts_for_tokenizer(seed: int, n: int = 4000) -> list[str]:
+    """Return prompts and replies of all roles."""
+    return [text for e in warm_start_examples(seed, n) for text in (e.prompt, *(part.text for part in e.parts))]
+
+
+def documents(seed: int) -> list[Document]:
+    """Return the passages of all facts: under the name a fact is about, and under the one it leads to."""
+    world = facts(seed)
+    pairs = [(relation, name) for name, found in world.leads.items() for relation in found]
+    found = [under(*pair) for under in (world.passage, world.back) for pair in pairs]
+    return [Document(p.id, p.text, p.title) for p in found]
+
+
+def _asked(seed: int, names: list[str], n: int) -> list[tuple[int, Task]]:
+    """Distinct questions that begin at these names, of one, two and three facts in turn."""
+    world, rng = facts(seed), random.Random(f"linked world {seed} questions {names[0]}")
+    found: dict[str, tuple[int, Task]] = {}
+    for i in range(20 * n):
+        hops, start = 1 + len(found) % 3, names[i % len(names)]
+        relations = world.path(start, hops, rng)
+        text, way = question(start, relations), world.follow(start, relations)
+        if len(set(way)) == len(way):
+            found.setdefault(text, (hops, Task(text, way[-1], "String", f"{hops}/{len(found)}")))
+        if len(found) == n:
+            break
+    return list(found.values())
+
+
+def items(seed: int, number: int, held_out: int) -> dict[str, list[dict[str, Any]]]:
+    """Rows of each file of the world: corpus, questions, held_out, answers and examples.
+
+    Held-out questions begin at a fifth of the names, at which no training question begins.
+    Args:
+      number: training questions, at most.
+      held_out: questions of the evaluation, a third of each number of facts, at most.
+    """
+    names = list(facts(seed).kinds)
+    mine, others = names[: len(names) // 5], names[len(names) // 5 :]
+
+    def rows(asked: list[tuple[int, Task]]) -> list[dict[str, Any]]:
+        return [
+            {"id": t.document_id, "question": t.question, "answer": t.answer, "answer_type": "String"}
+            | {"category": f"facts_{hops}"}
+            for hops, t in asked
+        ]
+
+    answers = [Answer(name, id=name) for name, led in facts(seed).led.items() if led]
+    examples = [e for e in warm_start_examples(seed, number) if e.role == "verifier"]
+    return {
+        "corpus": [{"id": d.id, "title": d.title, "text": d.text} for d in documents(seed)],
+        "questions": rows(_asked(seed, others, number)),
+        "held_out": rows(_asked(seed, mine, held_out)),
+        "answers": [{"id": a.id, "answer": a.text} for a in answers],
+        "examples": [{"prompt": e.prompt, "completion": e.parts[0].text} for e in examples],
+    }
