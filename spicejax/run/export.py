@@ -7,6 +7,7 @@ when fields of its configuration, its game or its optimizer have since been rena
 from __future__ import annotations
 
 import dataclasses
+import json
 import tempfile
 from pathlib import Path
 from typing import Any, TypeVar
@@ -74,6 +75,9 @@ def write(
     tokenizer.require_rows(shape.vocab_size)
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(folder)
+        ends = Path(folder, "generation_config.json")
+        if not ends.is_file():  # of a GGUF file or a nano world: without it transformers writes on behind a reply
+            ends.write_text(json.dumps({"eos_token_id": list(tokenizer.eos_ids)}), encoding="utf-8")
         hf.save(out, shape, params, tokenizer_files_from=folder, dtype=dtype)
 
 
