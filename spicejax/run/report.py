@@ -47,21 +47,22 @@ def write(workdir: Path, game: Game) -> list[Path]:
 
 
 def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
-    """Held-out accuracy, then the game's panels; what was measured each iteration is smoothed."""
+    """Held-out accuracy, then the game's panels of which anything was measured; rows of iterations are smoothed."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     panels = [Panel("Held-out accuracy (greedy)", _held_out(evals), "evaluations", (0, 1)), *panels]
-    figure, axes = pyplot.subplots(
-        -(-len(panels) // 2), 2, figsize=(11, 3.75 * -(-len(panels) // 2)), constrained_layout=True, squeeze=False
-    )
+    tables = {"evaluations": evals}
+    panels = [p for p in panels if any(series(tables.get(p.rows, rows), name)[0] for name, _ in p.series)]
+    height = max(1, -(-len(panels) // 2))
+    figure, axes = pyplot.subplots(height, 2, figsize=(11, 3.75 * height), constrained_layout=True, squeeze=False)
     for panel, axis in zip(panels, axes.flat, strict=False):
         axis.set(title=panel.title, xlabel="iteration", ylim=panel.limits)
         axis.grid(alpha=0.3)
         for k, (name, label) in enumerate(panel.series):
-            if panel.rows == "evaluations":
+            if panel.rows in tables:
                 axis.plot(*series(evals, name), marker="o", label=label, linewidth=2.5 if label == "all" else 1.2)
             else:
                 x, y = series(rows, name)
@@ -69,8 +70,7 @@ def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
                 axis.plot(x, smooth(y), f"C{k}", label=label, linewidth=2)
         if panel.line is not None:
             axis.axhline(panel.line, color="grey", linewidth=0.8, linestyle=":")
-        if panel.series:
-            axis.legend(fontsize=8)
+        axis.legend(fontsize=8)
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     figure.savefig(path, dpi=110)
