@@ -26,6 +26,7 @@ from spicejax import config as configuration
 from spicejax import configs, hosts
 from spicejax.flight import check, plan
 from spicejax.games.catalogue import game_of
+from spicejax.retrieval.remote import RetrieverError
 from spicejax.run import chain
 from spicejax.run.checkpoint import CheckpointError
 from spicejax.run.config import RunConfig
@@ -52,7 +53,10 @@ FLAGS = {
     "--help -h": None,
 }
 
-ERRORS = (ValueError, OSError, ImportError, FloatingPointError, CheckpointError, LockedError, hosts.HostError)
+ERRORS = (
+    *(ValueError, OSError, ImportError, FloatingPointError, CheckpointError, LockedError, RetrieverError),
+    hosts.HostError,
+)
 
 
 def main(argv: list[str] | None = None) -> int:

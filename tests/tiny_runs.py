@@ -1,4 +1,11 @@
-"""Overrides that make a configuration of the nano world a run of seconds."""
+"""Overrides that make a configuration of the nano world a run of seconds, and what a run left behind."""
+
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
 
 WORLD = {
     "nano.warm_tokens": "100000", "nano.row_length": "128", "nano.rows": "4", "nano.documents": "64",
@@ -11,3 +18,19 @@ SPICE = WORLD | {
     "spice.documents": "4", "spice.group_size": "4", "spice.max_attempts": "8", "eval.probe_documents": "0",
     "eval.every": "0",
 }  # fmt: skip
+
+
+def last_step(workdir: Path) -> tuple[str, dict, dict]:
+    """Name, bytes of every array and host state of the last step."""
+    step = max((workdir / "checkpoints").glob("0*"))
+    arrays = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(ocp.PyTreeCheckpointer().restore(step / "state")):
+        arrays[jax.tree_util.keystr(path)] = np.asarray(leaf).tobytes()
+    extra = json.loads((step / "extra.json").read_text())
+    extra["counters"].pop("seconds")
+    return step.name, arrays, extra
+
+
+def rows(path: Path) -> list[dict]:
+    """Rows of a jsonl file."""
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -9,10 +9,10 @@ from jax.sharding import Mesh
 
 from spicejax.data import sources
 from spicejax.models.encoder import Style
-from spicejax.retrieval import encode, index, passages, search
+from spicejax.retrieval import encode, index, passages, remote, search
 from spicejax.retrieval.search import Search
 
-Engine = Literal["scann", "in_graph", "words"]
+Engine = Literal["scann", "in_graph", "words", "http"]
 
 _LONGEST = 16 * 2**20  # bytes of a document; a longer one is skipped
 
@@ -21,7 +21,8 @@ _LONGEST = 16 * 2**20  # bytes of a document; a longer one is skipped
 class RetrievalConfig:
     """Where a game's searches go."""
 
-    # scann = ScaNN on the host; in_graph = all vectors on the devices of the run; words = BM25, without an encoder
+    # scann = ScaNN on the host; in_graph = all vectors on the devices of the run; words = BM25, without an encoder;
+    # http = a server (launch/serve_retriever.py, or that of Search-R1, SSP or R1-Searcher)
     engine: Engine = "scann"
     # folder that launch/build_index.py wrote
     index: str = ""
@@ -36,6 +37,12 @@ class RetrievalConfig:
     dtype: Literal["float32", "bfloat16"] = "float32"
     # in_graph: approximate top-k (approx_max_k), faster on a TPU
     approximate: bool = False
+    # http: address with the protocol, http://HOST:PORT/retrieve (Search-R1, SSP) or /queries (R1-Searcher)
+    url: str = ""
+    # http: seconds without a sign of life after which a request has failed
+    timeout: float = 60.0
+    # http: how often a request is tried, waiting 1, 2, 4 ... 60 s in between; then the run is saved and stops
+    tries: int = 10
 
     def __post_init__(self) -> None:
         if self.words < 0:
@@ -46,13 +53,19 @@ class RetrievalConfig:
             )
         if self.engine == "words" and self.encoder:
             raise ValueError(f"encoder={self.encoder}: engine=words has none; leave it out")
+        if bool(self.url) != (self.engine == "http"):
+            raise ValueError(f"engine={self.engine}, url={self.url!r}: engine=http alone has a url, and needs one")
+        if self.engine == "http" and (self.index or self.encoder):
+            raise ValueError(f"index={self.index!r}, encoder={self.encoder!r}: with engine=http the server has them")
+        if self.timeout <= 0 or self.tries < 1:
+            raise ValueError(f"timeout={self.timeout}, tries={self.tries}: give seconds above 0, and 1 or more tries")
 
     def require(self) -> None:
         """Raise ValueError where it does not say enough to open it."""
         if self.engine == "words":
             if not (self.index or self.corpus):
                 raise ValueError("retrieval.engine=words: give retrieval.index=FOLDER or retrieval.corpus=CORPUS")
-        elif not (self.index and self.encoder):
+        elif self.engine != "http" and not (self.index and self.encoder):
             raise ValueError(
                 f"retrieval.engine={self.engine}: give retrieval.index=FOLDER (launch/build_index.py) and "
                 "retrieval.encoder, with which it was built"
@@ -65,9 +78,11 @@ def open_search(cfg: RetrievalConfig, mesh: Mesh) -> Search:
     Args:
       mesh: of the run: the encoder stands on it, and the vectors of in_graph.
     Raises: ValueError and FileNotFoundError, with the fix, for an index that is not there, damaged, or of another
-      encoder; ImportError for a library that is not installed.
+      encoder; ImportError for a library that is not installed; remote.RetrieverError for a server that does not answer.
     """
     cfg.require()
+    if cfg.engine == "http":
+        return remote.search(cfg.url, timeout=cfg.timeout, tries=cfg.tries)
     if cfg.engine == "words" and cfg.corpus:
         return search.in_memory(list(passages.read(sources.Reader(_LONGEST), cfg.corpus, words=cfg.words)))
     found = index.load(cfg.index)

@@ -20,6 +20,7 @@ from spicejax import hosts
 from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.probes import probes
 from spicejax.generate.policy import Buckets
+from spicejax.retrieval.remote import RetrieverError
 from spicejax.run.build import Run, build
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.config import RunConfig
@@ -34,14 +35,15 @@ log = logging.getLogger("spicejax")
 CHANGEABLE = (
     *("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.", "sampler_mesh", "sampler_memory"),
     *("buckets.rows", "buckets.refill", "buckets.prefill_chunk", "buckets.kv_tokens"),  # no text depends on them
-    "verifier_workers",
+    *("verifier_workers", "retrieval.url", "retrieval.timeout", "retrieval.tries"),
 )
 
 
 def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) -> dict[str, Any]:
     """Train to `cfg.iterations`, resuming from the newest good checkpoint of `workdir`; return the summary.
 
-    Raises: ValueError where the checkpoint was made by another configuration, naming the fields.
+    Raises: ValueError where the checkpoint was made by another configuration, naming the fields; RetrieverError where
+      a search engine elsewhere is gone: what was trained until then is saved.
     """
     with contextlib.ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt()) if interrupt is None else interrupt
@@ -59,8 +61,8 @@ def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) 
         hosts.require_same([start, run.source.digest, len(run.held_out)], "iteration, items and held-out questions")
         writer = MetricsWriter(workdir, resume_step=start, silent=not hosts.leads())
         stack.enter_context(contextlib.closing(writer))
-        if start == 0 and "accuracy_start" not in counters:
-            _evaluate(run, 0, writer, counters)
+        if (start == 0 and "accuracy_start" not in counters) or "unevaluated" in counters:
+            _evaluate(run, start, writer, counters)
         counters = _loop(run, start, counters, checkpoints, writer, interrupt)
         return _summarise(run, counters, checkpoints, writer)
 
@@ -74,10 +76,21 @@ def _loop(
     interrupt: Interrupt,
 ) -> dict[str, Any]:
     cfg = run.cfg
+
+    def save(done: int, items: dict[str, Any]) -> None:
+        host = {"items": items, "game": run.game_state, "counters": counters}
+        checkpoints.save(done, run.state, host)
+
     for iteration in range(start, cfg.iterations):
         began = time.perf_counter()
         run.clock.clear()
-        played = run.game.play(run.world(iteration), next(run.items), cfg.game, run.game_state)
+        items = run.items.get_state()
+        try:
+            played = run.game.play(run.world(iteration), next(run.items), cfg.game, run.game_state)
+        except RetrieverError:
+            if checkpoints.newest != iteration:
+                save(iteration, items)
+            raise
         run.game_state = played.state
         hosts.require_same(_digest(played.lessons), f"the rollouts of iteration {iteration}")
         sampled = time.perf_counter()
@@ -109,11 +122,14 @@ def _loop(
             writer.show(played.example)
         last = done == cfg.iterations
         if last or (cfg.eval.every and done % cfg.eval.every == 0):
-            _evaluate(run, done, writer, counters)
+            try:
+                _evaluate(run, done, writer, counters)
+            except RetrieverError:
+                save(done, run.items.get_state())
+                raise
         stop = any(hosts.exchange(interrupt.requested))  # a signal may have reached one host alone
         if last or stop or (cfg.checkpoint.every and done % cfg.checkpoint.every == 0):
-            host = {"items": run.items.get_state(), "game": run.game_state, "counters": counters}
-            checkpoints.save(done, run.state, host)
+            save(done, run.items.get_state())
         if stop and not last:
             writer.show(f"stopped after iteration {done}; the same command goes on from here")
             break
@@ -172,6 +188,7 @@ def _from_difference(value: Any, other: Any) -> str:
 def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, Any]) -> None:
     """Evaluate after `done` iterations and note the first and the latest accuracy."""
     cfg, game = run.cfg, run.game
+    counters["unevaluated"] = True  # until it is: a run that is saved before goes on with it
     began = time.perf_counter()
     metrics: Metrics = {}
     world = run.world(done)
@@ -190,6 +207,7 @@ def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, An
             others={role: dataclasses.replace(p, buckets=_less(p.buckets, room)) for role, p in run.others.items()},
             group=cfg.eval.probe_group,
         )
+    del counters["unevaluated"]
     if not metrics:
         return
     if "eval/accuracy" in metrics:

@@ -28,6 +28,10 @@ def test_every_engine_finds_the_passage_itself(tmp_path, corpus, encoder, folder
         ({"corpus": "a.jsonl"}, "corpus=a.jsonl: only engine=words"),
         ({"engine": "words", "encoder": "e"}, "encoder=e: engine=words has none"),
         ({"words": -1}, "words=-1"),
+        ({"engine": "http"}, "engine=http, url=.."),
+        ({"url": "http://a/queries"}, "engine=scann, url="),
+        ({"engine": "http", "url": "http://a/queries", "index": "i"}, "with engine=http the server has them"),
+        ({"tries": 0}, "tries=0"),
     ],
 )
 def test_what_cannot_be_opened_is_named(given, said, encoder):

@@ -14,9 +14,9 @@ from typing import Any
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 import pytest
 from processes import PATIENCE
+from tiny_runs import last_step, rows
 
 from spicejax import config as configuration
 from spicejax import configs
@@ -51,17 +51,6 @@ def finish(workdir, cache, *more, env=None):
     return done.stdout
 
 
-def last_step(workdir):
-    """Name, bytes of every array and host state of the last step."""
-    step = max((workdir / "checkpoints").glob("0*"))
-    arrays = {}
-    for path, leaf in jax.tree_util.tree_leaves_with_path(ocp.PyTreeCheckpointer().restore(step / "state")):
-        arrays[jax.tree_util.keystr(path)] = np.asarray(leaf).tobytes()
-    extra = json.loads((step / "extra.json").read_text())
-    extra["counters"].pop("seconds")
-    return step.name, arrays, extra
-
-
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
@@ -73,10 +62,6 @@ def whole(cache, tmp_path_factory):
     workdir = tmp_path_factory.mktemp("whole")
     out = finish(workdir, cache)
     return workdir, out
-
-
-def rows(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_a_run_leaves_what_it_promises(whole):

@@ -1,0 +1,133 @@
+"""Searching on a server: the protocols of Search-R1 and SSP (/retrieve) and of R1-Searcher (/queries)."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spicejax import hosts
+from spicejax.retrieval.search import Search
+from spicejax.types import Passage
+
+log = logging.getLogger("spicejax")
+
+BATCH = 64  # queries of a request
+WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds before the second try, doubled up to the longest
+
+
+class RetrieverError(RuntimeError):
+    """The server is gone, or does not say what it should; the text says which server and what it did."""
+
+
+def search(url: str, *, timeout: float, tries: int) -> Search:
+    """Search by a server, `url` being the whole address, such as http://localhost:5003/retrieve.
+
+    The first host asks and tells the others. A request that fails, for whatever reason, is tried again: `tries` times
+    in all, waiting 1, 2, 4 ... 60 seconds in between.
+
+    Args:
+      timeout: seconds without a sign of life after which a request has failed.
+    Raises: ValueError for another protocol; RetrieverError, on all hosts, where the server does not answer now.
+      The search itself raises RetrieverError.
+    """
+    name = url.rstrip("/").rpartition("/")[2]
+    if not url.startswith(("http://", "https://")) or name not in PROTOCOLS:
+        known = " or ".join(f"/{p}" for p in PROTOCOLS)
+        raise ValueError(f"retrieval.url={url}: give the whole address, http://HOST:PORT and {known}")
+    body_of, passages_of = PROTOCOLS[name]
+
+    def ask(queries: Sequence[str], k: int, tries: int) -> list[list[list[str]]]:
+        body, said = json.dumps(body_of(list(queries), k)).encode(), ""
+        for n in range(1, tries + 1):
+            try:
+                found = passages_of(_post(url, body, timeout))
+                if len(found) != len(queries):
+                    raise ValueError(f"{len(found)} lists for {len(queries)} queries")
+                return [row[:k] for row in found]
+            except (OSError, http.client.HTTPException, ValueError, TypeError, LookupError, AttributeError) as error:
+                said = _said(error)
+                if n < tries:
+                    wait = min(WAIT * 2 ** (n - 1), LONGEST_WAIT)
+                    log.warning("retriever %s: %s; trying again in %g s (%d of %d)", url, said, wait, n + 1, tries)
+                    time.sleep(wait)
+        raise RetrieverError(f"retriever {url}: {said}, {tries} times in a row")
+
+    def find(queries: Sequence[str], k: int, tries: int = tries) -> list[list[Passage]]:
+        if k < 1:
+            raise ValueError(f"k={k}: ask for at least one passage")
+
+        def act() -> dict[str, Any]:
+            try:
+                parts = (ask(queries[at : at + BATCH], k, tries) for at in range(0, len(queries), BATCH))
+                return {"found": sum(parts, [])}
+            except RetrieverError as error:  # told and not raised, so that it ends all hosts alike
+                return {"error": str(error)}
+
+        told = hosts.by_first(act)
+        if "error" in told:
+            raise RetrieverError(told["error"])
+        return [[Passage(*fields) for fields in row] for row in told["found"]]
+
+    try:
+        find(["who"], 1, 1)
+    except RetrieverError as error:
+        raise RetrieverError(f"{error}; start it (launch/serve_retriever.py) or correct retrieval.url") from None
+    return find
+
+
+def _post(url: str, body: bytes, timeout: float) -> Any:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=timeout) as response:
+        return json.load(response)
+
+
+def _said(error: Exception) -> str:
+    """One line about a request that failed."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"status {error.code} ({error.read(200).decode(errors='replace')})"
+    if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
+        return "no answer in time (retrieval.timeout)"
+    if isinstance(error, OSError | http.client.HTTPException):
+        return f"{getattr(error, 'reason', None) or error or type(error).__name__}"
+    return f"an answer that is none ({error or type(error).__name__})"
+
+
+def _retrieve_body(queries: list[str], k: int) -> dict[str, Any]:
+    return {"queries": queries, "topk": k, "return_scores": True}
+
+
+def _retrieve_passages(answer: Any) -> list[list[list[str]]]:
+    return [[_document(found["document"]) for found in row] for row in answer["result"]]
+
+
+def _document(document: dict[str, Any]) -> list[str]:
+    """[id, title, text]; contents are a title in quotation marks, a line end and the text."""
+    title, end, text = _text(document["contents"]).partition("\n")
+    return [str(document.get("id", "")), *((title.strip().strip('"'), text) if end else ("", title))]
+
+
+def _queries_body(queries: list[str], k: int) -> dict[str, Any]:
+    return {"queries": queries, "k": k}
+
+
+def _queries_passages(answer: Any) -> list[list[list[str]]]:
+    return [[["", "", _text(found)] for found in row] for row in answer["answers"]]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is no text")
+    return value
+
+
+_Protocol = tuple[Callable[[list[str], int], dict[str, Any]], Callable[[Any], list[list[list[str]]]]]
+PROTOCOLS: dict[str, _Protocol] = {
+    "retrieve": (_retrieve_body, _retrieve_passages),
+    "queries": (_queries_body, _queries_passages),
+}

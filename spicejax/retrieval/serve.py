@@ -1,0 +1,99 @@
+"""A search engine as a server that speaks both protocols of `remote`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from spicejax.retrieval.search import Search
+from spicejax.types import Passage
+
+MOST_AT_ONCE = 256  # queries that are searched together
+MOST_PASSAGES = 100  # of a query
+
+
+class _Waiting(NamedTuple):
+    """A request that waits for its passages."""
+
+    queries: list[str]
+    k: int
+    found: asyncio.Future[list[list[Passage]]]
+
+
+def app(search: Search) -> Starlette:
+    """POST /retrieve and /queries, GET /status. What waits while a search runs is searched together next.
+
+    A request that is not as it should be gets status 400 and one line that says why, as {"error": ...}.
+    """
+    queue: asyncio.Queue[_Waiting] = asyncio.Queue()
+
+    async def ask(queries: Any, k: Any) -> list[list[Passage]]:
+        if not isinstance(queries, list) or not all(isinstance(query, str) for query in queries):
+            raise ValueError("queries: give a list of texts")
+        if not isinstance(k, int) or not 1 <= k <= MOST_PASSAGES:
+            raise ValueError(f"{k!r} passages a query: give 1 to {MOST_PASSAGES}")
+        waiting = _Waiting(queries, k, asyncio.get_running_loop().create_future())
+        await queue.put(waiting)
+        return await waiting.found
+
+    async def work() -> None:
+        while True:
+            batch = [await queue.get()]
+            while not queue.empty() and sum(len(w.queries) for w in batch) < MOST_AT_ONCE:
+                batch.append(queue.get_nowait())
+            together = [query for w in batch for query in w.queries]
+            try:
+                found = await asyncio.to_thread(search, together, max(w.k for w in batch))
+            except Exception as error:
+                for w in batch:
+                    w.found.set_exception(RuntimeError(str(error)))
+                continue
+            at = 0
+            for w in batch:
+                if not w.found.cancelled():
+                    w.found.set_result([row[: w.k] for row in found[at : at + len(w.queries)]])
+                at += len(w.queries)
+
+    async def retrieve(request: Request) -> JSONResponse:
+        body = await request.json()
+        found = await ask(body["queries"], body.get("topk") or 3)
+        rows = [[{"id": p.id, "contents": f'"{p.title}"\n{p.text}'} for p in row] for row in found]
+        if body.get("return_scores"):  # of another engine each time, so none is told
+            return JSONResponse({"result": [[{"document": d, "score": None} for d in row] for row in rows]})
+        return JSONResponse({"result": rows})
+
+    async def queries(request: Request) -> JSONResponse:
+        body = await request.json()
+        found = await ask(body["queries"], body.get("k", 3))
+        return JSONResponse({"answers": [[f"{p.title} {p.text}".strip() for p in row] for row in found]})
+
+    async def status(_: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok", "waiting": queue.qsize()})
+
+    def refused(_: Request, error: Exception) -> JSONResponse:
+        said = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+        return JSONResponse({"error": said}, status_code=400)
+
+    def failed(_: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, status_code=500)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        worker = asyncio.create_task(work())
+        yield
+        worker.cancel()
+
+    post = [Route(f"/{handler.__name__}", handler, methods=["POST"]) for handler in (retrieve, queries)]
+    bad = dict.fromkeys((ValueError, KeyError, TypeError, AttributeError), refused)
+    return Starlette(
+        routes=[*post, Route("/status", status)],
+        exception_handlers={**bad, RuntimeError: failed},
+        lifespan=lifespan,
+    )

@@ -1,0 +1,145 @@
+"""A retriever elsewhere: the real server over both protocols, and servers that are gone, slow or confused."""
+
+import contextlib
+import http.server
+import json
+import threading
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from processes import free_port
+from serving import serving
+
+from spicejax.retrieval import remote
+from spicejax.retrieval.source import RetrievalConfig, open_search
+from spicejax.types import Passage
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    file = tmp_path_factory.mktemp("corpus") / "corpus.jsonl"
+    rows = [{"id": f"d{i}", "title": f"Word {i}", "text": f"word{i} is here <search>no</search>"} for i in range(50)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@pytest.fixture(scope="module")
+def server(corpus):
+    """Address of the real server over the corpus."""
+    port = free_port()
+    with serving(corpus, port):
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def answering(monkeypatch):
+    """Start servers that answer as they are told: each answer is given once, the last one for ever."""
+    monkeypatch.setattr(remote, "WAIT", 0.01)
+    started = []
+
+    def start(*answers, path="/retrieve"):
+        left = list(answers)
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                status, said = (left.pop(0) if len(left) > 1 else left[0])(asked)
+                self.send_response(status)
+                self.end_headers()
+                with contextlib.suppress(BrokenPipeError):  # who asked waits no longer
+                    self.wfile.write(said)
+
+            def log_message(self, *_):
+                pass
+
+        made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        started.append(made)
+        return f"http://127.0.0.1:{made.server_address[1]}{path}"
+
+    yield start
+    for made in started:
+        made.shutdown()
+        made.server_close()
+
+
+def good(asked):
+    found = [[{"document": {"id": q, "contents": f'"T"\nabout {q}'}, "score": 1.0}] for q in asked["queries"]]
+    return 200, json.dumps({"result": found}).encode()
+
+
+def test_both_protocols_find_what_the_engine_finds(server, corpus):
+    here = open_search(RetrievalConfig("words", corpus=str(corpus), words=0), None)
+    wanted = here(["word7 here", "word31"], 2)
+    assert [p.id for row in wanted for p in row][::2] == ["d7", "d31"]
+    assert open_search(RetrievalConfig("http", url=f"{server}/retrieve"), None)(["word7 here", "word31"], 2) == wanted
+    found = open_search(RetrievalConfig("http", url=f"{server}/queries"), None)(["word7 here", "word31"], 2)
+    assert found == [[Passage("", "", f"{p.title} {p.text}") for p in row] for row in wanted]
+
+
+def test_answers_neither_get_lost_nor_cross_under_load(server):
+    search = remote.search(f"{server}/retrieve", timeout=120, tries=1)
+
+    def client(n):
+        queries = [f"word{(7 * n + j) % 50}" for j in range(5)]
+        return [row[0].id[1:] == query[4:] for query, row in zip(queries * 4, search(queries * 4, 2), strict=True)]
+
+    with ThreadPoolExecutor(32) as pool:
+        assert all(all(right) for right in pool.map(client, range(96)))
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "said"),
+    [
+        ("retrieve", b"{", 400, "Expecting"),
+        ("retrieve", b"[]", 400, "list indices"),
+        ("retrieve", b"{}", 400, "queries is missing"),
+        ("queries", b'{"queries": "a"}', 400, "queries: give a list of texts"),
+        ("queries", b'{"queries": ["a"], "k": 0}', 400, "0 passages a query: give 1 to 100"),
+        ("nothing", b"{}", 404, "Not Found"),
+    ],
+)
+def test_the_server_says_what_a_request_lacks(server, path, body, status, said):
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(urllib.request.Request(f"{server}/{path}", body), timeout=120)
+    assert error.value.code == status and said in error.value.read().decode()
+
+
+def test_what_others_servers_send_is_read(answering):
+    flat = [[{"document": {"id": 3, "contents": "no title"}}]]
+    url = answering(lambda asked: (200, json.dumps({"result": flat * len(asked["queries"])}).encode()))
+    assert remote.search(url, timeout=60, tries=1)(["q"], 3) == [[Passage("3", "", "no title")]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda _: (500, b"overloaded"), r"status 500 \(overloaded\)"),
+        (lambda _: (200, b"<html>"), "an answer that is none"),
+        (lambda _: (200, b'{"result": []}'), "0 lists for 1 queries"),
+        (lambda _: (200, b'{"result": [[{"document": {"contents": null}}]]}'), "None is no text"),
+        (lambda _: (200, b'{"answers": [["a"]]}'), r"an answer that is none \('result'\)"),
+        (lambda _: (time.sleep(3), (200, b""))[1], r"no answer in time \(retrieval.timeout\)"),
+    ],
+)
+def test_a_request_that_fails_is_tried_again_and_then_named(answering, caplog, answer, said):
+    search = remote.search(answering(good, answer, answer, good, answer), timeout=1, tries=3)
+    with caplog.at_level("WARNING", "spicejax"):
+        assert search(["a"], 1) == [[Passage("a", "T", "about a")]]
+    assert "trying again in 0.02 s (3 of 3)" in caplog.text
+    with pytest.raises(remote.RetrieverError, match=f"{said}.*, 3 times in a row"):
+        search(["a"], 1)
+
+
+def test_a_run_does_not_start_on_a_server_that_is_not_there():
+    url = f"http://127.0.0.1:{free_port()}/retrieve"
+    with pytest.raises(remote.RetrieverError, match=f"{url}: .*refused.*start it .launch/serve_retriever.py"):
+        open_search(RetrievalConfig("http", url=url), None)
+
+
+@pytest.mark.parametrize("url", ["localhost:5003/retrieve", "http://localhost:5003", "http://localhost:5003/search"])
+def test_an_address_without_a_protocol_is_refused(url):
+    with pytest.raises(ValueError, match=f"retrieval.url={url}: give the whole address, http://HOST:PORT and /retr"):
+        open_search(RetrievalConfig("http", url=url), None)

@@ -1,0 +1,91 @@
+"""A run that searches, Search Self-Play on the nano world with its pool: its retriever hangs, dies and comes back."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import PATIENCE, free_port
+from serving import serving
+from tiny_runs import last_step, rows
+
+ROOT = Path(__file__).parents[2]
+TINY = [
+    "nano.warm_tokens=100000", "nano.row_length=128", "nano.rows=4", "nano.documents=64", "nano.held_out=16",
+    "nano.architecture.d_model=48", "nano.architecture.num_layers=2", "nano.architecture.d_ff=96",
+    "nano.architecture.head_dim=8", "ssp.answers=8", "ssp.verify=false", "buckets.rows=16", "iterations=5",
+    "eval.every=0", "checkpoint.every=2",
+]  # fmt: skip
+
+
+def start(workdir, cache, *more):
+    words = [sys.executable, ROOT / "launch" / "tpu_run.py", "--config=ssp_nano", f"--workdir={workdir}",
+             f"nano.cache={cache}", *TINY, *more]  # fmt: skip
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(words, cwd=ROOT, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}, **pipes)
+
+
+def until(pipe, said):
+    """Read on to a line that says it."""
+    line = next((line for line in pipe if said in line), None)
+    assert line is not None, f"never said {said!r}"
+    return line
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def whole(cache, tmp_path_factory):
+    """An uninterrupted run that searches by itself."""
+    workdir = tmp_path_factory.mktemp("whole")
+    out, err = (process := start(workdir, cache)).communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err[-3000:]
+    return workdir, out
+
+
+def test_a_run_tells_every_transcript(whole):
+    workdir, _ = whole
+    summary = json.loads((workdir / "summary.json").read_text())
+    told = rows(workdir / "tasks.jsonl")
+    turns = [turn for row in told for turn in row["transcript"]]
+    assert len(told) == summary["questions_proposed"] == 40
+    assert sum("query" in turn for turn in turns) > 10 and any(turn.get("shown") for turn in turns)
+    assert 0 < summary["questions_valid"] < 40
+    assert last_step(workdir)[2]["game"]["kept"], "or no buffer is compared"
+
+
+def test_hanging_killed_and_back_again_it_is_bitwise_the_uninterrupted_run(whole, cache, tmp_path):
+    corpus, port = next(cache.glob("*/corpus.jsonl")), free_port()
+    remote = ["retrieval.engine=http", f"retrieval.url=http://127.0.0.1:{port}/retrieve", "checkpoint.every=0"]
+    with serving(corpus, port) as server:
+        run = start(tmp_path, cache, *remote, "retrieval.timeout=10")
+        until(run.stdout, "iteration 1/5")
+        server.send_signal(signal.SIGSTOP)
+        assert "no answer in time (retrieval.timeout); trying again in 1 s (2 of 10)" in until(run.stderr, "trying")
+        server.send_signal(signal.SIGCONT)
+        until(run.stdout, "iteration 2/5")
+        server.kill()
+        until(run.stderr, "trying again in 1 s (2 of 10)")
+        run.kill()  # in the middle of a rollout
+        run.wait()
+    with serving(corpus, port) as server:
+        run = start(tmp_path, cache, *remote, "retrieval.tries=2")
+        until(run.stdout, "iteration 3/5")
+        server.kill()
+        _, err = run.communicate(timeout=PATIENCE)
+        assert run.returncode == 2
+        assert err.strip().splitlines()[-1].startswith(f"error: retriever http://127.0.0.1:{port}/retrieve: ")
+        assert "2 times in a row" in err
+    saved = max((tmp_path / "checkpoints").glob("0*"))
+    assert int(saved.name) in (3, 4), "what was trained before the server went is kept"
+    with serving(corpus, port):
+        _, err = (run := start(tmp_path, cache, *remote)).communicate(timeout=PATIENCE)
+        assert run.returncode == 0, err[-3000:]
+    assert last_step(tmp_path) == last_step(whole[0])
+    assert rows(tmp_path / "tasks.jsonl") == rows(whole[0] / "tasks.jsonl")
