@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from spicejax.data.items import Kind
 from spicejax.games.world import World
-from spicejax.generate.search import Limits, Tags
+from spicejax.generate.search import Limits
+from spicejax.tags import Tags
 from spicejax.types import Episode, Estimator, Messages, Metrics
 
 

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from spicejax.games.game import Exam
-from spicejax.generate.search import NANO_TAGS, QUERY_TAGS, SEARCH_TAGS, Limits, Searched, Tags
+from spicejax.generate.search import Limits, Searched
+from spicejax.tags import NANO_TAGS, QUERY_TAGS, SEARCH_TAGS, Tags
 from spicejax.text import prompts
 from spicejax.text.prompts import NO_TEMPLATES, Templates
 from spicejax.types import Messages, Metrics

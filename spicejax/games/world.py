@@ -14,6 +14,7 @@ import numpy as np
 from spicejax.generate import search
 from spicejax.generate.policy import Player
 from spicejax.generate.sampler import SamplerConfig
+from spicejax.tags import Tags
 from spicejax.types import Example, Messages, Passage, Rollout, Task
 
 
@@ -68,7 +69,7 @@ class World:
         role: str,
         prompts: Sequence[Messages],
         *,
-        tags: search.Tags,
+        tags: Tags,
         limits: search.Limits,
         samples: int,
         first_row: Sequence[int],

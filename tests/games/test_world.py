@@ -6,7 +6,8 @@ from scripted import typist
 
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.generate.search import SEARCH_TAGS, Limits, search
+from spicejax.generate.search import Limits, search
+from spicejax.tags import SEARCH_TAGS
 from spicejax.types import Passage
 
 

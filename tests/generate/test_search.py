@@ -16,13 +16,14 @@ from spicejax import sharding
 from spicejax.generate import engine
 from spicejax.generate.policy import Buckets, Player
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.generate.search import QUERY_TAGS, SEARCH_TAGS, Limits, Tags, search
+from spicejax.generate.search import Limits, search
 from spicejax.generate.stops import also, stop_machine
 from spicejax.learn.learner import LearnerConfig, make_learner, make_optimizer
 from spicejax.learn.losses import drgrpo_loss
 from spicejax.learn.packing import RowShape, pack, token_weights
 from spicejax.models import transformer
 from spicejax.run import build, lengths
+from spicejax.tags import QUERY_TAGS, SEARCH_TAGS, Tags
 from spicejax.text import tokens
 from spicejax.types import Passage
 

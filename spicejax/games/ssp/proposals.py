@@ -9,7 +9,8 @@ import numpy as np
 
 from spicejax.games import solver
 from spicejax.games.solver import Request
-from spicejax.generate.search import Searched, Tags
+from spicejax.generate.search import Searched
+from spicejax.tags import Tags
 from spicejax.text import prompts
 from spicejax.text.prompts import NO_TEMPLATES, Templates
 from spicejax.types import Answer, Messages, Passage

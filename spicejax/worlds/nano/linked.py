@@ -21,7 +21,7 @@ import functools
 import random
 from typing import Any
 
-from spicejax.generate.search import NANO_TAGS
+from spicejax.tags import NANO_TAGS
 from spicejax.types import Answer, Document, Passage, Task
 from spicejax.worlds.nano.example import Example, Part
 

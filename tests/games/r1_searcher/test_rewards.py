@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from spicejax.games.r1_searcher import rewards
-from spicejax.generate.search import QUERY_TAGS, SEARCH_TAGS, Searched, Turn
+from spicejax.generate.search import Searched, Turn
+from spicejax.tags import QUERY_TAGS, SEARCH_TAGS
 from spicejax.types import Passage, Rollout, Task
 
 TASK = Task("Who?", "New York City", "String", aliases=("NYC",))
