@@ -29,6 +29,22 @@ QWEN3_1_7B = dataclasses.replace(QWEN3_0_6B, d_model=2048, d_ff=6144)
 QWEN3_4B = dataclasses.replace(QWEN3_0_6B, d_model=2560, num_layers=36, num_heads=32, d_ff=9728)
 QWEN3_8B = dataclasses.replace(QWEN3_4B, d_model=4096, d_ff=12_288, tie_embeddings=False)
 
+# Qwen2.5, base and instruct. The 14B base checkpoint says rms_norm_eps 1e-5, the others 1e-6.
+QWEN25_7B = TransformerConfig(
+    family="qwen2",
+    vocab_size=152_064,
+    d_model=3584,
+    num_layers=28,
+    num_heads=28,
+    num_kv_heads=4,
+    head_dim=128,
+    d_ff=18_944,
+    rope_theta=1e6,
+    tie_embeddings=False,
+    max_position=32_768,
+)
+QWEN25_14B = dataclasses.replace(QWEN25_7B, d_model=5120, num_layers=48, num_heads=40, num_kv_heads=8, d_ff=13_824)
+
 LLAMA31_8B = TransformerConfig(
     family="llama",
     vocab_size=128_256,

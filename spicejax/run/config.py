@@ -196,9 +196,11 @@ class RunConfig:
         order, trained = self.learner.role_order, {ask.role for ask in asks if ask.trained}
         if order and set(order) != trained:
             raise ValueError(f"learner.role_order={order}: name each trained role: {', '.join(sorted(trained))}")
-        response = max(ask.max_new for ask in asks if ask.trained)
-        if obstacle := self.learner.shapes[-1].too_short(self.buckets.prompt[-1], response):
-            raise ValueError(f"{obstacle}; raise it, or lower buckets.prompt or the game's longest response")
+        for ask in (ask for ask in asks if ask.trained):
+            # a row that searches stands whole, but for its last token, in the largest bucket
+            prompt = self.buckets.prompt[-1] - (ask.max_new - 1 if ask.turn else 0)
+            if obstacle := self.learner.shapes[-1].too_short(max(prompt, 1), ask.max_new):
+                raise ValueError(f"{obstacle}; raise it, or lower buckets.prompt or the game's longest response")
         if self.eval.probe_documents and game_of(self.game).probe is None:
             raise ValueError(f"eval.probe_documents={self.eval.probe_documents}: this game has no probes; set it to 0")
         int8 = {"sampler_weights": self.sampler_weights, "buckets.cache": self.buckets.cache}
