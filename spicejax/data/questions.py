@@ -41,12 +41,14 @@ def load_items(path: str | Path) -> list[Item]:
 
     `facts:corpus`, `facts:unseen`, `facts:plain`, `facts:everyday` are sets of the package (data/facts/questions.py).
     A row with "choices" is multiple choice, its answer a letter; "aliases" also count as the answer of a String.
+    Search-R1's "golden_answers" and an "answers" list are an answer and its aliases.
     Without "answer_type" the type is read off the answer: a whole number, a decimal number, true/false, other
     mathematics, else text.
     Raises: ValueError naming file, line and what is missing, or a set that there is not; FileNotFoundError.
     """
     items = []
     for where, row in _rows(str(path)):
+        row = _with_answer(row)
         missing = [k for k in ("question", "answer") if not str(row.get(k, "")).strip()]
         if missing:
             raise ValueError(f"{where}: field {missing[0]!r} is missing or empty")
@@ -82,6 +84,17 @@ def _rows(path: str) -> Iterable[tuple[str, dict[str, Any]]]:
     if not path.startswith("facts:"):
         return read_rows(path, "questions with answers")
     return ((f"{path}: {row['id']}", row) for row in load_rows(path.removeprefix("facts:")))
+
+
+def _with_answer(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with the first of its right answers as the answer, the others as aliases."""
+    listed = row.get("golden_answers") or row.get("answers")
+    if not isinstance(listed, list) or not listed or row.get("choices"):
+        return row
+    first = str(row.get("answer") or listed[0])
+    others = [str(other) for other in listed if str(other) != first]
+    # of several answers one may be a number and another a phrase: all of them are texts then
+    return row | {"answer": first} | ({"aliases": others, "answer_type": "String"} if others else {})
 
 
 def _item(row: dict[str, Any], where: str) -> Item:

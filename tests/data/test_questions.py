@@ -96,3 +96,12 @@ def test_real_question_sets_load(shared_data, name):
     items = questions.load_items(shared_data / f"{name}.jsonl")
     assert len(items) == 200
     assert {i.task.answer_type for i in items} <= {"MCQ", "Integer", "Float"}
+
+
+def test_a_list_of_right_answers_is_an_answer_and_its_aliases(tmp_path):
+    file = tmp_path / "nq.jsonl"
+    rows = [{"question": "when", "golden_answers": ["1954", "in 1954"]}, {"question": "q", "answers": ["7"]}]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    first, second = (item.task for item in load_items(file))
+    assert (first.answer, first.aliases, first.answer_type) == ("1954", ("in 1954",), "String")
+    assert (second.answer, second.aliases, second.answer_type) == ("7", (), "Integer")

@@ -1,5 +1,6 @@
 """A run that searches, Search Self-Play on the nano world with its pool: its retriever hangs, dies and comes back."""
 
+import functools
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from processes import PATIENCE, free_port
 from serving import serving
@@ -58,6 +60,22 @@ def test_a_run_tells_every_transcript(whole):
     assert sum("query" in turn for turn in turns) > 10 and any(turn.get("shown") for turn in turns)
     assert 0 < summary["questions_valid"] < 40
     assert last_step(workdir)[2]["game"]["kept"], "or no buffer is compared"
+
+
+def test_its_policy_is_evaluated_as_in_training(whole, cache, tmp_path):
+    workdir, _ = whole
+    questions = next(cache.glob("*/held_out.jsonl"))
+    words = ["launch/evaluate.py", f"--model={workdir}", f"--questions={questions}", "--json", f"--out={tmp_path}"]
+    run = functools.partial(subprocess.run, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
+    done = run([sys.executable, *words])
+    assert done.returncode == 0, done.stderr[-3000:]
+    found, items = json.loads(done.stdout), rows(tmp_path / "items.jsonl")
+    assert found["questions"] == len(items) == 16 and found == json.loads((tmp_path / "scores.json").read_text())
+    assert found["scores"]["verifier"]["mean"] == json.loads((workdir / "summary.json").read_text())["accuracy_end"]
+    assert found["scores"]["searches"]["mean"] == np.mean([item["searches"] for item in items]) > 0
+    assert any("query" in turn for item in items for turn in item["transcript"])
+    refused = run([sys.executable, "launch/evaluate.py", f"--model={cache}", "--questions=facts:plain"])
+    assert refused.returncode == 2 and "add --config=NAME" in refused.stderr
 
 
 def test_hanging_killed_and_back_again_it_is_bitwise_the_uninterrupted_run(whole, cache, tmp_path):

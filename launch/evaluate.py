@@ -1,0 +1,91 @@
+"""Evaluate a model or a run on questions with known answers, as they are asked in training.
+
+python launch/evaluate.py --model=runs/search_r1_nano --questions=QUESTIONS.jsonl
+python launch/evaluate.py --model=FOLDER --config=search_r1_qwen7b --questions=nq.jsonl \
+    retrieval.index=INDEX retrieval.encoder=FOLDER --out=results/nq
+
+--model is the work folder of a run, whose own configuration is taken, or what model.path takes together with --config,
+which says how questions are asked and where searches go. a.b=c changes any field of it. Greedy. Prints exact match, F1,
+cover exact match in its three meanings, the verifier's word and whether the answer stands anywhere in the text, each
+with its 95 % bootstrap interval. --out keeps them: scores.json, and items.jsonl with every answer and transcript.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    from spicejax import memory
+
+    memory.ask_for_huge_pages()
+
+from spicejax import config as configuration
+from spicejax import configs
+from spicejax.data import questions
+from spicejax.evaluation import scores
+from spicejax.retrieval.remote import RetrieverError
+from spicejax.run import evaluate
+from spicejax.run.checkpoint import CheckpointError
+from spicejax.run.config import RunConfig
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Evaluate; return the exit code (2 = bad arguments)."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="work folder of a run, or folder, .gguf file, package:NAME")
+    parser.add_argument("--config", default="", help="recipe of configs/; of a chain its last run. A run has its own")
+    parser.add_argument("--questions", required=True, help='jsonl of {"question", "answer"}, or facts:NAME')
+    parser.add_argument("--most", type=int, default=0, help="the first so many questions; 0 = all")
+    parser.add_argument("--out", type=Path, help="folder for scores.json and items.jsonl")
+    parser.add_argument("--json", action="store_true", help="print the scores as JSON")
+    options, rest = parser.parse_known_args(argv)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
+    try:
+        found = run(options, rest)
+    except (ValueError, OSError, ImportError, FloatingPointError, CheckpointError, RetrieverError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(found) if options.json else scores.table(found["scores"], found["questions"]))
+    return 0
+
+
+def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
+    """Evaluate and write what is to be kept."""
+    items = questions.load_suites(options.questions, options.most)
+    model = Path(options.model)
+    trained = model if evaluate.is_run(model) else None
+    cfg = configuration.parse(_config(options.config, trained), rest, prog="launch/evaluate.py")
+    if trained is None:
+        cfg = dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=options.model))
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+    records = evaluate.evaluate(cfg, items, trained)
+    found = {
+        "model": options.model,
+        "set": options.questions,
+        "questions": len(records),
+        "scores": scores.means(records),
+    }
+    if options.out:
+        (options.out / "items.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
+        (options.out / "scores.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return found
+
+
+def _config(name: str, trained: Path | None) -> RunConfig:
+    if name:
+        return configs.stages(name)[-1]
+    if trained is None:
+        raise ValueError("--model is no run's work folder: add --config=NAME, which says how questions are asked")
+    return evaluate.config_of(trained)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

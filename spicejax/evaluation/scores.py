@@ -1,0 +1,77 @@
+"""Every question of a set with its answer, its scores and how it was answered; means with bootstrap intervals."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from spicejax.data.questions import Item
+from spicejax.evaluation.held_out import answers
+from spicejax.evaluation.said import said
+from spicejax.games import solver
+from spicejax.games.game import Exam
+from spicejax.games.world import World
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.score import qa
+
+RESAMPLES = 10_000
+
+
+def examine(world: World, items: Sequence[Item], exam: Exam) -> list[dict[str, Any]]:
+    """Ask every item once, greedy, as in training.
+
+    Returns: for each item id, category, question, answers, prediction (None where none was given), text,
+      finish_reason, searches and the transcript where the game searches, and scores, each in [0, 1]: exact, f1
+      (punctuation deleted, as SSP and Search-R1 do), f1_space (R1-Searcher's), cover_substring (Search-R1),
+      cover_words (R1-Searcher), cover_either (AceSearcher), verifier (the training's), said (the answer stands
+      anywhere in the text).
+    """
+    world = dataclasses.replace(world, sampler=SamplerConfig(temperature=0.0))
+    replies, rollouts = answers(world, items, exam, 1)
+    given = [exam.read(reply) for (reply,) in replies]
+    verdicts = world.check([(answer, item.task) for answer, item in zip(given, items, strict=True)])
+    records = []
+    for item, answer, (reply,), (rollout,), verdict in zip(items, given, replies, rollouts, verdicts, strict=True):
+        right = (item.task.answer, *item.task.aliases)
+        searched = {} if exam.search is None else {"searches": solver.searches(reply)}
+        records.append(
+            {"id": item.task.document_id, "category": item.category, "question": item.task.question}
+            | {"answers": right, "prediction": answer, "finish_reason": rollout.finish_reason}
+            | {"scores": _scores(answer, right) | {"verifier": float(verdict.correct)}}
+            | ({**searched, "transcript": solver.transcript(reply)} if searched else {"text": rollout.text})
+        )
+        records[-1]["scores"]["said"] = float(said(rollout.text, item.task))
+    return records
+
+
+def _scores(answer: str | None, right: Sequence[str]) -> dict[str, float]:
+    covers = {f"cover_{kind}": float(qa.covers(answer, right, kind)) for kind in ("substring", "words", "either")}
+    exact = float(qa.exact(answer, right))
+    return {"exact": exact, "f1": qa.f1(answer, right), "f1_space": qa.f1(answer, right, "space"), **covers}
+
+
+def means(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Of each score, answered, truncated and searches: mean, and low and high of the 95 % bootstrap interval."""
+    columns: dict[str, list[float]] = {name: [r["scores"][name] for r in records] for name in records[0]["scores"]}
+    columns["answered"] = [float(r["prediction"] is not None) for r in records]
+    columns["truncated"] = [float(r["finish_reason"] == "length") for r in records]
+    if "searches" in records[0]:
+        columns["searches"] = [float(r["searches"]) for r in records]
+    drawn = np.random.default_rng(0).integers(len(records), size=(RESAMPLES, len(records)))
+    found = {}
+    for name, values in columns.items():
+        array = np.array(values)
+        low, high = np.quantile(array[drawn].mean(1), (0.025, 0.975))
+        found[name] = {"mean": float(array.mean()), "low": float(low), "high": float(high)}
+    return found
+
+
+def table(found: dict[str, dict[str, float]], count: int) -> str:
+    """The means as Markdown."""
+    lines = [f"| {count} questions | mean | 95 % interval |", "|---|--:|---|"]
+    return "\n".join(
+        lines + [f"| {k} | {v['mean']:.3f} | {v['low']:.3f} to {v['high']:.3f} |" for k, v in found.items()]
+    )

@@ -1,0 +1,47 @@
+"""Scores of a set of answers: what stands in each, their means and intervals."""
+
+import numpy as np
+
+from spicejax.data.questions import Item
+from spicejax.evaluation import scores
+from spicejax.games.game import Exam
+from spicejax.games.world import World
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.types import Rollout, Task
+
+SAID = ["\\boxed{the U.S.}", "I think it is Paris \\boxed{Paris, in France}", "no idea"]
+
+
+class Scripted:
+    def render(self, messages):
+        return messages
+
+    def respond(self, prompts, **_):
+        none = np.zeros(0, np.float32)
+        return [[Rollout(none, none, none, none, none, text, "stop")] for text in SAID]
+
+
+def test_each_answer_gets_every_score_and_the_means_their_intervals():
+    class Verdict:
+        correct, how = True, "text"
+
+    world = World({"reasoner": Scripted()}, lambda pairs: [Verdict] * len(pairs), SamplerConfig(), 0, 0)
+    right = ["U.S.", "Paris", "Rome"]
+    items = [Item(Task(f"q{k}", answer, "String", str(k), aliases=("us",))) for k, answer in enumerate(right)]
+    read = lambda r: r.text.partition("\\boxed{")[2][:-1] or None  # noqa: E731
+    records = scores.examine(world, items, Exam("reasoner", lambda q: [{"role": "user", "content": q}], read, 8))
+    assert [r["prediction"] for r in records] == ["the U.S.", "Paris, in France", None]
+    assert [r["scores"]["exact"] for r in records] == [1, 0, 0]
+    assert [r["scores"]["f1"] for r in records] == [1, 0.5, 0]
+    assert [r["scores"]["cover_words"] for r in records] == [1, 1, 0]
+    found = scores.means(records)
+    assert found["exact"] == {"mean": 1 / 3, "low": 0.0, "high": 1.0}
+    assert found["answered"]["mean"] == 2 / 3 and found["verifier"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
+    assert "| exact | 0.333 | 0.000 to 1.000 |" in scores.table(found, 3)
+
+
+def test_the_interval_is_that_of_the_mean():
+    record = {"prediction": "", "finish_reason": "stop"}
+    found = scores.means([record | {"scores": {"exact": float(k % 4 == 0)}} for k in range(400)])["exact"]
+    wide = 1.96 * np.sqrt(0.25 * 0.75 / 400)
+    np.testing.assert_allclose([found["low"], found["high"]], [0.25 - wide, 0.25 + wide], atol=0.006)
