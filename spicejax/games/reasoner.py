@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from typing import Literal, get_args
 
 from spicejax.games.game import Exam
@@ -26,11 +25,9 @@ def messages(question: str, style: Style = "full", own: Templates = NO_TEMPLATES
     check_style(style)
     if style == "nano":
         return [{"role": "user", "content": question}]
-    template, turns = prompts.read(PACKAGE, "reasoner", own), [SYSTEM]
-    examples = json.loads(prompts.read(PACKAGE, "reasoner_examples", own)) if style == "simple" else ()
-    for example in examples:
-        turns += [_request(template, example["question"]), {"role": "assistant", "content": example["reply"]}]
-    return [*turns, _request(template, question)]
+    template = prompts.read(PACKAGE, "reasoner", own)
+    examples = prompts.read(PACKAGE, "reasoner_examples", own) if style == "simple" else "[]"
+    return [SYSTEM, *prompts.turns(template, examples, {"question": question})]
 
 
 def answer(rollout: Rollout, judge_truncated: bool) -> str | None:
@@ -52,7 +49,3 @@ def check_style(style: str) -> None:
     """Raise ValueError for an unknown style."""
     if style not in STYLES:
         raise ValueError(f"unknown prompt style {style!r}: choose one of {', '.join(STYLES)}")
-
-
-def _request(template: str, question: str) -> dict[str, str]:
-    return {"role": "user", "content": prompts.fill(template, question=question)}

@@ -15,8 +15,9 @@ from spicejax.text import prompts
 from spicejax.text.prompts import NO_TEMPLATES, Templates
 from spicejax.types import Messages, Metrics
 
-# base, instruct: R1-Searcher's two; tags: Search-R1's, which Search Self-Play takes too; nano: the bare question.
-Request = Literal["base", "instruct", "tags", "nano"]
+# base, instruct: R1-Searcher's two; tags: Search-R1's, which Search Self-Play takes too; simple: two worked examples
+# with those tags and hardly a request, for small models; nano: the bare question.
+Request = Literal["base", "instruct", "tags", "simple", "nano"]
 
 PACKAGE = "spicejax.games"  # that holds the templates
 ANSWER = ("<answer>", "</answer>")
@@ -34,7 +35,8 @@ def messages(question: str, request: Request, own: Templates = NO_TEMPLATES) -> 
     if request == "nano":
         return [{"role": "user", "content": question}]
     template = prompts.read(PACKAGE, f"search_{request}", own)
-    return [{"role": "user", "content": prompts.fill(template, question=question)}]
+    examples = prompts.read(PACKAGE, "search_simple_examples", own) if request == "simple" else "[]"
+    return prompts.turns(template, examples, {"question": question})
 
 
 def exam(request: Request, limits: Limits, own: Templates = NO_TEMPLATES) -> Exam:

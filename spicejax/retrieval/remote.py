@@ -8,6 +8,7 @@ import logging
 import time
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -108,8 +109,10 @@ def _retrieve_passages(answer: Any) -> list[list[list[str]]]:
 
 def _document(document: dict[str, Any]) -> list[str]:
     """[id, title, text]; contents are a title in quotation marks, a line end and the text."""
-    title, end, text = _text(document["contents"]).partition("\n")
-    return [str(document.get("id", "")), *((title.strip().strip('"'), text) if end else ("", title))]
+    contents = _text(document["contents"])
+    title, end, text = contents.partition("\n")
+    named = (title.strip().strip('"'), text) if end else ("", contents)
+    return [str(document.get("id", _name(contents))), *named]
 
 
 def _queries_body(queries: list[str], k: int) -> dict[str, Any]:
@@ -117,7 +120,12 @@ def _queries_body(queries: list[str], k: int) -> dict[str, Any]:
 
 
 def _queries_passages(answer: Any) -> list[list[list[str]]]:
-    return [[["", "", _text(found)] for found in row] for row in answer["answers"]]
+    return [[[_name(found), "", found] for found in map(_text, row)] for row in answer["answers"]]
+
+
+def _name(text: str) -> str:
+    """An id for a passage that has none: games tell passages apart by it."""
+    return f"{zlib.crc32(text.encode()):08x}"
 
 
 def _text(value: Any) -> str:

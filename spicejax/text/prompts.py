@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from spicejax.types import Messages
+
 Templates = Mapping[str, str]  # text by name
 NO_TEMPLATES: Templates = {}
 
@@ -122,3 +124,17 @@ def fill(template: str, **values: str) -> str:
     if found != sorted(values):
         raise ValueError(f"the template holds placeholders {found}, expected each of {sorted(values)} exactly once")
     return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+
+
+def turns(template: str, examples: str, values: Mapping[str, str]) -> Messages:
+    """A request as the last turn of a user, behind worked examples as earlier turns.
+
+    Args:
+      examples: JSON list of objects, each with a "reply" and, by name, what fills its request; what it leaves out is as
+        in `values`.
+    """
+    shown: Messages = []
+    for example in json.loads(examples):
+        asked = fill(template, **{name: example.get(name, value) for name, value in values.items()})
+        shown += [{"role": "user", "content": asked}, {"role": "assistant", "content": example["reply"]}]
+    return [*shown, {"role": "user", "content": fill(template, **values)}]

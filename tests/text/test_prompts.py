@@ -61,3 +61,22 @@ def test_a_folder_without_prompts(tmp_path, make, message):
         folder.mkdir()
     with pytest.raises(ValueError, match=message):
         prompts.read_folder(str(folder))
+
+
+def test_worked_examples_are_earlier_turns_that_fill_the_same_request():
+    examples = '[{"answer": "Oslo", "reply": "Where?"}]'
+    found = prompts.turns("{n} searches: {answer}", examples, {"answer": "Rome", "n": "2"})
+    assert [m["role"] for m in found] == ["user", "assistant", "user"]
+    assert [m["content"] for m in found] == ["2 searches: Oslo", "Where?", "2 searches: Rome"]
+
+
+def test_examples_of_searching_are_written_as_rows_are(monkeypatch):
+    """A model shown other tags, or passages in another form, would copy them."""
+    for package, name in (("spicejax.games", "search_simple"), ("spicejax.games.ssp", "propose_simple")):
+        for example in json.loads(prompts.read(package, f"{name}_examples")):
+            first, last = example["reply"].split("\n\n", 1)[0], example["reply"].rsplit("\n\n", 1)[1]
+            assert first.startswith(SEARCH_TAGS.query[0]) and first.endswith(SEARCH_TAGS.query[1])
+            shown = re.findall(r"Doc 1 \(Title: (.*)\)\n(.*)\n", example["reply"])
+            for title, text in shown:
+                assert SEARCH_TAGS.show([Passage("", title, text)]) in example["reply"]
+            assert len(shown) == example["reply"].count(SEARCH_TAGS.query[1]) and last.endswith(">")

@@ -33,7 +33,8 @@ class R1SearcherConfig:
     # how rewards become advantages: mean_whiten = REINFORCE++ with the group's mean (R1-Searcher), mean_std = GRPO
     # (Search-R1), mean = Dr. GRPO, whiten, none
     estimator: Estimator = "mean_whiten"
-    # how a question is asked: base, instruct = R1-Searcher's tags; tags = Search-R1's; nano = the bare question
+    # how a question is asked: base, instruct = R1-Searcher's tags; tags = Search-R1's; simple = two
+    # worked examples with those tags, for small models; nano = the bare question
     request: solver.Request = "base"
     # what is rewarded: retrieve = that it searches and keeps the form (stage 1), answer = F1 of the answer and the form
     # (stage 2), exact = the right answer (Search-R1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -71,9 +71,7 @@ def asked(answer: Answer, searches: int, request: Request, own: Templates = NO_T
     """Ask for a question with this answer."""
     if request == "nano":
         return [{"role": "user", "content": f"{searches} {answer.text}"}]
-    template = prompts.read(PACKAGE, "propose", own)
-    filled = prompts.fill(template, answer=answer.text, searches=str(searches))
-    return [{"role": "user", "content": filled}]
+    return _turns("propose", request, own, {"answer": answer.text, "searches": str(searches)})
 
 
 def read(row: Searched, answer: Answer, rules: Rules) -> Proposal:
@@ -90,8 +88,15 @@ def verification(
     shown = "\n".join(tags.passage.format(n=n, title=p.title, text=p.text) for n, p in enumerate(documents, 1))
     if request == "nano":
         return [{"role": "user", "content": f"{shown}\n{question}"}]
-    template = prompts.read(PACKAGE, "verify", own)
-    return [{"role": "user", "content": prompts.fill(template, documents=shown, question=question)}]
+    return _turns("verify", request, own, {"documents": shown, "question": question})
+
+
+def _turns(name: str, request: Request, own: Templates, values: Mapping[str, str]) -> Messages:
+    """The request of that name; `simple` is another one, behind worked examples."""
+    if request != "simple":
+        return prompts.turns(prompts.read(PACKAGE, name, own), "[]", values)
+    template, examples = (prompts.read(PACKAGE, f"{name}_{part}", own) for part in ("simple", "simple_examples"))
+    return prompts.turns(template, examples, values)
 
 
 def noise(
