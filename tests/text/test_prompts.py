@@ -1,8 +1,13 @@
 """A folder of one's own prompts: what it may hold, and the one line that says what is wrong with it."""
 
+import json
+import re
+
 import pytest
 
+from spicejax.tags import SEARCH_TAGS
 from spicejax.text import prompts
+from spicejax.types import Passage
 
 OURS = {
     "ask": "Read {document} and ask {answer_type}.",
@@ -70,7 +75,7 @@ def test_worked_examples_are_earlier_turns_that_fill_the_same_request():
     assert [m["content"] for m in found] == ["2 searches: Oslo", "Where?", "2 searches: Rome"]
 
 
-def test_examples_of_searching_are_written_as_rows_are(monkeypatch):
+def test_examples_of_searching_are_written_as_rows_are():
     """A model shown other tags, or passages in another form, would copy them."""
     for package, name in (("spicejax.games", "search_simple"), ("spicejax.games.ssp", "propose_simple")):
         for example in json.loads(prompts.read(package, f"{name}_examples")):

@@ -67,7 +67,7 @@ def test_evidence_counts_once_and_noise_is_what_others_alone_were_shown():
     assert sizes == {1, 2}, "all that another row was shown"
 
 
-@pytest.mark.parametrize("request_", ["tags", "nano"])
+@pytest.mark.parametrize("request_", ["tags", "simple", "nano"])
 def test_prompts_hold_what_they_are_about(request_):
     text = proposals.asked(ROME, 3, request_)[-1]["content"]
     assert "Rome" in text and "3" in text and "Roma" not in text
