@@ -8,11 +8,15 @@ python launch/evaluate.py --model=FOLDER --config=search_r1_qwen7b --questions=n
 which says how questions are asked and where searches go. a.b=c changes any field of it. Greedy. Prints exact match, F1,
 cover exact match in its three meanings, the verifier's word and whether the answer stands anywhere in the text, each
 with its 95 % bootstrap interval. --out keeps them: scores.json, and items.jsonl with every answer and transcript.
+
+--rollouts=N grades the questions instead: each is answered, sampled, until an answer is right, N times at most. Prints
+how many are easy (below 10), medium and hard (above 20); --out gets questions.jsonl, which can be a --corpus again.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import dataclasses
 import json
 import logging
@@ -43,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--config", default="", help="recipe of configs/; of a chain its last run. A run has its own")
     parser.add_argument("--questions", required=True, help='jsonl of {"question", "answer"}, or facts:NAME')
     parser.add_argument("--most", type=int, default=0, help="the first so many questions; 0 = all")
+    parser.add_argument("--rollouts", type=int, default=0, help="grade by the answers it takes, this many at most")
     parser.add_argument("--out", type=Path, help="folder for scores.json and items.jsonl")
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     options, rest = parser.parse_known_args(argv)
@@ -52,7 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, ImportError, FloatingPointError, CheckpointError, RetrieverError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(found) if options.json else scores.table(found["scores"], found["questions"]))
+    if options.json or options.rollouts:
+        print(json.dumps(found))
+    else:
+        print(scores.table(found["scores"], found["questions"]))
     return 0
 
 
@@ -66,7 +74,13 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
         cfg = dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=options.model))
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
-    records = evaluate.evaluate(cfg, items, trained)
+    if options.rollouts < 0:
+        raise ValueError(f"--rollouts={options.rollouts}: give 1 or more, or 0 for an evaluation")
+    records = evaluate.evaluate(cfg, items, trained, rollouts=options.rollouts)
+    if options.rollouts:
+        if options.out:
+            _write(options.out / "questions.jsonl", records)
+        return dict(collections.Counter(record["difficulty"] for record in records))
     found = {
         "model": options.model,
         "set": options.questions,
@@ -74,9 +88,13 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
         "scores": scores.means(records),
     }
     if options.out:
-        (options.out / "items.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
+        _write(options.out / "items.jsonl", records)
         (options.out / "scores.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return found
+
+
+def _write(path: Path, records: Sequence[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
 
 
 def _config(name: str, trained: Path | None) -> RunConfig:

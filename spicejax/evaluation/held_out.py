@@ -53,12 +53,11 @@ def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 
 
 
 def answers(
-    world: World, items: Sequence[Item], exam: Exam, samples: int
+    world: World, items: Sequence[Item], exam: Exam, samples: int, first_row: Sequence[int] | None = None
 ) -> tuple[Sequence[Sequence[Any]], list[list[Rollout]]]:
     """The replies as `exam.read` takes them, and as rollouts without what was found by searches."""
-    asked: dict[str, Any] = {
-        "samples": samples, "first_row": [k * samples for k in range(len(items))], "stream": _STREAM
-    }  # fmt: skip
+    rows = [k * samples for k in range(len(items))] if first_row is None else first_row
+    asked: dict[str, Any] = {"samples": samples, "first_row": rows, "stream": _STREAM}
     messages = [question(item, exam) for item in items]
     if exam.search is None:
         rollouts = world.ask(exam.role, messages, max_new=exam.max_new, **asked)

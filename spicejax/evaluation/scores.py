@@ -18,6 +18,7 @@ from spicejax.generate.sampler import SamplerConfig
 from spicejax.score import qa
 
 RESAMPLES = 10_000
+ROUND = 5  # answers of each question at a time
 
 
 def examine(world: World, items: Sequence[Item], exam: Exam) -> list[dict[str, Any]]:
@@ -45,6 +46,34 @@ def examine(world: World, items: Sequence[Item], exam: Exam) -> list[dict[str, A
         )
         records[-1]["scores"]["said"] = float(said(rollout.text, item.task))
     return records
+
+
+def grade(world: World, items: Sequence[Item], exam: Exam, most: int) -> list[dict[str, Any]]:
+    """How many answers each question needs until one is right, as R1-Searcher grades its data (arXiv:2503.05592).
+
+    Sampled by the world's sampler, ROUND at a time, until an answer covers the right one or `most` were given.
+
+    Returns: for each item id, question, answer, rollouts (most + 1 where none was right) and difficulty: easy below 10,
+      medium to 20, hard above; with an answer to every one of them it is a file of questions again.
+    """
+    needed = [most + 1] * len(items)
+    for done in range(0, most, ROUND):
+        left = [k for k, n in enumerate(needed) if n > most]
+        samples = min(ROUND, most - done)
+        if not left:
+            break
+        rows = [k * most + done for k in left]
+        replies, _ = answers(world, [items[k] for k in left], exam, samples, rows)
+        for k, found in zip(left, replies, strict=True):
+            right = (items[k].task.answer, *items[k].task.aliases)
+            hits = [n for n, reply in enumerate(found) if qa.covers(exam.read(reply), right, "words")]
+            needed[k] = done + hits[0] + 1 if hits else needed[k]
+    return [
+        {"id": item.task.document_id, "question": item.task.question, "answer": item.task.answer}
+        | ({"aliases": item.task.aliases} if item.task.aliases else {})
+        | {"rollouts": n, "difficulty": "easy" if n < 10 else "medium" if n <= 20 else "hard"}
+        for item, n in zip(items, needed, strict=True)
+    ]
 
 
 def _scores(answer: str | None, right: Sequence[str]) -> dict[str, float]:

@@ -37,8 +37,10 @@ def config_of(workdir: Path) -> RunConfig:
     return configuration.from_json(RunConfig, configuration.readable(RunConfig, saved))
 
 
-def evaluate(cfg: RunConfig, items: Sequence[Item], workdir: Path | None = None) -> list[dict[str, Any]]:
-    """Ask every item, see scores.examine.
+def evaluate(
+    cfg: RunConfig, items: Sequence[Item], workdir: Path | None = None, *, rollouts: int = 0
+) -> list[dict[str, Any]]:
+    """Ask every item: once, see scores.examine, or up to `rollouts` times until it is right, see scores.grade.
 
     Args:
       cfg: names the model (model.path), the game, which says how a question is asked, and where searches go.
@@ -64,4 +66,4 @@ def evaluate(cfg: RunConfig, items: Sequence[Item], workdir: Path | None = None)
     find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if exam.search else None
     with Verifier(workers=cfg.verifier_workers) as verifier:
         world = World({exam.role: player}, verifier.check, cfg.sampler, cfg.seed, 0, find)
-        return scores.examine(world, items, exam)
+        return scores.grade(world, items, exam, rollouts) if rollouts else scores.examine(world, items, exam)

@@ -45,3 +45,33 @@ def test_the_interval_is_that_of_the_mean():
     found = scores.means([record | {"scores": {"exact": float(k % 4 == 0)}} for k in range(400)])["exact"]
     wide = 1.96 * np.sqrt(0.25 * 0.75 / 400)
     np.testing.assert_allclose([found["low"], found["high"]], [0.25 - wide, 0.25 + wide], atol=0.006)
+
+
+def test_a_question_is_graded_by_the_answers_it_takes():
+    first_right = {0: 3, 1: 10, 2: 21, 3: 99}
+
+    class Counting:
+        def render(self, messages):
+            return int(messages[0]["content"])
+
+        def respond(self, prompts, *, samples, first_row, **_):
+            none = np.zeros(0, np.float32)
+            said = [
+                [f + 1 - 24 * q >= first_right[q] for f in range(row, row + samples)]
+                for q, row in zip(prompts, first_row, strict=True)
+            ]
+            return [
+                [Rollout(none, none, none, none, none, "right" if s else "wrong", "stop") for s in each]
+                for each in said
+            ]
+
+    world = World({"reasoner": Counting()}, lambda pairs: [], SamplerConfig(), 0, 0)
+    items = [Item(Task(f"{k}", "right", "String", str(k))) for k in range(4)]
+    exam = Exam("reasoner", lambda q: [{"role": "user", "content": q}], lambda r: r.text, 8)
+    found = scores.grade(world, items, exam, 24)
+    assert [(r["rollouts"], r["difficulty"]) for r in found] == [
+        (3, "easy"),
+        (10, "medium"),
+        (21, "hard"),
+        (25, "hard"),
+    ]
