@@ -12,6 +12,7 @@ from spicejax.generate.policy import Buckets
 from spicejax.generate.search import Limits
 from spicejax.models.families import NANO
 from spicejax.run.config import EvalConfig
+from spicejax.worlds.nano.maker import NanoConfig
 
 # A search and what it finds take 17 tokens, the answer 4; a question of three facts 12.
 LIMITS = Limits(turns=4, turn=12, observation=16, total=72, passages=1)
@@ -19,9 +20,7 @@ LIMITS = Limits(turns=4, turn=12, observation=16, total=72, passages=1)
 CONFIG = dataclasses.replace(
     spice_nano.CONFIG,
     name="search_r1_nano",
-    nano=dataclasses.replace(
-        spice_nano.CONFIG.nano, world="linked", held_out=150, architecture=dataclasses.replace(NANO, vocab_size=384)
-    ),
+    nano=NanoConfig(architecture=dataclasses.replace(NANO, vocab_size=384), world="linked", held_out=150),
     game=R1SearcherConfig(
         questions=24, group_size=8, request="nano", reward="exact", estimator="mean_std", limits=LIMITS
     ),
