@@ -94,10 +94,10 @@ def batches(work: Workload) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(prompts[i : i + work.rows], limits[i : i + work.rows]) for i in range(0, len(prompts), work.rows)]
 
 
-def hf(model: TransformerConfig) -> Call:
-    """Hugging Face `generate` on torch."""
+def hf_decoder(model: TransformerConfig) -> Any:
+    """The same decoder in torch, with random weights."""
     import torch
-    from transformers import Qwen3Config, Qwen3ForCausalLM, StoppingCriteria, StoppingCriteriaList
+    from transformers import Qwen3Config, Qwen3ForCausalLM
 
     torch.manual_seed(0)
     shape = Qwen3Config(
@@ -107,16 +107,28 @@ def hf(model: TransformerConfig) -> Call:
         rope_parameters={"rope_type": "default", "rope_theta": 1e6}, tie_word_embeddings=True,
         max_position_embeddings=4096, pad_token_id=0, bos_token_id=1, eos_token_id=None,
     )  # fmt: skip
-    decoder = Qwen3ForCausalLM._from_config(shape, dtype=torch.float32, attn_implementation="sdpa").eval()
+    return Qwen3ForCausalLM._from_config(shape, dtype=torch.float32, attn_implementation="sdpa").eval()
+
+
+def row_limits(start: int, limits: np.ndarray) -> Any:
+    """Criteria of `generate` that end each row at its own length."""
+    import torch
+    from transformers import StoppingCriteria, StoppingCriteriaList
 
     class RowLimits(StoppingCriteria):
-        """Ends each row at its own length."""
-
-        def __init__(self, start: int, limits: np.ndarray):
-            self.ends = torch.from_numpy(limits + start)
+        ends = torch.from_numpy(limits + start)
 
         def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
             return input_ids.shape[1] >= self.ends
+
+    return StoppingCriteriaList([RowLimits()])
+
+
+def hf(model: TransformerConfig) -> Call:
+    """Hugging Face `generate` on torch."""
+    import torch
+
+    decoder = hf_decoder(model)
 
     @torch.inference_mode()
     def call(work: Workload, seed: int) -> int:
@@ -125,7 +137,7 @@ def hf(model: TransformerConfig) -> Call:
             ids = torch.from_numpy(prompts).long()
             out = decoder.generate(
                 ids, attention_mask=torch.ones_like(ids), max_new_tokens=work.max_new, do_sample=True, top_k=0,
-                top_p=1.0, stopping_criteria=StoppingCriteriaList([RowLimits(ids.shape[1], limits)]),
+                top_p=1.0, stopping_criteria=row_limits(ids.shape[1], limits),
             )  # fmt: skip
             if out.shape[1] != ids.shape[1] + limits.max():
                 raise RuntimeError(f"hf wrote {out.shape[1] - ids.shape[1]} tokens, expected {limits.max()}")

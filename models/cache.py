@@ -50,7 +50,9 @@ def token_bytes(layers: int, kv_heads: int, head_dim: int, dtype: CacheDtype) ->
     return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(cache))
 
 
-def write(cache: KVCache, new: KVCache, start: Int[Array, ""] | int, where: Bool[Array, "T"] | None = None) -> KVCache:
+def write(
+    cache: KVCache, new: KVCache, start: Int[Array, ""] | int, where: Bool[Array, "#U #T"] | None = None
+) -> KVCache:
     """Put the T slots of `new` (compute dtype) at `start` of every row, in the cache's precision.
 
     Args:
@@ -61,9 +63,35 @@ def write(cache: KVCache, new: KVCache, start: Int[Array, ""] | int, where: Bool
         if value is None:
             continue
         if where is not None:
-            old = jax.lax.dynamic_slice_in_dim(parts[i], start, where.size, axis)
-            value = jnp.where(where.reshape((-1,) + (1,) * (value.ndim - 1 - axis)), value, old)
+            old = jax.lax.dynamic_slice_in_dim(parts[i], start, value.shape[axis], axis)
+            others = [n for n in range(value.ndim) if n not in (1, axis)]
+            value = jnp.where(jnp.expand_dims(where, others), value, old)
         parts[i] = jax.lax.dynamic_update_slice_in_dim(parts[i], value, start, axis)
+    return KVCache(*parts)
+
+
+def write_rows(cache: KVCache, new: KVCache, starts: Int[Array, "U"]) -> KVCache:
+    """The same, each row at a start of its own, below S; what does not fit behind it is left out."""
+
+    def put(old: Array, value: Array, axis: int) -> Array:
+        room = [(0, value.shape[axis] if n == axis else 0) for n in range(old.ndim)]
+        place = jax.vmap(
+            lambda o, v, start: jax.lax.dynamic_update_slice_in_dim(o, v, start, axis - 1), (1, 1, 0), 1
+        )  # fmt: skip
+        return jax.lax.slice_in_dim(place(jnp.pad(old, room), value, starts), 0, old.shape[axis], axis=axis)
+
+    values = zip(cache, encode(new, cache.k.dtype), _SLOT_AXES, strict=True)
+    parts: list[Any] = [None if old is None or value is None else put(old, value, axis) for old, value, axis in values]
+    return KVCache(*parts)
+
+
+def turned(cache: KVCache, starts: Int[Array, "U"]) -> KVCache:
+    """Rings of slots, each row read from a slot of its own on."""
+
+    def turn(x: Array, axis: int) -> Array:
+        return jax.vmap(lambda row, start: jnp.roll(row, -start, axis - 1), (1, 0), 1)(x, starts)
+
+    parts: list[Any] = [None if x is None else turn(x, axis) for x, axis in zip(cache, _SLOT_AXES, strict=True)]
     return KVCache(*parts)
 
 

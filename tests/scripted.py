@@ -7,7 +7,8 @@ import numpy as np
 from tiny_models import QWEN3
 
 from spicejax import sharding
-from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.policy import Buckets
+from spicejax.generate.replay import Replaying
 from spicejax.generate.stops import ACCEPT, stop_machine
 from spicejax.types import Rollout
 
@@ -59,7 +60,7 @@ class Pieces:
 
 
 @dataclasses.dataclass(frozen=True)
-class Typist(Player):
+class Typist(Replaying):
     """A player that types what `script(text so far, row id)` returns, token by token, until its stop machine says so.
 
     Its logprobs count down: token t of a response has -(t + 1).

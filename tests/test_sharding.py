@@ -56,7 +56,7 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
         import jax, numpy as np, jax.numpy as jnp
         jax.config.update("jax_cpu_enable_async_dispatch", False)
         from spicejax import sharding
-        from spicejax.generate.policy import Buckets, Player
+        from spicejax.generate.policy import Buckets, More, Player, Talk
         from spicejax.generate.sampler import SamplerConfig
         from spicejax.generate.stops import stop_machine
         from spicejax.learn import learner, packing
@@ -87,6 +87,16 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
             rollouts = ask([[5, 6, 7], [9, 8]], 4)  # copies of two prompts, a slot on each of four parts
             split = ask([[5 + i, 6, 7][: 1 + i % 3] for i in range(11)], 2)  # the same slots, refilled
             few = ask([[5, 6], [9, 8, 7]], 7)  # one prompt slot of seven rows: whole on each part
+            told = {}
+
+            def answer(turns):  # three tokens, twice
+                for i, j, reply in turns:
+                    told.setdefault((i, j), []).append(reply.text)
+                asking = [n for n, (i, j, _) in enumerate(turns) if len(told[i, j]) < 3]
+                return asking, lambda: [More([7, 5 + turns[n].prompt, 9], 4) for n in asking]
+
+            player.converse([[5 + i, 6, 7][: 1 + i % 3] for i in range(9)], samples=2, first_row=range(0, 90, 10),
+                key=jax.random.key(2), settings=SamplerConfig(), talk=Talk(3, 6, 4, 30), answer=answer)
             config = learner.LearnerConfig(learning_rate=1e-2, row_length=32, rows=4, loss_norm_length=8)
             optimizer = learner.make_optimizer(config)
             shares = packing.token_weights(rollouts, aggregation="constant", norm_length=8)
@@ -94,7 +104,7 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
             batch = Batch(*(jax.device_put(x, sharding.rows(mesh, 4, axis=1)) for x in batch))
             doors = learner.make_learner(cfg, config, optimizer)
             state, _ = doors.step(learner.init_state(params, optimizer), batch, jnp.int32(micro))
-            return [r.text for r in rollouts + split + few], jax.device_get(state.params)
+            return [*(r.text for r in rollouts + split + few), *sorted(told.items())], jax.device_get(state.params)
 
         whole = jax.device_get(whole)
         texts, one = run(sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1]))

@@ -48,7 +48,7 @@ def kv_bytes(here: Settled, ask: programs.Ask) -> float:
     """Bytes of a device for the KV entries of one ask: each prompt slot's prompt once, and the responses."""
     shape = programs.engine_layout(here, ask)
     token = weights.token_bytes(shape.model, shape.mesh, shape.cache)
-    return shape.prompts * (shape.prefix + shape.group * shape.suffix) * token / shape.shards
+    return shape.prompts * (shape.prefix + shape.group * (shape.history + shape.suffix)) * token / shape.shards
 
 
 def describe(cfg: RunConfig, workdir: Path) -> str:

@@ -64,14 +64,13 @@ def programs(here: Settled) -> list[Program]:
 
 def prompt_length(cfg: RunConfig, ask: Ask) -> int:
     """Bucket of an ask's prompts."""
-    return cfg.buckets.prompt[-1 if ask.prompt == "document" or ask.turn else 0]
+    return cfg.buckets.prompt[-1 if ask.prompt == "document" else 0]
 
 
 def engine_layout(here: Settled, ask: Ask) -> engine.Layout:
     """The engine's shape for one ask."""
-    role, work = ask.seat or ask.role, policy.Work(prompt_length(here.cfg, ask), ask.prompts, ask.samples, ask.max_new)
-    if ask.turn:  # of a later turn: each row is a prompt of its own
-        work = policy.Work(work.bucket, ask.prompts * ask.samples, 1, ask.turn)
+    role, longest = ask.seat or ask.role, ask.talk.turn if ask.talk else ask.max_new
+    work = policy.Work(prompt_length(here.cfg, ask), ask.prompts, ask.samples, longest, ask.talk)
     if role in here.seats:
         return policy.layout(here.seats[role], seat_buckets(here, role), here.sampler_mesh, work)
     return policy.layout(weights.sampled(here.model), here.cfg.buckets, here.sampler_mesh, work)
@@ -109,14 +108,14 @@ def _sampling(here: Settled, ask: Ask) -> list[Program]:
     loads = math.ceil(ask.prompts / layout.lanes)
     # Slots that become free are filled again.
     steps = max(1.0, ask.prompts * ask.samples / layout.rows) * ask.max_new
-    batch = {"prefill": layout.lanes, "insert": layout.lanes, "decode": layout.rows}
+    batch = {"prefill": layout.lanes, "insert": layout.lanes, "decode": layout.rows, "append": layout.readers}
 
     def lower(program: engine.Program) -> jax.stages.Lowered:
         with sharding.activations(layout.mesh, transformer.activation_sizes(layout.model, batch[program.name])):
             return program.lower()
 
-    _, prefix, state, *_ = next(program.arguments for program in found if program.name == "decode")
-    copy, responses = {"sampler_parameters": held}, (state.recent, state.older)
+    _, prefix, history, state, *_ = next(program.arguments for program in found if program.name == "decode")
+    copy, responses = {"sampler_parameters": held}, (history, state.recent, state.older)
     slots = {"kv_cache": (prefix, responses)}
     reading, writing = 2.0 * size * layout.lanes * layout.prefix, 2.0 * size * layout.rows * steps
     # A cache with a window is written by a loop over windows and one over their steps.
@@ -126,6 +125,10 @@ def _sampling(here: Settled, ask: Ask) -> list[Program]:
         "insert": (loads, {"kv_cache": prefix}, training | copy | {"responses": responses}, (1,), None, 0.0),
         "decode": (1, copy | slots, training, decoding, None, writing),
     }
+    if ask.talk:
+        reads = math.ceil(ask.prompts * ask.samples * (ask.talk.turns - 1) / layout.readers)
+        shown = 2.0 * size * layout.readers * layout.shown
+        uses["append"] = (reads, copy | slots, training, (1,), None, shown)
     return [
         Program(f"{ask.role}_{p.name}", functools.partial(lower, p), *uses[p.name], rows=batch[p.name]) for p in found
     ]

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from spicejax.data.items import Kind
 from spicejax.games.world import World
+from spicejax.generate.policy import Talk
 from spicejax.generate.search import Limits
 from spicejax.tags import Tags
 from spicejax.types import Episode, Estimator, Messages, Metrics
@@ -27,12 +28,12 @@ class Ask:
     estimator: Estimator = "mean"  # of the advantages
     seat: str = ""  # who is asked; "" = the role
     player: Literal["policy", "initial"] = "policy"  # who sits there, unless the run seats another model
-    turn: int = 0  # longest turn where searches stand between several, in tokens; 0 = one turn
+    talk: Talk | None = None  # of several turns, between which it is shown something
 
     @property
     def behind(self) -> int:
         """Most tokens that stand behind a prompt when the player is asked, counted from the first it writes."""
-        return self.max_new if self.turn else 1
+        return self.max_new if self.talk else 1
 
 
 class Exam(NamedTuple):

@@ -2,7 +2,9 @@
 
 U prompt slots hold the KV entries of one prompt each, once for all rows of the slot; each has G row slots, which hold a
 response each. `prefill` computes prompts, `insert` puts them into slots, `decode` writes tokens until enough
-slots are free again. The host decides who sits where (`schedule.py`); nothing here depends on it.
+slots are free again. A row of several turns has a history of its own, between its prompt and the turn that it is
+writing: `append` puts a finished turn there, and what the row is shown. The host decides who sits where
+(`schedule.py`); nothing here depends on it.
 """
 
 from __future__ import annotations
@@ -38,6 +40,10 @@ class Layout:
     chunk: int  # C, tokens of each of them prefilled at once
     cache: caching.CacheDtype  # precision of the KV entries
     mesh: jax.sharding.Mesh
+    turns: int = 1  # most turns of a row; the next three are 0 where it is one
+    history: int = 0  # H, most tokens of a row before its last turn
+    shown: int = 0  # C', most tokens that are put behind a turn
+    readers: int = 0  # N', rows that are shown something at once
 
     @property
     def rows(self) -> int:
@@ -79,16 +85,29 @@ class Rows(NamedTuple):
     """What the host says of the slots at each call of `decode`: numpy arrays there, jax arrays on the devices."""
 
     fresh: Any  # bool [B], begins now; the others go on
-    first_token: Any  # int [B], last token of the prompt: fed first, since its KV entry is not in the prefix
+    first_token: Any  # int [B], last token before the turn: fed first, since no cache has its KV entry
     row_ids: Any  # int [B], names the row's random stream: same id and key, same text
+    turns: Any  # int [B], turns that the row has behind it
+    history_lengths: Any  # int [B], tokens of these turns, and shown behind them
     limits: Any  # int [B], most new tokens, 1 to R
     prefix_lengths: Any  # int [U], tokens of the prompt but its last; 0 or more
     waiting: Any  # int [U], samples of the slot's prompt that wait for a row slot
     refill_at: Any  # int, return when this many row slots could take new work; 0 = when all rows are done
 
 
+class Shown(NamedTuple):
+    """What is put behind the turns of some rows: numpy arrays on the host, jax arrays on the devices."""
+
+    rows: Any  # int [shards, N' / shards], row slots, counted within the shard; B / shards = none (a filler)
+    tokens: (
+        Any  # int [N', C'], right-padded: the turn's last token, which was never fed, and what is shown but its last
+    )
+    prefix_lengths: Any  # int [N'], as in Rows
+    history_lengths: Any  # int [N'], as they were when the turn was written
+
+
 class Output(NamedTuple):
-    """Responses so far, right-padded with 0 after `lengths`."""
+    """What the rows' turns say so far, right-padded with 0 after `lengths`."""
 
     tokens: Int[Array, "B R"]
     logprobs: Float[Array, "B R"]  # plain model: temperature 1, nothing cut
@@ -105,6 +124,7 @@ class State(NamedTuple):
     step: Int[Array, ""]  # tokens decoded since the engine began
     token: Int[Array, "B"]  # to be fed next
     machine: Int[Array, "B"]  # state of the stop machine
+    begun: Int[Array, "B"]  # step at which the turn began
     recent: Any  # KVCache [L, B, K, W, h]: a ring of the newest tokens; inside the loop on CPU one [1, ..] a layer
     older: Any  # the same of the tokens before, moved here W at a time; None where the window holds all
     out: Output
@@ -113,6 +133,11 @@ class State(NamedTuple):
 def init_prefix(layout: Layout) -> caching.KVCache:
     """Empty prompt slots."""
     return layout.keep(layout.new_cache(layout.prompts, layout.prefix))
+
+
+def init_history(layout: Layout) -> caching.KVCache | None:
+    """Empty histories of the row slots; None where rows have one turn."""
+    return layout.keep(layout.new_cache(layout.rows, layout.history)) if layout.history else None
 
 
 def init_state(layout: Layout) -> State:
@@ -130,7 +155,7 @@ def init_state(layout: Layout) -> State:
     )
     recent = layout.new_cache(rows, layout.recent, layout.model.dtype if layout.window else None)
     older = layout.new_cache(rows, layout.ring) if layout.ring else None
-    return layout.keep(State(jnp.int32(0), zeros, zeros, recent, older, out))
+    return layout.keep(State(jnp.int32(0), zeros, zeros, zeros, recent, older, out))
 
 
 def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: Int[Array, "N"]) -> caching.KVCache:
@@ -157,34 +182,67 @@ def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: 
 
 
 def insert(
-    layout: Layout, prefix: caching.KVCache, new: caching.KVCache, slots: Int[Array, "shards lanes"]
+    layout: Layout, cache: caching.KVCache, new: caching.KVCache, slots: Int[Array, "shards lanes"]
 ) -> caching.KVCache:
-    """Put prefilled prompts into prompt slots.
+    """Put prefilled prompts into prompt slots, or histories into row slots.
 
     Args:
-      slots: prompt slot of each prompt, counted within its shard; U / shards = none (a filler).
+      slots: slot of each, counted within its shard; as many as a shard has = none (a filler).
     """
-    shards = layout.shards
 
     def put(old: Array, fresh: Array) -> Array:
-        def split(x: Array) -> Array:
-            return x.reshape(x.shape[0], shards, x.shape[1] // shards, *x.shape[2:])
-
         # A scatter for each shard, so that no entry crosses the network.
         place = jax.vmap(lambda o, f, s: o.at[:, s].set(f, mode="drop"), in_axes=(1, 1, 0), out_axes=1)
-        return place(split(old), split(fresh), slots).reshape(old.shape)
+        return place(_by_shard(layout, old, 1), _by_shard(layout, fresh, 1), slots).reshape(old.shape)
 
-    return layout.keep(jax.tree.map(put, prefix, new))
+    return layout.keep(jax.tree.map(put, cache, new))
+
+
+def take(layout: Layout, tree: Any, slots: Int[Array, "shards lanes"], axis: int) -> Any:
+    """Of arrays with slots along `axis` those that are asked for, counted within their shard; a filler gets any."""
+
+    def one(x: Array) -> Array:
+        pick = jax.vmap(lambda y, s: y.take(s, axis, mode="clip"), in_axes=(axis, 0), out_axes=axis)
+        return pick(_by_shard(layout, x, axis), slots).reshape(*x.shape[:axis], slots.size, *x.shape[axis + 1 :])
+
+    return layout.keep(jax.tree.map(one, tree))
+
+
+def _by_shard(layout: Layout, x: Array, axis: int) -> Array:
+    return x.reshape(*x.shape[:axis], layout.shards, x.shape[axis] // layout.shards, *x.shape[axis + 1 :])
+
+
+def append(
+    layout: Layout, params: Params, prefix: caching.KVCache, history: caching.KVCache, state: State, shown: Shown
+) -> caching.KVCache:
+    """Histories with the finished turns of some rows behind them, and with what these rows are shown.
+
+    The turn's entries move here from the ring; computed are only those of `shown.tokens`.
+    """
+    begun, written = take(layout, (state.begun, state.out.lengths), shown.rows, 0)
+    turn, before = take(layout, (state.recent, history), shown.rows, 1)
+    prompt = take(layout, prefix, shown.rows // layout.group, 1)
+    # What the ring holds behind the turn's end is overwritten, or masked.
+    before = caching.write_rows(before, caching.turned(turn, begun % layout.recent), shown.history_lengths)
+    known = shown.history_lengths + written
+    context = (
+        caching.Context(prompt, jnp.arange(layout.prefix) < shown.prefix_lengths[:, None]),
+        caching.Context(before, jnp.arange(layout.history) < known[:, None]),
+    )
+    positions = (shown.prefix_lengths + known)[:, None] + jnp.arange(layout.shown, dtype=jnp.int32)
+    _, new = transformer.extend(layout.model, params, shown.tokens, positions, context)
+    return insert(layout, history, caching.write_rows(before, new, known), shown.rows)
 
 
 def decode(
     layout: Layout,
     params: Params,
     prefix: caching.KVCache,
+    history: caching.KVCache | None,
     state: State,
     rows: Rows,
     transitions: Int[Array, "V S"],
-    key: Array,
+    keys: Array,
     knobs: Knobs,
     *,
     filtered: bool,
@@ -192,36 +250,37 @@ def decode(
     """Start the fresh rows and decode until `refill_at` row slots could take new work, or all rows are done.
 
     Returns the state and its output once more, whole on every device, for the host to read. The stream of row b is
-    `fold_in(fold_in(key, row_ids[b]), t)`: its text depends neither on its neighbours nor on when it started, padding
-    or slots.
+    `fold_in(fold_in(keys[turns[b]], row_ids[b]), t)`: its text depends neither on its neighbours nor on when it
+    started, padding or slots.
 
     Args:
       transitions: the stop machine (see `generate/stops.py`).
-      key: typed PRNG key of this iteration and role.
+      keys: typed PRNG keys of this iteration and role, one for each turn.
     """
     cfg, in_place = layout.model, reads_in_place(layout)
     state = _begin(state, rows)
-    row_keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(rows.row_ids)
+    row_keys = jax.vmap(jax.random.fold_in)(keys[rows.turns], rows.row_ids)
 
     def cut(tree: Any) -> tuple[Any, ...]:  # what is read together: each layer, or all
         return transformer.unstack(tree, cfg.num_layers) if in_place else (tree,)
 
-    layers, prefixes = cut(params["layers"]), cut(prefix)
+    layers, prefixes, histories = cut(params["layers"]), cut(prefix), cut(history)
     state = state._replace(recent=cut(state.recent), older=cut(state.older))
-    rotations = transformer.rotations(cfg, layout.prefix + layout.suffix + 1) if in_place else ()
+    rotations = transformer.rotations(cfg, layout.prefix + layout.history + layout.suffix + 1) if in_place else ()
     prefix_mask = jnp.arange(layout.prefix) < rows.prefix_lengths[:, None]
-    offsets = jnp.repeat(rows.prefix_lengths, layout.group)
+    history_mask = jnp.arange(layout.history) < rows.history_lengths[:, None]
+    offsets = jnp.repeat(rows.prefix_lengths, layout.group) + rows.history_lengths
 
     def step(older: tuple[caching.KVCache | None, ...], state: State) -> State:
         t = state.out.lengths
         column, rings = _rings(layout, state.step, t)
-        masks = [prefix_mask, *rings]
+        masks = [prefix_mask, history_mask, *rings]
         tokens, positions = state.token[:, None], (offsets + t)[:, None]
 
         def seen(*caches: caching.KVCache | None) -> list[caching.Context]:
             return [caching.Context(c, mask) for c, mask in zip(caches, masks, strict=False) if c is not None]
 
-        context = list(map(seen, prefixes, state.recent, older))
+        context = list(map(seen, prefixes, histories, state.recent, older))
         if in_place:
             rotation = tuple(table[positions] for table in rotations)
             hidden, new = transformer.extend_layers(cfg, params, layers, tokens, rotation, context)
@@ -229,12 +288,15 @@ def decode(
             column = jnp.minimum(column, column + jnp.isnan(hidden[0, 0, 0]))
         else:
             hidden, *new = transformer.extend(cfg, params, tokens, positions, context[0])
-        recent = tuple(layout.keep(caching.write(old, x, column)) for old, x in zip(state.recent, new, strict=True))
+        writes = ~state.out.done[:, None] if layout.history else None  # a finished turn stays for `append`
+        recent = tuple(
+            layout.keep(caching.write(old, x, column, writes)) for old, x in zip(state.recent, new, strict=True)
+        )
         logits = transformer.logits(cfg, params, hidden[:, 0])
         drawn = draw(logits, jax.vmap(jax.random.fold_in)(row_keys, t), knobs, filtered=filtered)
         machine = transitions[drawn[0], state.machine].astype(jnp.int32)
         out = _record(state.out, logits, machine == ACCEPT, rows.limits, drawn)
-        return State(state.step + 1, drawn[0], jnp.maximum(machine, 0), recent, None, out)
+        return State(state.step + 1, drawn[0], jnp.maximum(machine, 0), state.begun, recent, None, out)
 
     state = _run(layout, rows, step, state)
     state = state._replace(recent=_stacked(state.recent), older=_stacked(state.older) if layout.ring else None)
@@ -278,7 +340,7 @@ def _run(layout: Layout, rows: Rows, step: Callable[[Any, State], State], state:
         written = jnp.arange(layout.window) <= last % layout.window
         start = (last - last % layout.window) % layout.ring
         pairs = zip(older, state.recent, strict=True)
-        return state._replace(older=tuple(layout.keep(caching.write(o, new, start, written)) for o, new in pairs))
+        return state._replace(older=tuple(layout.keep(caching.write(o, new, start, written[None])) for o, new in pairs))
 
     if layout.ring:
         return jax.lax.while_loop(go_on, window, state)
@@ -295,6 +357,7 @@ def _begin(state: State, rows: Rows) -> State:
     return state._replace(
         token=jnp.where(fresh, rows.first_token, state.token),
         machine=jnp.where(fresh, 0, state.machine),
+        begun=jnp.where(fresh, state.step, state.begun),
         out=out._replace(
             tokens=jnp.where(fresh[:, None], 0, out.tokens),
             logprobs=jnp.where(fresh[:, None], 0.0, out.logprobs),
@@ -329,9 +392,11 @@ def _stacked(layers: tuple[caching.KVCache, ...]) -> caching.KVCache:
 
 
 init_prefix_jit = jax.jit(init_prefix, static_argnames="layout")
+init_history_jit = jax.jit(init_history, static_argnames="layout")
 init_state_jit = jax.jit(init_state, static_argnames="layout")
 prefill_jit = jax.jit(prefill, static_argnames="layout")
-insert_jit = jax.jit(insert, static_argnames="layout", donate_argnames="prefix")
+insert_jit = jax.jit(insert, static_argnames="layout", donate_argnames="cache")
+append_jit = jax.jit(append, static_argnames="layout", donate_argnames="history")
 decode_jit = jax.jit(decode, static_argnames=("layout", "filtered"), donate_argnames="state")
 
 
@@ -363,21 +428,34 @@ def programs(layout: Layout, params: Params, *, stop_states: int, filtered: bool
         fresh=struct(bool, layout.rows),
         first_token=by_row,
         row_ids=by_row,
+        turns=by_row,
+        history_lengths=by_row,
         limits=by_row,
         prefix_lengths=by_prompt,
         waiting=by_prompt,
         refill_at=struct(jnp.int32),
     )
     knobs = Knobs(struct(jnp.float32), struct(jnp.int32), struct(jnp.float32), struct(jnp.float32))
-    key = placed(lambda: jax.random.key(0))
+    keys = placed(lambda: jax.random.split(jax.random.key(0), layout.turns))
     stops = struct(jnp.int16, layout.model.vocab_size, stop_states, where=sharding.replicated(layout.mesh))
-    prefix, state = (placed(functools.partial(make, layout)) for make in (init_prefix, init_state))
+    prefix, history, state = (
+        placed(functools.partial(make, layout)) for make in (init_prefix, init_history, init_state)
+    )
     new = placed(lambda: layout.new_cache(lanes, layout.prefix))
     bound = (
         ("prefill", prefill_jit, (params, struct(jnp.int32, lanes, layout.prefix), struct(jnp.int32, lanes)), {}),
         ("insert", insert_jit, (prefix, new, struct(jnp.int32, shards, lanes // shards)), {}),
-        ("decode", decode_jit, (params, prefix, state, rows, stops, key, knobs), {"filtered": filtered}),
+        ("decode", decode_jit, (params, prefix, history, state, rows, stops, keys, knobs), {"filtered": filtered}),
     )
+    if layout.history:
+        readers = struct(jnp.int32, layout.readers)
+        shown = Shown(
+            struct(jnp.int32, shards, layout.readers // shards),
+            struct(jnp.int32, layout.readers, layout.shown),
+            readers,
+            readers,
+        )
+        bound += (("append", append_jit, (params, prefix, history, state, shown), {}),)
     return [
         Program(name, functools.partial(door.lower, layout, *arguments, **more), arguments)
         for name, door, arguments, more in bound

@@ -75,13 +75,48 @@ class Request(NamedTuple):
     limit: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Talk:
+    """What rows of several turns may take, in tokens."""
+
+    turns: int  # most turns of the model
+    turn: int  # of one turn
+    shown: int  # put behind one turn
+    total: int  # of a row behind its prompt
+
+
+class Written(NamedTuple):
+    """A turn that a row has written."""
+
+    prompt: int  # place among the call's prompts
+    sample: int
+    reply: Rollout  # the turn alone
+
+
+class More(NamedTuple):
+    """What a row is shown behind a turn, and what it may write then."""
+
+    tokens: Sequence[int]  # 1 and more
+    limit: int  # most tokens of the next turn
+
+
+# Turns to the places among them of those that are answered, and a function that waits for the answers.
+Answer = Callable[[list[Written]], tuple[list[int], Callable[[], list[More]]]]
+
+
 class Work(NamedTuple):
     """What one engine is to write: responses to prompts of one bucket."""
 
     bucket: int  # most tokens of a prompt
     prompts: int
     samples: int  # of each
-    max_new: int  # most tokens of a response
+    max_new: int  # most tokens of a response, or of a turn
+    talk: Talk | None = None  # rows of several turns
+
+    @property
+    def behind(self) -> int:
+        """Most KV entries behind a prompt."""
+        return self.max_new + (self.talk.total if self.talk else 0)
 
 
 def layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work) -> engine.Layout:
@@ -106,17 +141,22 @@ def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, w
     ways = sharding.ways(mesh, 0)
     pieces = -(-work.bucket // buckets.prefill_chunk)
     chunk = -(-work.bucket // pieces)
+    talk = work.talk or Talk(turns=1, turn=0, shown=0, total=0)
+    window = work.max_new if work.talk else min(WINDOW, work.max_new)  # a turn is kept whole until it is history
     shape = engine.Layout(
         model=cfg,
         prompts=buckets.rows // group,
         group=group,
         prefix=pieces * chunk,
         suffix=work.max_new,
-        window=min(WINDOW, work.max_new) if buckets.cache == "int8" else 0,
+        window=window if buckets.cache == "int8" else 0,
         lanes=1,
         chunk=chunk,
         cache=cfg.dtype if buckets.cache == "compute" else buckets.cache,
         mesh=mesh,
+        turns=talk.turns,
+        history=talk.total,
+        shown=talk.shown,
     )
     prompts = shape.prompts
     if buckets.kv_tokens:
@@ -126,16 +166,18 @@ def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, w
         prompts -= prompts % ways  # so that each part of the mesh holds whole prompt slots
     shards = sharding.ways(mesh, prompts)
     lanes = shards * max(1, min(prompts // shards, buckets.prefill_chunk // chunk))
-    return dataclasses.replace(shape, prompts=prompts, lanes=lanes)
+    most = min(prompts * group // shards, buckets.prefill_chunk // talk.shown) if talk.shown else 0
+    readers = shards * max(1, most) if talk.shown else 0
+    return dataclasses.replace(shape, prompts=prompts, lanes=lanes, readers=readers)
 
 
 def _slot_tokens(shape: engine.Layout) -> int:
     """What a prompt slot and its rows take, in tokens of the cache's precision; those of a window take more."""
     if not shape.window:
-        return shape.prefix + shape.group * shape.suffix
+        return shape.prefix + shape.group * (shape.history + shape.suffix)
     cfg = shape.model
     whole, small = (caching.token_bytes(1, cfg.num_kv_heads, cfg.head_dim, dtype) for dtype in (cfg.dtype, shape.cache))
-    return shape.prefix + shape.group * (shape.ring + math.ceil(shape.window * whole / small))
+    return shape.prefix + shape.group * (shape.history + shape.ring + math.ceil(shape.window * whole / small))
 
 
 def rows_a_prompt(buckets: Buckets, work: Work) -> int:
@@ -146,7 +188,7 @@ def rows_a_prompt(buckets: Buckets, work: Work) -> int:
     mean a sixth of the longest, 8 samples: 36 % of the rows' steps write a token, against 85 %). More rows only where
     prompts would else take more memory than half of the responses.
     """
-    least, samples = max(2, -(-2 * work.bucket // work.max_new)), work.samples
+    least, samples = max(2, -(-2 * work.bucket // work.behind)), work.samples
     return min(next((g for g in range(least, samples) if samples % g == 0), samples), buckets.rows)
 
 
@@ -176,6 +218,81 @@ def load_batches(shape: engine.Layout, slots: Sequence[int], held: Sequence[int]
     return [sum((queue[i : i + lanes] for queue in queues), []) for i in range(0, longest, lanes)]
 
 
+class _Slots:
+    """What the host knows of the row slots, by number."""
+
+    def __init__(self, shape: engine.Layout):
+        def zeros() -> np.ndarray:
+            return np.zeros(shape.rows, np.int32)
+
+        self.shape = shape
+        self.vacant = np.ones(shape.rows, bool)
+        self.fresh = np.zeros(shape.rows, bool)  # begins a turn at the next call of `decode`
+        self.busy = np.zeros(shape.rows, bool)  # writes
+        self.first_token, self.row_ids, self.limits = zeros(), zeros(), zeros()
+        self.turns, self.history_lengths = zeros(), zeros()
+        self.written, self.last_token = zeros(), zeros()  # of the turn that ended last
+        self.prefix_lengths = np.zeros(shape.prompts, np.int32)
+
+    @property
+    def free(self) -> np.ndarray:
+        """bool [U, G]: takes a new row."""
+        return self.vacant.reshape(self.shape.prompts, self.shape.group)
+
+    def begin(self, plan: Schedule, fresh: np.ndarray, requests: list[Request]) -> None:
+        """Rows begin in some slots, bool [U, G]."""
+        for slot, lane in zip(*np.nonzero(fresh), strict=True):
+            request, row = requests[plan.prompt[slot, lane]], slot * self.shape.group + lane
+            self.prefix_lengths[slot] = len(request.tokens) - 1
+            self.first_token[row], self.limits[row] = request.tokens[-1], request.limit
+            self.row_ids[row] = request.first_row + plan.sample[slot, lane]
+            self.turns[row] = self.history_lengths[row] = 0
+        self.fresh |= fresh.reshape(-1)
+        self.busy |= self.fresh
+        self.vacant &= ~self.busy
+
+    def asked(self, plan: Schedule, threshold: int) -> engine.Rows:
+        """What the device needs to know; whoever is fresh has begun then."""
+        fresh, self.fresh = self.fresh, np.zeros_like(self.fresh)
+        if self.shape.turns > 1:  # a row that pauses is as good as a free slot
+            waiting = np.full(self.shape.prompts, self.shape.group, np.int32)
+            refill_at = threshold + np.sum(~self.busy)
+        else:
+            waiting, refill_at = plan.waiting(), min(threshold, plan.left)
+        rows = engine.Rows(
+            fresh=fresh,
+            first_token=self.first_token.copy(),
+            row_ids=self.row_ids.copy(),
+            turns=self.turns.copy(),
+            history_lengths=self.history_lengths.copy(),
+            limits=self.limits.copy(),
+            prefix_lengths=self.prefix_lengths.copy(),
+            waiting=waiting,
+            refill_at=np.int32(refill_at),
+        )
+        return sharding.put_global(rows, jax.tree.map(lambda x: self.shape.place(x.shape), rows))
+
+    def ended(self, out: engine.Output) -> list[int]:
+        """The rows that have ended their turn."""
+        rows = np.flatnonzero(self.busy & out.done)
+        self.busy[rows] = False
+        self.written[rows] = out.lengths[rows]
+        self.last_token[rows] = out.tokens[rows, out.lengths[rows] - 1]
+        return rows.tolist()
+
+    def resume(self, rows: list[int], more: list[More]) -> None:
+        """Rows go on behind what they are shown."""
+        for row, (tokens, limit) in zip(rows, more, strict=True):
+            self.history_lengths[row] += self.written[row] + len(tokens)
+            self.first_token[row], self.limits[row] = tokens[-1], limit
+        self.turns[rows] += 1
+        self.fresh[rows] = self.busy[rows] = True
+
+    def vacate(self, rows: list[int]) -> None:
+        """Rows are over."""
+        self.vacant[rows] = True
+
+
 def _unable(_: object) -> list[int]:
     raise ValueError("this player was given no tokenizer and chat template; ask it with token ids")
 
@@ -198,9 +315,9 @@ class Player:
         """The same player with other weights."""
         return dataclasses.replace(self, params=params)
 
-    def layout(self, bucket: int, prompts: int, samples: int, max_new: int) -> engine.Layout:
+    def layout(self, bucket: int, prompts: int, samples: int, max_new: int, talk: Talk | None = None) -> engine.Layout:
         """The engine's shape for so many prompts of one bucket."""
-        return layout(self.cfg, self.buckets, self.mesh, Work(bucket, prompts, samples, max_new))
+        return layout(self.cfg, self.buckets, self.mesh, Work(bucket, prompts, samples, max_new, talk))
 
     def respond(
         self,
@@ -226,52 +343,98 @@ class Player:
         limits = [max_new] * len(prompts) if limits is None else limits
         if samples < 1 or max_new < 1 or not all(1 <= n <= max_new for n in limits):
             raise ValueError(f"samples={samples}, max_new={max_new}, limits={limits}: at least 1, limits <= max_new")
+        replies: dict[tuple[int, int], Rollout] = {}
+
+        def answer(turns: list[Written]) -> tuple[list[int], Callable[[], list[More]]]:
+            replies.update({(i, j): reply for i, j, reply in turns})
+            return [], list
+
+        for bucket, requests in self._by_bucket(prompts, first_row, limits):
+            shape = self.layout(bucket, len(requests), samples, max_new)
+            self._run(shape, requests, samples, key[None], settings, answer)
+        return [[replies[i, j] for j in range(samples)] for i in range(len(prompts))]
+
+    def converse(
+        self,
+        prompts: Sequence[Sequence[int]],
+        *,
+        samples: int,
+        first_row: Sequence[int],
+        key: jax.Array,
+        settings: SamplerConfig,
+        talk: Talk,
+        answer: Answer,
+    ) -> None:
+        """Sample `samples` rows of several turns for every prompt. Each token's KV entry is computed once.
+
+        Which turns `answer` is given together, and when, depends on lengths alone; what it is asked for of one call
+        is waited for while the other rows write on.
+
+        Args:
+          key: turn n of a row draws from (fold_in(key, n), row id), as `respond` does.
+          answer: called on the main thread, on all hosts alike. The last turn that `talk` allows is not answered.
+        Raises: as `respond`.
+        """
+        keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(np.arange(talk.turns))
+        for bucket, requests in self._by_bucket(prompts, first_row, [talk.turn] * len(prompts)):
+            shape = self.layout(bucket, len(requests), samples, talk.turn, talk)
+            self._run(shape, requests, samples, keys, settings, answer)
+
+    def _by_bucket(
+        self, prompts: Sequence[Sequence[int]], first_row: Sequence[int], limits: Sequence[int]
+    ) -> list[tuple[int, list[Request]]]:
         if any(len(p) == 0 for p in prompts):
             raise ValueError("an empty prompt cannot be continued; give at least one token")
         by_bucket: dict[int, list[Request]] = {}
         for i, prompt in enumerate(prompts):
             request = Request(i, np.asarray(prompt, np.int32), first_row[i], limits[i])
             by_bucket.setdefault(self.buckets.fit(len(prompt)), []).append(request)
-        results: list[list[Rollout]] = [[] for _ in prompts]
-        for bucket, requests in sorted(by_bucket.items()):
-            shape = self.layout(bucket, len(requests), samples, max_new)
-            for request, rollouts in zip(requests, self._run(shape, requests, samples, key, settings), strict=True):
-                results[request.index] = rollouts
-        return results
+        return sorted(by_bucket.items())
 
     def _run(
-        self, shape: engine.Layout, requests: list[Request], samples: int, key: jax.Array, settings: SamplerConfig
-    ) -> list[list[Rollout]]:
-        """Keep the slots of one engine busy until every sample of the requests is written."""
+        self,
+        shape: engine.Layout,
+        requests: list[Request],
+        samples: int,
+        keys: jax.Array,
+        settings: SamplerConfig,
+        answer: Answer,
+    ) -> None:
+        """Keep the slots of one engine busy until every row of the requests is written."""
         plan = Schedule(len(requests), samples, slots=shape.prompts, group=shape.group)
-        rollouts: list[list[Rollout | None]] = [[None] * samples for _ in requests]
+        rows = _Slots(shape)
         whole = sharding.replicated(self.mesh)
-        stops, knobs, key = sharding.put_global((self.stop.transitions, Knobs(*settings.knobs()), key), whole)
+        stops, knobs, keys = sharding.put_global((self.stop.transitions, Knobs(*settings.knobs()), keys), whole)
         prefix, state = engine.init_prefix_jit(layout=shape), engine.init_state_jit(layout=shape)
-        free = np.ones((shape.prompts, shape.group), bool)
+        history = engine.init_history_jit(layout=shape)
         threshold = max(1, round(self.buckets.refill * shape.rows))
+        asking: list[int] = []  # row slots that wait to be answered
+        answers: Callable[[], list[More]] = list
         while True:
-            loads, fresh = plan.refill(free)
-            busy = fresh | ~free
-            if not busy.any():
-                return [[r for r in rs if r is not None] for rs in rollouts]
+            loads, fresh = plan.refill(rows.free)
+            rows.begin(plan, fresh, requests)
+            if not rows.busy.any() and not asking:
+                return
             for batch in load_batches(shape, loads, plan.held.tolist()):
                 prefix = self._load(shape, prefix, batch, [requests[lane.prompt].tokens for lane in batch])
-            rows = self._rows(shape, plan, fresh, requests, min(threshold, plan.left))
+            asked = rows.asked(plan, threshold)
             with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.rows)):
                 state, out = engine.decode_jit(
-                    shape, self.params, prefix, state, rows, stops, key, knobs, filtered=settings.filtered
+                    shape, self.params, prefix, history, state, asked, stops, keys, knobs, filtered=settings.filtered
                 )
+            more = answers()  # while the devices decode
             out = sharding.fetch(out)
             if not out.finite:
                 raise FloatingPointError(
                     "the sampler met NaN or infinite logits; the parameters are damaged or overflow"
                 )
-            free = out.done.reshape(free.shape)
-            for slot, lane in zip(*np.nonzero(busy & free), strict=True):
-                request = requests[plan.prompt[slot, lane]]
-                row = int(slot) * shape.group + int(lane)
-                rollouts[plan.prompt[slot, lane]][plan.sample[slot, lane]] = self._rollout(request.tokens, out, row)
+            ended = rows.ended(out)
+            if asking:
+                history = self._append(shape, prefix, history, state, rows, asking, more)
+                rows.resume(asking, more)
+            places, answers = answer([self._written(requests, plan, out, row) for row in ended])
+            asking = [ended[i] for i in places]
+            rows.vacate([row for row in ended if row not in asking])
 
     def _load(self, shape: engine.Layout, prefix: KVCache, batch: list[Lane], prompts: list[np.ndarray]) -> KVCache:
         """Prefill prompts, all tokens but the last of each, and put them into their prompt slots."""
@@ -294,32 +457,47 @@ class Player:
             prefix = engine.insert_jit(shape, prefix, new, where)
         return prefix
 
-    def _rows(
-        self, shape: engine.Layout, plan: Schedule, fresh: np.ndarray, requests: list[Request], refill_at: int
-    ) -> engine.Rows:
-        """What the device needs to know of the slots now."""
-        last, first_row, limits = (
-            np.array([f(r) for r in requests] + [1], np.int32)  # the last entry stands for empty slots (-1)
-            for f in (lambda r: r.tokens[-1], lambda r: r.first_row, lambda r: r.limit)
-        )
-        lengths = np.array([len(r.tokens) for r in requests] + [1], np.int32)
-        prompt = plan.prompt.reshape(-1)
-        rows = engine.Rows(
-            fresh=fresh.reshape(-1),
-            first_token=last[prompt],
-            row_ids=first_row[prompt] + plan.sample.reshape(-1),
-            limits=limits[prompt],
-            prefix_lengths=lengths[plan.held] - 1,
-            waiting=plan.waiting(),
-            refill_at=np.int32(refill_at),
-        )
-        return sharding.put_global(rows, jax.tree.map(lambda x: shape.place(x.shape), rows))
+    def _append(
+        self,
+        shape: engine.Layout,
+        prefix: KVCache,
+        history: KVCache | None,
+        state: engine.State,
+        rows: _Slots,
+        asking: list[int],
+        more: list[More],
+    ) -> KVCache | None:
+        """Put turns, and what is shown behind them, into the histories of their rows."""
+        per_shard, readers = shape.rows // shape.shards, shape.readers // shape.shards
+        by_shard: list[list[tuple[int, More]]] = [[] for _ in range(shape.shards)]
+        for row, one in zip(asking, more, strict=True):
+            by_shard[row // per_shard].append((row, one))
+        for at in range(0, max(map(len, by_shard)), readers):
+            shown = engine.Shown(
+                rows=np.full((shape.shards, readers), per_shard, np.int32),
+                tokens=np.zeros((shape.shards, readers, shape.shown), np.int32),
+                prefix_lengths=np.zeros((shape.shards, readers), np.int32),
+                history_lengths=np.zeros((shape.shards, readers), np.int32),
+            )
+            for shard, queue in enumerate(by_shard):
+                for lane, (row, one) in enumerate(queue[at : at + readers]):
+                    shown.rows[shard, lane] = row % per_shard
+                    shown.tokens[shard, lane, : len(one.tokens)] = [rows.last_token[row], *one.tokens[:-1]]
+                    shown.prefix_lengths[shard, lane] = rows.prefix_lengths[row // shape.group]
+                    shown.history_lengths[shard, lane] = rows.history_lengths[row]
+            flat = [shown.rows, *(x.reshape(shape.readers, *x.shape[2:]) for x in shown[1:])]
+            placed = sharding.put_global(
+                engine.Shown(*flat), engine.Shown(*(sharding.rows(self.mesh, len(x)) for x in flat))
+            )
+            with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.readers)):
+                history = engine.append_jit(shape, self.params, prefix, history, state, placed)
+        return history
 
-    def _rollout(self, prompt: np.ndarray, out: engine.Output, i: int) -> Rollout:
-        n = int(out.lengths[i])
+    def _written(self, requests: list[Request], plan: Schedule, out: engine.Output, i: int) -> Written:
+        n, prompt = int(out.lengths[i]), plan.prompt.reshape(-1)[i]
         ids = np.asarray(out.tokens[i, :n])
-        return Rollout(
-            prompt_ids=prompt,
+        reply = Rollout(
+            prompt_ids=requests[prompt].tokens,
             token_ids=ids,
             logprobs=np.asarray(out.logprobs[i, :n]),
             sample_logprobs=np.asarray(out.sample_logprobs[i, :n]),
@@ -327,3 +505,4 @@ class Player:
             text=self.stop.trim(self.decoder.decode(ids.tolist())),
             finish_reason="stop" if out.stopped[i] else "length",
         )
+        return Written(requests[prompt].index, int(plan.sample.reshape(-1)[i]), reply)

@@ -1,7 +1,6 @@
 """Rollouts of several turns with search: a query pauses a row, what is found is put behind it, the row goes on.
 
-The plain way: each turn asks the player again, with all that stands in a row so far as its prompt. Who wrote a token is
-known from where it stands; no text is ever searched for the system's own tags.
+Who wrote a token is known from where it stands; no text is ever searched for the system's own tags.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Sequence
 import jax
 import numpy as np
 
-from spicejax.generate.policy import Player
+from spicejax.generate.policy import More, Player, Talk, Written
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import also
 from spicejax.tags import Tags
@@ -30,6 +29,11 @@ class Limits:
     observation: int  # of one observation, its tags included; it holds as many whole passages as fit
     total: int  # of a row behind its prompt, observations included
     passages: int = 3  # most passages of an observation
+
+    @property
+    def talk(self) -> Talk:
+        """What the player needs to know of them."""
+        return Talk(self.turns, min(self.turn, self.total), self.observation, self.total)
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -77,66 +81,61 @@ def search(
     ends the row.
 
     Args:
-      search_fn: called once a turn with the queries of all rows that pause. What it finds for a query may depend on
-        nothing else, and must be the same on all hosts.
+      search_fn: called with the queries of all rows that have paused, while the other rows write on. What it finds for
+        a query may depend on nothing else, and must be the same on all hosts.
       first_row: row id of each prompt's first sample; sample j has the stream `first_row + j`.
       key: typed key of this iteration and role.
-    Raises: ValueError for prompts that leave no room for `limits.total` tokens in the player's largest bucket.
+    Raises: ValueError for limits that leave no room, and as `Player.respond`.
     """
     bare = len(player.encode(tags.show([])))
-    _require_room(player, prompts, samples, limits, bare)
-    pausing = dataclasses.replace(player, stop=also(player.stop, tags.stops))
-    rows = [Searched(_empty(prompt)) for prompt in prompts for _ in range(samples)]
-    ids = [first + j for first in first_row for j in range(samples)]
-    live = list(range(len(rows)))
-    for turn in range(limits.turns):
-        alike = samples if turn == 0 else 1  # rows that stand side by side and have the same tokens so far
-        heads = live[::alike]
-        replies = pausing.respond(
-            [_tokens(rows[i].rollout) for i in heads],
-            samples=alike,
-            first_row=[ids[i] for i in heads],
-            key=jax.random.fold_in(key, turn),
-            settings=settings,
-            max_new=min(limits.turn, limits.total),
-            limits=[min(limits.turn, _room(rows[i], limits)) for i in heads],
-        )
-        for i, reply in zip(live, sum(replies, []), strict=True):
-            rows[i] = _written(rows[i], reply, player, pausing, tags)
-        live = [i for i in live if rows[i].turns[-1].query and _room(rows[i], limits) > bare]
-        if not live or turn + 1 == limits.turns:
-            break
-        found = search_fn([rows[i].turns[-1].query for i in live], limits.passages)
-        if len(found) != len(live):
-            raise ValueError(f"search_fn found {len(found)} lists for {len(live)} queries; return one for each")
-        for i, passages in zip(live, found, strict=True):
-            rows[i] = _observed(rows[i], passages, player, tags, limits)
-    return [rows[at : at + samples] for at in range(0, len(rows), samples)]
-
-
-def _require_room(player: Player, prompts: Sequence[Sequence[int]], samples: int, limits: Limits, bare: int) -> None:
-    """Raise ValueError where a row could outgrow the player's buckets, or no observation fits."""
     if samples < 1:
         raise ValueError(f"samples={samples}: must be at least 1")
     if limits.observation < bare:
         raise ValueError(f"observation={limits.observation}: its tags alone take {bare} tokens; raise it")
-    longest = max((len(p) for p in prompts), default=0)
-    bucket = player.buckets.prompt[-1]
-    if limits.turns > 1 and longest + limits.total - 1 > bucket:
-        raise ValueError(
-            f"total={limits.total} behind a prompt of {longest} tokens exceeds the largest bucket, {bucket}: lower "
-            "total, or add a larger bucket"
-        )
+    pausing = dataclasses.replace(player, stop=also(player.stop, tags.stops))
+    rows = [[Searched(_empty(prompt))] * samples for prompt in prompts]
+
+    def answer(turns: list[Written]) -> tuple[list[int], Callable[[], list[More]]]:
+        for i, j, reply in turns:
+            rows[i][j] = _written(rows[i][j], reply, player, pausing, tags)
+        ended = [rows[i][j] for i, j, _ in turns]
+        asking = [
+            n
+            for n, row in enumerate(ended)
+            if row.turns[-1].query and len(row.turns) < limits.turns and _room(row, limits) > bare
+        ]
+
+        def found() -> list[More]:
+            if not asking:
+                return []
+            lists = search_fn([ended[n].turns[-1].query for n in asking], limits.passages)
+            if len(lists) != len(asking):
+                raise ValueError(f"search_fn found {len(lists)} lists for {len(asking)} queries; return one for each")
+            more = []
+            for n, passages in zip(asking, lists, strict=True):
+                i, j, _ = turns[n]
+                rows[i][j] = _observed(ended[n], passages, player, tags, limits)
+                shown = rows[i][j].rollout.token_ids[len(ended[n].rollout.token_ids) :]
+                more.append(More(shown.tolist(), min(limits.turn, _room(rows[i][j], limits))))
+            return more
+
+        return asking, found
+
+    pausing.converse(
+        prompts,
+        samples=samples,
+        first_row=first_row,
+        key=key,
+        settings=settings,
+        talk=limits.talk,
+        answer=answer,
+    )
+    return rows
 
 
 def _empty(prompt: Sequence[int]) -> Rollout:
     none = np.zeros(0, np.float32)
     return Rollout(np.asarray(prompt, np.int32), np.zeros(0, np.int32), none, none, none, "", "length")
-
-
-def _tokens(rollout: Rollout) -> list[int]:
-    """Prompt and row so far, the player's next prompt."""
-    return [*rollout.prompt_ids.tolist(), *rollout.token_ids.tolist()]
 
 
 def _room(row: Searched, limits: Limits) -> int:

@@ -152,7 +152,7 @@ class RunConfig:
     @property
     def searches(self) -> bool:
         """Whether a role searches."""
-        return any(ask.turn for ask in self.asks)
+        return any(ask.talk for ask in self.asks)
 
     @property
     def initial_plays(self) -> bool:
@@ -198,7 +198,7 @@ class RunConfig:
             raise ValueError(f"learner.role_order={order}: name each trained role: {', '.join(sorted(trained))}")
         for ask in (ask for ask in asks if ask.trained):
             # a row that searches stands whole, but for its last token, in the largest bucket
-            prompt = self.buckets.prompt[-1] - (ask.max_new - 1 if ask.turn else 0)
+            prompt = self.buckets.prompt[-1] - (ask.max_new - 1 if ask.talk else 0)
             if obstacle := self.learner.shapes[-1].too_short(max(prompt, 1), ask.max_new):
                 raise ValueError(f"{obstacle}; raise it, or lower buckets.prompt or the game's longest response")
         if self.eval.probe_documents and game_of(self.game).probe is None:

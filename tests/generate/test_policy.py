@@ -12,7 +12,7 @@ from tiny_models import QWEN3
 from spicejax import sharding
 from spicejax.generate import engine, policy
 from spicejax.generate import sampler as sampling
-from spicejax.generate.policy import Buckets, Player, Work, layout, rows_a_prompt
+from spicejax.generate.policy import Buckets, Player, Talk, Work, layout, rows_a_prompt
 from spicejax.generate.stops import stop_machine
 from spicejax.learn.learner import scored_logprobs
 from spicejax.models import lora, quantized, transformer
@@ -264,12 +264,28 @@ def test_programs_are_the_ones_that_run(params):
     assert list(made) == ["prefill", "insert", "decode"]
     for program in made.values():
         assert program.lower().compile().memory_analysis() is not None
-    prefix, state = made["decode"].arguments[1:3]
+    prefix, history, state = made["decode"].arguments[1:4]
     assert (
         prefix.k.shape == (2, 2, 2, 8, 18) and prefix.k.dtype == jnp.int8 and state.recent.v.shape == (2, 8, 2, 12, 8)
     )
+    assert history is None
     out, _ = made["decode"].lower().out_info
     assert jax.tree.map(lambda a: (a.shape, a.dtype), out) == jax.tree.map(lambda a: (a.shape, a.dtype), state)
+
+
+def test_programs_of_rows_of_several_turns(params):
+    who = player(params, cache="int8", prefill_chunk=20)
+    shape = who.layout(16, prompts=3, samples=4, max_new=12, talk=Talk(turns=3, turn=12, shown=9, total=40))
+    assert (shape.prompts, shape.group, shape.history, shape.readers, shape.ring) == (4, 2, 40, 2, 0)
+    abstract = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding.replicated(who.mesh)), params
+    )
+    made = {p.name: p for p in engine.programs(shape, abstract, stop_states=1, filtered=False)}
+    assert list(made) == ["prefill", "insert", "decode", "append"]
+    history = made["append"].arguments[2]
+    assert history.k.shape == (2, 8, 2, 8, 40) and history.k.dtype == jnp.int8
+    out = made["append"].lower().out_info
+    assert jax.tree.map(lambda a: (a.shape, a.dtype), out) == jax.tree.map(lambda a: (a.shape, a.dtype), history)
 
 
 def test_layouts_fit_rows_prompts_and_budgets():

@@ -313,7 +313,7 @@ def demand(cfg: SspConfig) -> list[Ask]:
 def _searching(cfg: SspConfig, role: str, samples: int, row: Limits, estimator: Estimator) -> Ask:
     trained = 0 if cfg.fixed == role else cfg.slots
     player = _player(cfg, role)
-    return Ask(role, cfg.slots, samples, row.total, trained=trained, estimator=estimator, player=player, turn=row.turn)
+    return Ask(role, cfg.slots, samples, row.total, trained=trained, estimator=estimator, player=player, talk=row.talk)
 
 
 def _player(cfg: SspConfig, role: str) -> Literal["policy", "initial"]:

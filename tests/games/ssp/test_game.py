@@ -144,8 +144,8 @@ def test_no_valid_question_teaches_the_solver_nothing():
 def test_demand_follows_who_is_trained():
     demand = GAMES[SspConfig].demand
     proposing, checking, solving = demand(dataclasses.replace(CFG, verify=True, proposer_samples=2))
-    assert (proposing.prompts, proposing.trained, proposing.estimator, proposing.turn) == (6, 6, "none", 60)
-    assert (checking.role, checking.prompt, checking.turn, checking.trained) == ("verifier", "document", 0, 0)
+    assert (proposing.prompts, proposing.trained, proposing.estimator, proposing.talk.turn) == (6, 6, "none", 60)
+    assert (checking.role, checking.prompt, checking.talk, checking.trained) == ("verifier", "document", None, 0)
     assert (solving.prompts, solving.samples, solving.estimator, solving.behind) == (6, 2, "mean_std", 400)
     proposing, solving = demand(dataclasses.replace(CFG, fixed="proposer"))
     assert (proposing.trained, proposing.player, solving.trained, solving.player) == (0, "initial", 3, "policy")
