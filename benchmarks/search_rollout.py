@@ -123,7 +123,7 @@ def hf(model: TransformerConfig) -> Call:
             seen = torch.cat([seen, (columns < torch.from_numpy(limits)[:, None]).long()], 1)
             if turn + 1 < TURNS:
                 sizes = torch.from_numpy(shown[:, turn])
-                mask = (torch.arange(int(sizes.max())) < sizes[:, None]).long()
+                mask = (torch.arange(int(sizes.max())).flip(0) < sizes[:, None]).long()  # the last column is text
                 ids, seen = torch.cat([ids, mask * 3], 1), torch.cat([seen, mask], 1)
         return int(turns.sum())
 

@@ -2,6 +2,7 @@
 
     python benchmarks/seeds.py --config=spice_nano --out=runs/seeds [--seeds=0,1,2,3,4] [a.b=c ...]
     python benchmarks/seeds.py --config=spice_smollm2 --out=runs/facts --seeds=0,1,2 [--only=SPICE,"no corpus"]
+    python benchmarks/seeds.py --config=ssp_nano --out=runs/ssp_seeds        (r1_searcher_nano likewise)
 
 Every (seed, variant) is an ordinary run of `launch/tpu_run.py`; all nano variants of a seed start from the same
 warm-started model. Finished runs are kept, so the same command goes on where it was stopped. Prints the table as
@@ -20,11 +21,27 @@ from pathlib import Path
 
 from scipy import stats
 
+from spicejax import configs
+
 ROOT = Path(__file__).parents[1]
-VARIANTS = {
+SPICE = {
     "SPICE": [],
     "fixed Challenger": ["spice.fixed_challenger=true"],
     "no corpus": ["spice.no_corpus=true"],
+}
+VARIANTS = {
+    "ssp_nano": {
+        "SSP": [],
+        "Solver alone": ["ssp.fixed=proposer"],
+        "Proposer alone": ["ssp.fixed=solver"],
+        "dummy": ["ssp.strategy=dummy"],
+        "resample": ["ssp.strategy=resample"],
+        "never forgotten": ["ssp.reset_every=0"],
+        "noise 0": ["ssp.noise=0"],
+        "noise 4": ["ssp.noise=4"],
+        "noise 7": ["ssp.noise=7"],
+    },
+    "r1_searcher_nano": {"two stages": [], "one stage": ["1.r1searcher.reward=answer"]},
 }
 # RLVR on questions of another kind, asked in the same words: what the form of an answer is worth
 FORM_ALONE = {"spice_smollm2": "rlvr_smollm2"}
@@ -33,6 +50,9 @@ COLUMNS = {
     "held-out, anywhere in the text": "eval/said",
     "facts of the world": "eval/accuracy/general",
     "calculations": "eval/accuracy/math",
+    "one fact": "eval/accuracy/facts_1",
+    "two facts": "eval/accuracy/facts_2",
+    "three facts": "eval/accuracy/facts_3",
     "facts that no document holds": "eval/unseen/accuracy",
     "the same, anywhere in the text": "eval/unseen/said",
     "plain instructions": "eval/plain/said",
@@ -49,10 +69,12 @@ def run(workdir: Path, config: str, seed: int, overrides: list[str]) -> list[dic
     """Evaluations of one run, first to last; the run is made or resumed if it is not finished."""
     workdir.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, str(ROOT / "launch" / "tpu_run.py"), f"--config={config}", f"--workdir={workdir}"]
-    if not (workdir / "summary.json").exists():
+    stages = len(configs.stages(config))
+    parts = [workdir / str(n) for n in range(1, stages + 1)] if stages > 1 else [workdir]
+    if not (parts[-1] / "summary.json").exists():
         with (workdir / "log.txt").open("a") as log:
             subprocess.run([*command, f"seed={seed}", *overrides], check=True, cwd=ROOT, stdout=log, stderr=log)
-    return [json.loads(line) for line in (workdir / "evaluations.jsonl").read_text().splitlines()]
+    return [json.loads(line) for part in parts for line in (part / "evaluations.jsonl").read_text().splitlines()]
 
 
 def cell(changes: list[tuple[float, float]]) -> str:
@@ -74,7 +96,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="variants, with commas; default all")
     parser.add_argument("--json", action="store_true")
     args, overrides = parser.parse_known_args()
-    variants = {name: (args.config, switches) for name, switches in VARIANTS.items()}
+    variants = {name: (args.config, switches) for name, switches in VARIANTS.get(args.config, SPICE).items()}
     if args.config in FORM_ALONE:
         variants["form alone"] = FORM_ALONE[args.config], []
     variants = {name: v for name, v in variants.items() if name in (args.only or name).split(",")}

@@ -14,8 +14,8 @@ from spicejax.models.families import NANO
 from spicejax.run.config import EvalConfig
 from spicejax.worlds.nano.maker import NanoConfig
 
-# A search and what it finds take 17 tokens, the answer 4; a question of three facts 12.
-LIMITS = Limits(turns=4, turn=12, observation=16, total=72, passages=1)
+# A search takes 8 tokens, what it finds up to 17, the answer 4; a question of three facts 12.
+LIMITS = Limits(turns=4, turn=12, observation=18, total=84, passages=1)
 
 CONFIG = dataclasses.replace(
     spice_nano.CONFIG,
@@ -24,11 +24,11 @@ CONFIG = dataclasses.replace(
     game=R1SearcherConfig(
         questions=24, group_size=8, request="nano", reward="exact", estimator="mean_std", limits=LIMITS
     ),
-    buckets=Buckets(prompt=(16, 56, 96), rows=192),
+    buckets=Buckets(prompt=(16, 100), rows=192),
     learner=dataclasses.replace(
         spice_nano.CONFIG.learner, layout="packed", row_length=192, rows=8, loss_norm_length=72, min_micro_batches=4
     ),
     eval=EvalConfig(every=16),
-    iterations=64,
+    iterations=48,
     show_every=16,
 )

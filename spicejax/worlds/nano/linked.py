@@ -46,7 +46,7 @@ SYMBOLS: tuple[str, ...] = (
 )
 
 # Shares of the warm start's examples: the Solver; the Proposer; the rest verify a question from passages.
-SOLVER, PROPOSER = 0.55, 0.3
+SOLVER, PROPOSER = 0.45, 0.25
 HOPS = (5, 3, 2)  # weights of questions of one, two, three facts
 # How often a Solver of the warm start goes on searching, asks for the right thing, copies the right name.
 GOES_ON, ASKS_RIGHT, ANSWERS_RIGHT = 0.7, 0.75, 0.75
@@ -162,7 +162,7 @@ def _verifier(world: World, rng: random.Random, when: float) -> Example:
     relations = world.path(start, hops, rng)
     names = world.follow(start, relations)
     shown = [world.back(relation, name) for relation, name in zip(relations, names, strict=False)]
-    for _ in range(rng.randint(0, int(4 * when))):
+    for _ in range(rng.randint(0, round(6 * when))):
         name = rng.choice(list(world.kinds))
         shown.append(world.back(rng.choice(_OF[world.kinds[name]]), name))
     rng.shuffle(shown)
