@@ -24,7 +24,7 @@ CONFIG = dataclasses.replace(
     game=R1SearcherConfig(
         questions=24, group_size=8, request="nano", reward="exact", estimator="mean_std", limits=LIMITS
     ),
-    buckets=Buckets(prompt=(16, 100), rows=192),
+    buckets=Buckets(prompt=(24, 108), rows=192),
     learner=dataclasses.replace(
         spice_nano.CONFIG.learner, layout="packed", row_length=192, rows=8, loss_norm_length=72, min_micro_batches=4
     ),

@@ -27,7 +27,7 @@ CONFIG = dataclasses.replace(
         proposer_limits=dataclasses.replace(search_r1_nano.LIMITS, turn=20, total=100),
         solver_limits=search_r1_nano.LIMITS,
     ),
-    buckets=Buckets(prompt=(16, 64, 116), rows=96),
+    buckets=Buckets(prompt=(24, 64, 124), rows=96),
     learner=dataclasses.replace(BASE.learner, clip_low=0.2, clip_high=0.285, dual_clip=3.0),
     iterations=48,
 )
