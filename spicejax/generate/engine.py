@@ -65,6 +65,11 @@ class Layout:
         """Parts of the mesh that hold prompt slots of their own; a prompt is prefilled where it stays."""
         return sharding.ways(self.mesh, self.prompts)
 
+    def reach(self, length: int) -> int:
+        """Columns of a history to read where so many tokens stand in it: a quarter of all, or two, three, four."""
+        step = -(-self.history // 4)
+        return min(self.history, max(1, -(-length // step)) * step) if self.history else 0
+
     def place(self, shape: tuple[int, ...]) -> jax.sharding.NamedSharding:
         """Where an array of the engine lies, by its shape: caches by row and head, others by their first axis."""
         if len(shape) > 2:
@@ -184,7 +189,7 @@ def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: 
 def insert(
     layout: Layout, cache: caching.KVCache, new: caching.KVCache, slots: Int[Array, "shards lanes"]
 ) -> caching.KVCache:
-    """Put prefilled prompts into prompt slots, or histories into row slots.
+    """Put prefilled prompts into prompt slots, or histories into row slots: their first columns.
 
     Args:
       slots: slot of each, counted within its shard; as many as a shard has = none (a filler).
@@ -192,7 +197,8 @@ def insert(
 
     def put(old: Array, fresh: Array) -> Array:
         # A scatter for each shard, so that no entry crosses the network.
-        place = jax.vmap(lambda o, f, s: o.at[:, s].set(f, mode="drop"), in_axes=(1, 1, 0), out_axes=1)
+        columns = tuple(slice(0, n) for n in fresh.shape[2:])
+        place = jax.vmap(lambda o, f, s: o.at[:, s, *columns].set(f, mode="drop"), in_axes=(1, 1, 0), out_axes=1)
         return place(_by_shard(layout, old, 1), _by_shard(layout, fresh, 1), slots).reshape(old.shape)
 
     return layout.keep(jax.tree.map(put, cache, new))
@@ -213,21 +219,31 @@ def _by_shard(layout: Layout, x: Array, axis: int) -> Array:
 
 
 def append(
-    layout: Layout, params: Params, prefix: caching.KVCache, history: caching.KVCache, state: State, shown: Shown
+    layout: Layout,
+    params: Params,
+    prefix: caching.KVCache,
+    history: caching.KVCache,
+    state: State,
+    shown: Shown,
+    *,
+    reach: int,
 ) -> caching.KVCache:
     """Histories with the finished turns of some rows behind them, and with what these rows are shown.
 
     The turn's entries move here from the ring; computed are only those of `shown.tokens`.
+
+    Args:
+      reach: columns that hold the histories then.
     """
     begun, written = take(layout, (state.begun, state.out.lengths), shown.rows, 0)
-    turn, before = take(layout, (state.recent, history), shown.rows, 1)
+    turn, before = take(layout, (state.recent, caching.first(history, reach)), shown.rows, 1)
     prompt = take(layout, prefix, shown.rows // layout.group, 1)
     # What the ring holds behind the turn's end is overwritten, or masked.
     before = caching.write_rows(before, caching.turned(turn, begun % layout.recent), shown.history_lengths)
     known = shown.history_lengths + written
     context = (
         caching.Context(prompt, jnp.arange(layout.prefix) < shown.prefix_lengths[:, None]),
-        caching.Context(before, jnp.arange(layout.history) < known[:, None]),
+        caching.Context(before, jnp.arange(reach) < known[:, None]),
     )
     positions = (shown.prefix_lengths + known)[:, None] + jnp.arange(layout.shown, dtype=jnp.int32)
     _, new = transformer.extend(layout.model, params, shown.tokens, positions, context)
@@ -246,6 +262,7 @@ def decode(
     knobs: Knobs,
     *,
     filtered: bool,
+    reach: int,
 ) -> tuple[State, Output]:
     """Start the fresh rows and decode until `refill_at` row slots could take new work, or all rows are done.
 
@@ -256,6 +273,7 @@ def decode(
     Args:
       transitions: the stop machine (see `generate/stops.py`).
       keys: typed PRNG keys of this iteration and role, one for each turn.
+      reach: columns that hold the histories; elsewhere than on CPU all, since fewer would be a copy.
     """
     cfg, in_place = layout.model, reads_in_place(layout)
     state = _begin(state, rows)
@@ -264,11 +282,12 @@ def decode(
     def cut(tree: Any) -> tuple[Any, ...]:  # what is read together: each layer, or all
         return transformer.unstack(tree, cfg.num_layers) if in_place else (tree,)
 
+    history = caching.first(history, reach) if history else None
     layers, prefixes, histories = cut(params["layers"]), cut(prefix), cut(history)
     state = state._replace(recent=cut(state.recent), older=cut(state.older))
     rotations = transformer.rotations(cfg, layout.prefix + layout.history + layout.suffix + 1) if in_place else ()
     prefix_mask = jnp.arange(layout.prefix) < rows.prefix_lengths[:, None]
-    history_mask = jnp.arange(layout.history) < rows.history_lengths[:, None]
+    history_mask = jnp.arange(reach) < rows.history_lengths[:, None]
     offsets = jnp.repeat(rows.prefix_lengths, layout.group) + rows.history_lengths
 
     def step(older: tuple[caching.KVCache | None, ...], state: State) -> State:
@@ -396,8 +415,8 @@ init_history_jit = jax.jit(init_history, static_argnames="layout")
 init_state_jit = jax.jit(init_state, static_argnames="layout")
 prefill_jit = jax.jit(prefill, static_argnames="layout")
 insert_jit = jax.jit(insert, static_argnames="layout", donate_argnames="cache")
-append_jit = jax.jit(append, static_argnames="layout", donate_argnames="history")
-decode_jit = jax.jit(decode, static_argnames=("layout", "filtered"), donate_argnames="state")
+append_jit = jax.jit(append, static_argnames=("layout", "reach"), donate_argnames="history")
+decode_jit = jax.jit(decode, static_argnames=("layout", "filtered", "reach"), donate_argnames="state")
 
 
 class Program(NamedTuple):
@@ -442,10 +461,16 @@ def programs(layout: Layout, params: Params, *, stop_states: int, filtered: bool
         placed(functools.partial(make, layout)) for make in (init_prefix, init_history, init_state)
     )
     new = placed(lambda: layout.new_cache(lanes, layout.prefix))
+    whole = {"reach": layout.history}
     bound = (
         ("prefill", prefill_jit, (params, struct(jnp.int32, lanes, layout.prefix), struct(jnp.int32, lanes)), {}),
         ("insert", insert_jit, (prefix, new, struct(jnp.int32, shards, lanes // shards)), {}),
-        ("decode", decode_jit, (params, prefix, history, state, rows, stops, keys, knobs), {"filtered": filtered}),
+        (
+            "decode",
+            decode_jit,
+            (params, prefix, history, state, rows, stops, keys, knobs),
+            whole | {"filtered": filtered},
+        ),
     )
     if layout.history:
         readers = struct(jnp.int32, layout.readers)
@@ -455,7 +480,7 @@ def programs(layout: Layout, params: Params, *, stop_states: int, filtered: bool
             readers,
             readers,
         )
-        bound += (("append", append_jit, (params, prefix, history, state, shown), {}),)
+        bound += (("append", append_jit, (params, prefix, history, state, shown), whole),)
     return [
         Program(name, functools.partial(door.lower, layout, *arguments, **more), arguments)
         for name, door, arguments, more in bound

@@ -417,11 +417,14 @@ class Player:
                 return
             for batch in load_batches(shape, loads, plan.held.tolist()):
                 prefix = self._load(shape, prefix, batch, [requests[lane.prompt].tokens for lane in batch])
-            asked = rows.asked(plan, threshold)
+            asked, reach = rows.asked(plan, threshold), shape.history
+            if engine.reads_in_place(shape):
+                reach = shape.reach(int(rows.history_lengths[rows.busy].max(initial=0)))
             with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.rows)):
                 state, out = engine.decode_jit(
-                    shape, self.params, prefix, history, state, asked, stops, keys, knobs, filtered=settings.filtered
-                )
+                    shape, self.params, prefix, history, state, asked, stops, keys, knobs,
+                    filtered=settings.filtered, reach=reach,
+                )  # fmt: skip
             more = answers()  # while the devices decode
             out = sharding.fetch(out)
             if not out.finite:
@@ -470,9 +473,12 @@ class Player:
         """Put turns, and what is shown behind them, into the histories of their rows."""
         per_shard, readers = shape.rows // shape.shards, shape.readers // shape.shards
         by_shard: list[list[tuple[int, More]]] = [[] for _ in range(shape.shards)]
-        for row, one in zip(asking, more, strict=True):
+        lengths = rows.history_lengths + rows.written
+        # The shortest first, so that those which are read together reach about as far.
+        for row, one in sorted(zip(asking, more, strict=True), key=lambda pair: lengths[pair[0]] + len(pair[1].tokens)):
             by_shard[row // per_shard].append((row, one))
         for at in range(0, max(map(len, by_shard)), readers):
+            reach = 0
             shown = engine.Shown(
                 rows=np.full((shape.shards, readers), per_shard, np.int32),
                 tokens=np.zeros((shape.shards, readers, shape.shown), np.int32),
@@ -485,12 +491,13 @@ class Player:
                     shown.tokens[shard, lane, : len(one.tokens)] = [rows.last_token[row], *one.tokens[:-1]]
                     shown.prefix_lengths[shard, lane] = rows.prefix_lengths[row // shape.group]
                     shown.history_lengths[shard, lane] = rows.history_lengths[row]
+                    reach = max(reach, shape.reach(int(lengths[row]) + len(one.tokens)))
             flat = [shown.rows, *(x.reshape(shape.readers, *x.shape[2:]) for x in shown[1:])]
             placed = sharding.put_global(
                 engine.Shown(*flat), engine.Shown(*(sharding.rows(self.mesh, len(x)) for x in flat))
             )
             with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.readers)):
-                history = engine.append_jit(shape, self.params, prefix, history, state, placed)
+                history = engine.append_jit(shape, self.params, prefix, history, state, placed, reach=reach)
         return history
 
     def _written(self, requests: list[Request], plan: Schedule, out: engine.Output, i: int) -> Written:

@@ -426,9 +426,9 @@ def test_each_token_is_computed_once(params, rows, monkeypatch):
     load, more = engine.prefill_jit, engine.append_jit
     monkeypatch.setattr(engine, "prefill_jit", lambda *a: prompts.extend(a[3].tolist()) or load(*a))
 
-    def append(shape, params, prefix, history, state, asked):
+    def append(shape, params, prefix, history, state, asked, reach):
         shown.extend(np.asarray(asked.tokens)[np.asarray(asked.rows).reshape(-1) < shape.rows])
-        return more(shape, params, prefix, history, state, asked)
+        return more(shape, params, prefix, history, state, asked, reach=reach)
 
     monkeypatch.setattr(engine, "append_jit", append)
     assert_same(searched(player(params, rows=3 * len(PROMPTS))), rows)
