@@ -9,6 +9,9 @@ which says how questions are asked and where searches go. a.b=c changes any fiel
 cover exact match in its three meanings, the verifier's word and whether the answer stands anywhere in the text, each
 with its 95 % bootstrap interval. --out keeps them: scores.json, and items.jsonl with every answer and transcript.
 
+--judge asks a model whether an answer means the same as a right one: the evaluated one itself, another (FOLDER, as
+model.path takes it), or that of an OpenAI-compatible server (judge.url=http://HOST:PORT/v1 judge.model=NAME).
+
 --rollouts=N grades the questions instead: each is answered, sampled, until an answer is right, N times at most. Prints
 how many are easy (below 10), medium and hard (above 20); --out gets questions.jsonl, which can be a --corpus again.
 """
@@ -34,7 +37,7 @@ from spicejax import config as configuration
 from spicejax import configs
 from spicejax.data import questions
 from spicejax.evaluation import scores
-from spicejax.retrieval.remote import RetrieverError
+from spicejax.remote import ServerError
 from spicejax.run import evaluate
 from spicejax.run.checkpoint import CheckpointError
 from spicejax.run.config import RunConfig
@@ -48,13 +51,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--questions", required=True, help='jsonl of {"question", "answer"}, or facts:NAME')
     parser.add_argument("--most", type=int, default=0, help="the first so many questions; 0 = all")
     parser.add_argument("--rollouts", type=int, default=0, help="grade by the answers it takes, this many at most")
+    parser.add_argument("--judge", default="", help="also ask whether answers mean the same: self, FOLDER, or server")
     parser.add_argument("--out", type=Path, help="folder for scores.json and items.jsonl")
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     options, rest = parser.parse_known_args(argv)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
     try:
         found = run(options, rest)
-    except (ValueError, OSError, ImportError, FloatingPointError, CheckpointError, RetrieverError) as error:
+    except (ValueError, OSError, ImportError, FloatingPointError, CheckpointError, ServerError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if options.json or options.rollouts:
@@ -76,7 +80,7 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
         options.out.mkdir(parents=True, exist_ok=True)
     if options.rollouts < 0:
         raise ValueError(f"--rollouts={options.rollouts}: give 1 or more, or 0 for an evaluation")
-    records = evaluate.evaluate(cfg, items, trained, rollouts=options.rollouts)
+    records = evaluate.evaluate(cfg, items, trained, rollouts=options.rollouts, judge=options.judge)
     if options.rollouts:
         if options.out:
             _write(options.out / "questions.jsonl", records)

@@ -26,7 +26,7 @@ from spicejax import config as configuration
 from spicejax import configs, hosts
 from spicejax.flight import check, plan
 from spicejax.games.catalogue import game_of
-from spicejax.retrieval.remote import RetrieverError
+from spicejax.remote import ServerError
 from spicejax.run import chain
 from spicejax.run.checkpoint import CheckpointError
 from spicejax.run.config import RunConfig
@@ -54,7 +54,7 @@ FLAGS = {
 }
 
 ERRORS = (
-    *(ValueError, OSError, ImportError, FloatingPointError, CheckpointError, LockedError, RetrieverError),
+    *(ValueError, OSError, ImportError, FloatingPointError, CheckpointError, LockedError, ServerError),
     hosts.HostError,
 )
 

@@ -15,20 +15,22 @@ from spicejax.games import solver
 from spicejax.games.game import Exam
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.score import qa
+from spicejax.score import judge, qa
 
 RESAMPLES = 10_000
 ROUND = 5  # answers of each question at a time
 
 
-def examine(world: World, items: Sequence[Item], exam: Exam) -> list[dict[str, Any]]:
+def examine(world: World, items: Sequence[Item], exam: Exam, *, judged: int = 0) -> list[dict[str, Any]]:
     """Ask every item once, greedy, as in training.
 
+    Args:
+      judged: a judge is asked too, see World.judge; longest verdict, in tokens. 0 = none.
     Returns: for each item id, category, question, answers, prediction (None where none was given), text,
       finish_reason, searches and the transcript where the game searches, and scores, each in [0, 1]: exact, f1
       (punctuation deleted, as SSP and Search-R1 do), f1_space (R1-Searcher's), cover_substring (Search-R1),
       cover_words (R1-Searcher), cover_either (AceSearcher), verifier (the training's), said (the answer stands
-      anywhere in the text).
+      anywhere in the text), judge.
     """
     world = dataclasses.replace(world, sampler=SamplerConfig(temperature=0.0))
     replies, rollouts = answers(world, items, exam, 1)
@@ -45,6 +47,10 @@ def examine(world: World, items: Sequence[Item], exam: Exam) -> list[dict[str, A
             | ({**searched, "transcript": solver.transcript(reply)} if searched else {"text": rollout.text})
         )
         records[-1]["scores"]["said"] = float(said(rollout.text, item.task))
+    if judged:
+        claims = [judge.Claim(r["question"], r["answers"], r["prediction"]) for r in records]
+        for record, agrees in zip(records, world.judge(claims, max_new=judged), strict=True):
+            record["scores"]["judge"] = float(agrees)
     return records
 
 

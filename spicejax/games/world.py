@@ -12,8 +12,10 @@ import jax
 import numpy as np
 
 from spicejax.generate import search
+from spicejax.generate.endpoint import Chat
 from spicejax.generate.policy import Player
 from spicejax.generate.sampler import SamplerConfig
+from spicejax.score import judge
 from spicejax.tags import Tags
 from spicejax.types import Example, Messages, Passage, Rollout, Task
 
@@ -38,6 +40,7 @@ class World:
     seed: int
     iteration: int
     find: search.SearchFn | None = None  # the run's search engine, where a game of it searches
+    chat: Chat | None = None  # the run's server for judging, where it names one
     # seconds spent, by what: sampling, searching, checking
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
 
@@ -100,6 +103,31 @@ class World:
         )
         self.clock["sampling"] += time.perf_counter() - began - (self.clock["searching"] - searching)
         return rows
+
+    def judge(self, claims: Sequence[judge.Claim], *, max_new: int) -> list[bool]:
+        """Whether each answer says the same as a reference: by the run's server, else by the seat `judge`, greedy.
+
+        Nobody is asked where no answer was given, or where it is too long for the seat: those are none.
+
+        Args:
+          max_new: longest reply of the seat, in tokens; the server has its own.
+        """
+        asked = {n: judge.asked(claim) for n, claim in enumerate(claims) if claim.said}
+        if self.chat is None:
+            asked = {n: prompt for n, prompt in asked.items() if self.fits("judge", prompt)}
+        began, prompts = time.perf_counter(), list(asked.values())
+        if not asked:
+            replies = []
+        elif self.chat is not None:
+            replies = self.chat(prompts)
+        else:
+            greedy = dataclasses.replace(self, sampler=SamplerConfig(temperature=0.0))
+            rows = list(asked)
+            found = greedy.ask("judge", prompts, samples=1, first_row=rows, max_new=max_new, stream=0)
+            replies = [reply.text for (reply,) in found]
+        self.clock["judging"] += time.perf_counter() - began
+        said = dict(zip(asked, map(judge.agrees, replies), strict=True))
+        return [said.get(n, False) for n in range(len(claims))]
 
     def given(self, role: str, example: Example) -> Rollout:
         """An example as a rollout of `role`: as if the player had written every token of the reply."""

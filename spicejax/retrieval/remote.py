@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import logging
-import time
-import urllib.error
-import urllib.request
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from spicejax import hosts
+from spicejax.remote import ServerError, patiently, post
 from spicejax.retrieval.search import Search
 from spicejax.types import Passage
 
-log = logging.getLogger("spicejax")
-
 BATCH = 64  # queries of a request
-WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds before the second try, doubled up to the longest
-
-
-class RetrieverError(RuntimeError):
-    """The server is gone, or does not say what it should; the text says which server and what it did."""
 
 
 def search(url: str, *, timeout: float, tries: int) -> Search:
@@ -34,8 +22,8 @@ def search(url: str, *, timeout: float, tries: int) -> Search:
 
     Args:
       timeout: seconds without a sign of life after which a request has failed.
-    Raises: ValueError for another protocol; RetrieverError, on all hosts, where the server does not answer now.
-      The search itself raises RetrieverError.
+    Raises: ValueError for another protocol; ServerError, on all hosts, where the server does not answer now.
+      The search itself raises ServerError.
     """
     name = url.rstrip("/").rpartition("/")[2]
     if not url.startswith(("http://", "https://")) or name not in PROTOCOLS:
@@ -44,20 +32,13 @@ def search(url: str, *, timeout: float, tries: int) -> Search:
     body_of, passages_of = PROTOCOLS[name]
 
     def ask(queries: Sequence[str], k: int, tries: int) -> list[list[list[str]]]:
-        body, said = json.dumps(body_of(list(queries), k)).encode(), ""
-        for n in range(1, tries + 1):
-            try:
-                found = passages_of(_post(url, body, timeout))
-                if len(found) != len(queries):
-                    raise ValueError(f"{len(found)} lists for {len(queries)} queries")
-                return [row[:k] for row in found]
-            except (OSError, http.client.HTTPException, ValueError, TypeError, LookupError, AttributeError) as error:
-                said = _said(error)
-                if n < tries:
-                    wait = min(WAIT * 2 ** (n - 1), LONGEST_WAIT)
-                    log.warning("retriever %s: %s; trying again in %g s (%d of %d)", url, said, wait, n + 1, tries)
-                    time.sleep(wait)
-        raise RetrieverError(f"retriever {url}: {said}, {tries} times in a row")
+        def once() -> list[list[list[str]]]:
+            found = passages_of(post(url, body_of(list(queries), k), timeout=timeout))
+            if len(found) != len(queries):
+                raise ValueError(f"{len(found)} lists for {len(queries)} queries")
+            return [row[:k] for row in found]
+
+        return patiently(once, f"retriever {url}", tries=tries, setting="retrieval")
 
     def find(queries: Sequence[str], k: int, tries: int = tries) -> list[list[Passage]]:
         if k < 1:
@@ -67,36 +48,19 @@ def search(url: str, *, timeout: float, tries: int) -> Search:
             try:
                 parts = (ask(queries[at : at + BATCH], k, tries) for at in range(0, len(queries), BATCH))
                 return {"found": sum(parts, [])}
-            except RetrieverError as error:  # told and not raised, so that it ends all hosts alike
+            except ServerError as error:  # told and not raised, so that it ends all hosts alike
                 return {"error": str(error)}
 
         told = hosts.by_first(act)
         if "error" in told:
-            raise RetrieverError(told["error"])
+            raise ServerError(told["error"])
         return [[Passage(*fields) for fields in row] for row in told["found"]]
 
     try:
         find(["who"], 1, 1)
-    except RetrieverError as error:
-        raise RetrieverError(f"{error}; start it (launch/serve_retriever.py) or correct retrieval.url") from None
+    except ServerError as error:
+        raise ServerError(f"{error}; start it (launch/serve_retriever.py) or correct retrieval.url") from None
     return find
-
-
-def _post(url: str, body: bytes, timeout: float) -> Any:
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=timeout) as response:
-        return json.load(response)
-
-
-def _said(error: Exception) -> str:
-    """One line about a request that failed."""
-    if isinstance(error, urllib.error.HTTPError):
-        return f"status {error.code} ({error.read(200).decode(errors='replace')})"
-    if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
-        return "no answer in time (retrieval.timeout)"
-    if isinstance(error, OSError | http.client.HTTPException):
-        return f"{getattr(error, 'reason', None) or error or type(error).__name__}"
-    return f"an answer that is none ({error or type(error).__name__})"
 
 
 def _retrieve_body(queries: list[str], k: int) -> dict[str, Any]:

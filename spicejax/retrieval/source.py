@@ -78,7 +78,7 @@ def open_search(cfg: RetrievalConfig, mesh: Mesh) -> Search:
     Args:
       mesh: of the run: the encoder stands on it, and the vectors of in_graph.
     Raises: ValueError and FileNotFoundError, with the fix, for an index that is not there, damaged, or of another
-      encoder; ImportError for a library that is not installed; remote.RetrieverError for a server that does not answer.
+      encoder; ImportError for a library that is not installed; remote.ServerError for a server that does not answer.
     """
     cfg.require()
     if cfg.engine == "http":

@@ -21,6 +21,7 @@ from spicejax.games.catalogue import game_of
 from spicejax.games.game import Game
 from spicejax.games.world import World
 from spicejax.generate import weights
+from spicejax.generate.endpoint import Chat, chat
 from spicejax.generate.policy import Buckets, Player
 from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner
@@ -56,6 +57,7 @@ class Run:
     held_out: list[questions.Item]
     verifier: Verifier
     find: Search | None = None  # where the game's searches go
+    chat: Chat | None = None  # the server that judges
     game_state: Any = None
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))  # see World
 
@@ -86,6 +88,7 @@ class Run:
             seed=self.cfg.seed,
             iteration=iteration,
             find=self.find,
+            chat=self.chat,
             clock=self.clock,
         )
 
@@ -127,6 +130,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     held_out = questions.load_suites(cfg.eval.tasks, cfg.eval.max_tasks)
     lengths.require_items_fit(cfg, source, held_out, voices)
     find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if cfg.searches else None
+    asking = chat(cfg.judge) if cfg.judge.url else None
     params = load_model(cfg, here.mesh)
     copy = weights.copier(model, here.sampler_mesh, cfg.sampler_weights)
     copy = (lambda params: params) if as_is(cfg, model) else copy
@@ -151,6 +155,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         held_out=held_out,
         verifier=Verifier(workers=cfg.verifier_workers),
         find=find,
+        chat=asking,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 from spicejax.games.catalogue import GameConfig, game_of
 from spicejax.games.game import Ask
 from spicejax.generate import weights
+from spicejax.generate.endpoint import EndpointConfig
 from spicejax.generate.policy import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
@@ -128,6 +129,8 @@ class RunConfig:
     # roles that another, frozen model plays: seats.challenger=FOLDER (as model.path; it brings its tokenizer and chat
     # template). Nothing is learnt from what it writes
     seats: dict[str, str] = dataclasses.field(default_factory=dict)
+    # server whose model judges answers where a game asks for a judge; without one the seat `judge` does
+    judge: EndpointConfig = EndpointConfig()
     # processes of each host that judge mathematical answers (Math-Verify; about 100 MB each); 0 = one for each core
     # that this process may use
     verifier_workers: int = 0

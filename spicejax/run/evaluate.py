@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from spicejax import config as configuration
 from spicejax.data.questions import Item
 from spicejax.evaluation import scores
 from spicejax.games.catalogue import game_of
 from spicejax.games.world import World
 from spicejax.generate import weights
+from spicejax.generate.endpoint import chat
+from spicejax.generate.policy import Player
+from spicejax.models import hf
 from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.run import export, lengths
 from spicejax.run.build import load_model, seat
@@ -38,13 +43,14 @@ def config_of(workdir: Path) -> RunConfig:
 
 
 def evaluate(
-    cfg: RunConfig, items: Sequence[Item], workdir: Path | None = None, *, rollouts: int = 0
+    cfg: RunConfig, items: Sequence[Item], workdir: Path | None = None, *, rollouts: int = 0, judge: str = ""
 ) -> list[dict[str, Any]]:
     """Ask every item: once, see scores.examine, or up to `rollouts` times until it is right, see scores.grade.
 
     Args:
       cfg: names the model (model.path), the game, which says how a question is asked, and where searches go.
       workdir: the run whose newest policy is asked; None = the model that `cfg` names.
+      judge: who judges answers as well: "self", "server" (that of cfg.judge), or a model as model.path takes it.
     Raises: ValueError and FileNotFoundError for what is not there or does not fit.
     """
     if not items:
@@ -63,7 +69,20 @@ def evaluate(
     game = game_of(cfg.game)
     exam = game.exam(cfg.game)
     exam = exam._replace(max_new=cfg.eval.max_new or exam.max_new)
+    if judge == "server" and not cfg.judge.url:
+        raise ValueError("there is no server to judge: give judge.url=http://HOST:PORT/v1 and judge.model=NAME")
+    asking = chat(cfg.judge) if judge == "server" else None
+    other = player if judge in ("", "self", "server") else _judge(judge, cfg, here.sampler_mesh)
     find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if exam.search else None
     with Verifier(workers=cfg.verifier_workers) as verifier:
-        world = World({exam.role: player}, verifier.check, cfg.sampler, cfg.seed, 0, find)
-        return scores.grade(world, items, exam, rollouts) if rollouts else scores.examine(world, items, exam)
+        world = World({exam.role: player, "judge": other}, verifier.check, cfg.sampler, cfg.seed, 0, find, asking)
+        if rollouts:
+            return scores.grade(world, items, exam, rollouts)
+        return scores.examine(world, items, exam, judged=cfg.judge.max_new if judge else 0)
+
+
+def _judge(path: str, cfg: RunConfig, mesh: jax.sharding.Mesh) -> Player:
+    """A frozen model that judges."""
+    model = dataclasses.replace(hf.read_config(path), dtype=cfg.model.dtype, param_dtype=cfg.model.dtype)
+    _, params = hf.load(path, dtype=model.dtype, shardings=weights.shardings(weights.parameters(model, mesh)))
+    return seat(model, params, lengths.voice_of(path), cfg.buckets, mesh)

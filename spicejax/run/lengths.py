@@ -44,9 +44,14 @@ def voices_of(cfg: RunConfig, tokenizer: Tokenizer) -> dict[str, Voice]:
     policy = Voice(tokenizer, cfg.model.template)
     voices = {"": policy} | dict.fromkeys((ask.seat or ask.role for ask in cfg.asks), policy)
     for role, path in cfg.seats.items():
-        other = tokens.load(path)
-        voices[role] = Voice(other, "conversation" if other.chat is None else "chat")
+        voices[role] = voice_of(path)
     return voices
+
+
+def voice_of(path: str) -> Voice:
+    """The voice of another model: its chat template where it has one."""
+    tokenizer = tokens.load(path)
+    return Voice(tokenizer, "conversation" if tokenizer.chat is None else "chat")
 
 
 def require_documents_fit(cfg: RunConfig, voices: Mapping[str, Voice]) -> None:

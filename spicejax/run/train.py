@@ -20,7 +20,7 @@ from spicejax import hosts
 from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.probes import probes
 from spicejax.generate.policy import Buckets
-from spicejax.retrieval.remote import RetrieverError
+from spicejax.remote import ServerError
 from spicejax.run.build import Run, build
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.config import RunConfig
@@ -42,7 +42,7 @@ CHANGEABLE = (
 def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) -> dict[str, Any]:
     """Train to `cfg.iterations`, resuming from the newest good checkpoint of `workdir`; return the summary.
 
-    Raises: ValueError where the checkpoint was made by another configuration, naming the fields; RetrieverError where
+    Raises: ValueError where the checkpoint was made by another configuration, naming the fields; ServerError where
       a search engine elsewhere is gone: what was trained until then is saved.
     """
     with contextlib.ExitStack() as stack:
@@ -87,7 +87,7 @@ def _loop(
         items = run.items.get_state()
         try:
             played = run.game.play(run.world(iteration), next(run.items), cfg.game, run.game_state)
-        except RetrieverError:
+        except ServerError:
             if checkpoints.newest != iteration:
                 save(iteration, items)
             raise
@@ -124,7 +124,7 @@ def _loop(
         if last or (cfg.eval.every and done % cfg.eval.every == 0):
             try:
                 _evaluate(run, done, writer, counters)
-            except RetrieverError:
+            except ServerError:
                 save(done, run.items.get_state())
                 raise
         stop = any(hosts.exchange(interrupt.requested))  # a signal may have reached one host alone

@@ -1,17 +1,15 @@
 """A retriever elsewhere: the real server over both protocols, and servers that are gone, slow or confused."""
 
-import contextlib
-import http.server
 import json
-import threading
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from processes import free_port
-from serving import serving
+from serving import answering, serving
 
+from spicejax.remote import ServerError
 from spicejax.retrieval import remote
 from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.types import Passage
@@ -31,38 +29,6 @@ def server(corpus):
     port = free_port()
     with serving(corpus, port):
         yield f"http://127.0.0.1:{port}"
-
-
-@pytest.fixture
-def answering(monkeypatch):
-    """Start servers that answer as they are told: each answer is given once, the last one for ever."""
-    monkeypatch.setattr(remote, "WAIT", 0.01)
-    started = []
-
-    def start(*answers, path="/retrieve"):
-        left = list(answers)
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                status, said = (left.pop(0) if len(left) > 1 else left[0])(asked)
-                self.send_response(status)
-                self.end_headers()
-                with contextlib.suppress(BrokenPipeError):  # who asked waits no longer
-                    self.wfile.write(said)
-
-            def log_message(self, *_):
-                pass
-
-        made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=made.serve_forever, daemon=True).start()
-        started.append(made)
-        return f"http://127.0.0.1:{made.server_address[1]}{path}"
-
-    yield start
-    for made in started:
-        made.shutdown()
-        made.server_close()
 
 
 def good(asked):
@@ -108,10 +74,10 @@ def test_the_server_says_what_a_request_lacks(server, path, body, status, said):
     assert error.value.code == status and said in error.value.read().decode()
 
 
-def test_what_others_servers_send_is_read(answering):
+def test_what_others_servers_send_is_read():
     flat = [[{"document": {"id": 3, "contents": "no title"}}]]
-    url = answering(lambda asked: (200, json.dumps({"result": flat * len(asked["queries"])}).encode()))
-    assert remote.search(url, timeout=60, tries=1)(["q"], 3) == [[Passage("3", "", "no title")]]
+    with answering(lambda asked: (200, json.dumps({"result": flat * len(asked["queries"])}).encode())) as url:
+        assert remote.search(f"{url}/retrieve", timeout=60, tries=1)(["q"], 3) == [[Passage("3", "", "no title")]]
 
 
 @pytest.mark.parametrize(
@@ -125,18 +91,20 @@ def test_what_others_servers_send_is_read(answering):
         (lambda _: (time.sleep(3), (200, b""))[1], r"no answer in time \(retrieval.timeout\)"),
     ],
 )
-def test_a_request_that_fails_is_tried_again_and_then_named(answering, caplog, answer, said):
-    search = remote.search(answering(good, answer, answer, good, answer), timeout=1, tries=3)
-    with caplog.at_level("WARNING", "spicejax"):
-        assert search(["a"], 1) == [[Passage("a", "T", "about a")]]
-    assert "trying again in 0.02 s (3 of 3)" in caplog.text
-    with pytest.raises(remote.RetrieverError, match=f"{said}.*, 3 times in a row"):
-        search(["a"], 1)
+def test_a_request_that_fails_is_tried_again_and_then_named(monkeypatch, caplog, answer, said):
+    monkeypatch.setattr("spicejax.remote.WAIT", 0.01)
+    with answering(good, answer, answer, good, answer) as url:
+        search = remote.search(f"{url}/retrieve", timeout=1, tries=3)
+        with caplog.at_level("WARNING", "spicejax"):
+            assert search(["a"], 1) == [[Passage("a", "T", "about a")]]
+        assert "trying again in 0.02 s (3 of 3)" in caplog.text
+        with pytest.raises(ServerError, match=f"{said}.*, 3 times in a row"):
+            search(["a"], 1)
 
 
 def test_a_run_does_not_start_on_a_server_that_is_not_there():
     url = f"http://127.0.0.1:{free_port()}/retrieve"
-    with pytest.raises(remote.RetrieverError, match=f"{url}: .*refused.*start it .launch/serve_retriever.py"):
+    with pytest.raises(ServerError, match=f"{url}: .*refused.*start it .launch/serve_retriever.py"):
         open_search(RetrievalConfig("http", url=url), None)
 
 

@@ -65,13 +65,21 @@ def test_a_run_tells_every_transcript(whole):
 def test_its_policy_is_evaluated_as_in_training(whole, cache, tmp_path):
     workdir, _ = whole
     questions = next(cache.glob("*/held_out.jsonl"))
-    words = ["launch/evaluate.py", f"--model={workdir}", f"--questions={questions}", "--json", f"--out={tmp_path}"]
+    words = [
+        "launch/evaluate.py",
+        f"--model={workdir}",
+        f"--questions={questions}",
+        "--json",
+        "--judge=self",
+        f"--out={tmp_path}",
+    ]
     run = functools.partial(subprocess.run, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
     done = run([sys.executable, *words])
     assert done.returncode == 0, done.stderr[-3000:]
     found, items = json.loads(done.stdout), rows(tmp_path / "items.jsonl")
     assert found["questions"] == len(items) == 16 and found == json.loads((tmp_path / "scores.json").read_text())
     assert found["scores"]["verifier"]["mean"] == json.loads((workdir / "summary.json").read_text())["accuracy_end"]
+    assert 0 <= found["scores"]["judge"]["mean"] <= 1
     assert found["scores"]["searches"]["mean"] == np.mean([item["searches"] for item in items]) > 0
     assert any("query" in turn for item in items for turn in item["transcript"])
     refused = run([sys.executable, "launch/evaluate.py", f"--model={cache}", "--questions=facts:plain"])

@@ -21,6 +21,7 @@ from spicejax.games.ssp.pool import Kept, Pool
 from spicejax.games.ssp.proposals import Proposal, Rules
 from spicejax.games.world import World
 from spicejax.generate.search import Limits, Searched
+from spicejax.score import judge
 from spicejax.text import prompts
 from spicejax.types import Answer, Episode, Estimator, Messages, Metrics
 
@@ -58,8 +59,12 @@ class SspConfig:
     noise_unit: Literal["passage", "row"] = "passage"
     # longest answer of a verification, in tokens
     verify_max_new: int = 256
-    # how right an answer is: exact, f1
+    # how right an answer is, a verification's too: exact, f1; judge = exact, and where that fails the word of the seat
+    # `judge` (the policy, or seats.judge=FOLDER) or of a server (judge.url)
+    # Differs: exact match alone, which needs no other model and cannot be talked round; the code asks a judge as well
     judged: rewards.Judged = "exact"
+    # longest verdict of that seat, in tokens
+    judge_max_new: int = 16
     # more than ten answer tags cost three quarters of a reward, as in the code; the paper's reward is plain
     limit_tags: bool = True
     # of a valid question: failures = share of wrong answers; bounded = 4 (left + p)(width - p), 0 where p is 0 or 1
@@ -126,7 +131,13 @@ def play(world: World, answers: Sequence[Answer], cfg: SspConfig, state: Any = N
     replayed = dict(zip(failed, drawn, strict=False))
     asked |= {slot: (pool.kept[i].question, pool.kept[i].answer) for slot, i in replayed.items()}
     rows = _solve(world, {slot: asked[slot] for slot in sorted(asked)}, cfg)
-    return _scored(proposed, asked, rows, cfg, pool, replayed, tried)
+    claims = [(*asked[slot], solver.answer(row)) for slot, found in rows.items() for row in found]
+    right = iter(_right(world, claims, cfg))
+    worth = {
+        slot: [rewards.solved(row, next(right), limit_tags=cfg.limit_tags) for row in found]
+        for slot, found in rows.items()
+    }
+    return _scored(proposed, asked, rows, worth, cfg, pool, replayed, tried)
 
 
 def _propose(
@@ -178,12 +189,26 @@ def _verified(world: World, read: list[Proposal], slots: Sequence[int], cfg: Ssp
         max_new=cfg.verify_max_new,
         stream=stream,
     )
+    claims = []
     for place, (reply,) in zip(places, replies, strict=True):
         before, closing, _ = reply.text.rpartition(solver.ANSWER[1])
         said = before.rpartition(solver.ANSWER[0])[2].strip() if closing and solver.ANSWER[0] in before else None
-        if not rewards.right(said, read[place].answer, "exact"):
+        claims.append((read[place].question, read[place].answer, said))
+    for place, right in zip(places, _right(world, claims, cfg), strict=True):
+        if right < 1:
             read[place] = dataclasses.replace(read[place], rejected="not_verified")
     return read
+
+
+def _right(world: World, claims: Sequence[tuple[str, Answer, str | None]], cfg: SspConfig) -> list[float]:
+    """How right the answers to questions are, 0 to 1."""
+    worth = [rewards.right(said, answer, cfg.judged) for _, answer, said in claims]
+    if cfg.judged == "judge":
+        doubtful = [n for n, right in enumerate(worth) if not right]
+        asked = [judge.Claim(question, answer.texts, said) for question, answer, said in (claims[n] for n in doubtful)]
+        for n, agrees in zip(doubtful, world.judge(asked, max_new=cfg.judge_max_new), strict=True):
+            worth[n] = float(agrees)
+    return worth
 
 
 def _verification(
@@ -224,17 +249,20 @@ def _scored(
     proposed: list[Proposal],
     asked: dict[int, tuple[str, Answer]],
     rows: dict[int, list[Searched]],
+    solved: dict[int, list[float]],
     cfg: SspConfig,
     pool: Pool,
     replayed: dict[int, int],
     tried: int,
 ) -> Played:
-    """Rewards, lessons and records; `replayed` says where in the pool the question of a slot comes from."""
+    """Rewards, lessons and records.
+
+    Args:
+      solved: rewards of the rows. replayed: where in the pool the question of a slot comes from.
+    """
     lessons, records, success, worth = [], [], {}, []
     for slot, proposal in enumerate(proposed):
-        earned = [
-            rewards.solved(row, asked[slot][1], cfg.judged, limit_tags=cfg.limit_tags) for row in rows.get(slot, [])
-        ]
+        earned = solved.get(slot, [])
         if earned:
             success[slot] = float(np.mean(np.asarray(earned) > 0))
         reward = cfg.invalid_reward
@@ -306,6 +334,7 @@ def demand(cfg: SspConfig) -> list[Ask]:
     return [
         _searching(cfg, "proposer", 1, cfg.proposer_limits, cfg.proposer_estimator),
         *([verifier] if cfg.verify else []),
+        *([Ask("judge", cfg.slots * cfg.solver_samples, 1, cfg.judge_max_new)] if cfg.judged == "judge" else []),
         _searching(cfg, "solver", cfg.solver_samples, cfg.solver_limits, cfg.solver_estimator),
     ]
 

@@ -12,8 +12,9 @@ from spicejax.generate.search import Searched
 from spicejax.score import qa
 from spicejax.types import Answer
 
-# of an answer: exact = 1 where it is the right one but for case, punctuation and articles; f1 = the share of words
-Judged = Literal["exact", "f1"]
+# of an answer: exact = 1 where it is the right one but for case, punctuation and articles; f1 = the share of words;
+# judge = exact, and 1 as well where a model says that it means the same
+Judged = Literal["exact", "f1", "judge"]
 # of a question: failures = how often it was not answered; bounded = a parabola over how often it was
 ProposerReward = Literal["failures", "bounded"]
 
@@ -22,15 +23,15 @@ MANY_TAGS_WORTH = 0.25
 
 
 def right(said: str | None, answer: Answer, judged: Judged) -> float:
-    """How right an answer is, 0 to 1."""
-    return float(qa.exact(said, answer.texts)) if judged == "exact" else qa.f1(said, answer.texts)
+    """How right an answer is, 0 to 1, before anybody is asked."""
+    return qa.f1(said, answer.texts) if judged == "f1" else float(qa.exact(said, answer.texts))
 
 
-def solved(row: Searched, answer: Answer, judged: Judged, *, limit_tags: bool) -> float:
+def solved(row: Searched, right: float, *, limit_tags: bool) -> float:
     """Reward a Solver's row: how right its answer is, with `limit_tags` a quarter of it above MANY_TAGS."""
     text = solver.written(row)
     many = limit_tags and max(map(text.count, solver.ANSWER)) > MANY_TAGS
-    return right(solver.answer(row), answer, judged) * (MANY_TAGS_WORTH if many else 1.0)
+    return right * (MANY_TAGS_WORTH if many else 1.0)
 
 
 def proposed(rewards: Sequence[float], kind: ProposerReward, *, left: float = 0.0, width: float = 1.0) -> float:

@@ -141,6 +141,24 @@ def test_no_valid_question_teaches_the_solver_nothing():
     assert {r for _, r in of(played, "proposer")} == {0.0}
 
 
+def test_a_judge_is_asked_where_the_words_differ():
+    """About answers alone, never where they are right by the letter or missing."""
+    cfg, asked = dataclasses.replace(CFG, judged="judge"), []
+
+    def word(text, row):
+        asked.append(text)
+        return "yes" if "Reference: Bonn" in text else "no"
+
+    wide = typist(word)
+    players = {"judge": dataclasses.replace(wide, buckets=dataclasses.replace(wide.buckets, prompt=(5000,)))}
+    played = ssp.play(world(**players), ANSWERS, cfg)
+    assert of(played, "solver") == [(3, 1.0), (3, 0.0), (5, 1.0), (5, 1.0)]
+    assert len(asked) == 2 and all("Answer: no" in text for text in asked)
+    assert [ask.role for ask in ssp.demand(cfg)] == ["proposer", "judge", "solver"]
+    server = dataclasses.replace(world(), chat=lambda prompts: ["yes"] * len(prompts))
+    assert [r for _, r in of(ssp.play(server, ANSWERS, cfg), "solver")] == [1.0] * 4
+
+
 def test_demand_follows_who_is_trained():
     demand = GAMES[SspConfig].demand
     proposing, checking, solving = demand(dataclasses.replace(CFG, verify=True, proposer_samples=2))

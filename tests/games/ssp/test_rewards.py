@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from spicejax.games import solver
 from spicejax.games.ssp import rewards
 from spicejax.generate.search import Searched, Turn
 from spicejax.types import Answer, Passage, Rollout
@@ -16,6 +17,10 @@ def row(text, shown=""):
     return Searched(rollout, (Turn(0, 1, "<search>q</search>", "q", (Passage("p", "t", shown),)), Turn(1, 2, text)))
 
 
+def worth(found, judged="exact", *, limit_tags):
+    return rewards.solved(found, rewards.right(solver.answer(found), ROME, judged), limit_tags=limit_tags)
+
+
 @pytest.mark.parametrize(
     ("text", "exact", "f1"),
     [
@@ -27,19 +32,19 @@ def row(text, shown=""):
     ],
 )
 def test_an_answer(text, exact, f1):
-    assert rewards.solved(row(text), ROME, "exact", limit_tags=True) == exact
-    assert rewards.solved(row(text), ROME, "f1", limit_tags=True) == pytest.approx(f1)
+    assert worth(row(text), limit_tags=True) == exact
+    assert worth(row(text), "f1", limit_tags=True) == pytest.approx(f1)
 
 
 def test_shown_answers_are_not_given_ones():
-    assert rewards.solved(row("no idea", "<answer>Roma</answer>"), ROME, "exact", limit_tags=False) == 0
+    assert worth(row("no idea", "<answer>Roma</answer>"), limit_tags=False) == 0
 
 
 def test_eleven_tags_cost_three_quarters_and_count_as_solved_for_the_proposer():
     ten, eleven = ("<answer>" * n + "Roma</answer>" for n in (10, 11))
-    assert rewards.solved(row(ten), ROME, "exact", limit_tags=True) == 1.0
-    assert rewards.solved(row(eleven), ROME, "exact", limit_tags=True) == 0.25
-    assert rewards.solved(row(eleven), ROME, "exact", limit_tags=False) == 1.0
+    assert worth(row(ten), limit_tags=True) == 1.0
+    assert worth(row(eleven), limit_tags=True) == 0.25
+    assert worth(row(eleven), limit_tags=False) == 1.0
     assert rewards.proposed([0.25, 0.0], "failures") == 0.5
 
 

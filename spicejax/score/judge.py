@@ -1,0 +1,40 @@
+"""Whether two answers say the same, by the word of a model: what it is asked, and how its reply is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from spicejax.types import Messages
+
+_WORD = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
+_ASK = """A question was answered. Decide whether the answer says the same as one of the reference answers. Other \
+words, spellings, units or more detail are fine as long as the meaning is the same; an answer that hedges between \
+several things, leaves the point out or contradicts the references is not.
+
+Question: {question}
+Reference: {references}
+Answer: {said}
+
+Reply with one word, yes or no."""
+
+
+class Claim(NamedTuple):
+    """An answer to be judged."""
+
+    question: str
+    references: Sequence[str]  # right answers, one of which it may say
+    said: str | None  # None where no answer was given, which nobody is asked about
+
+
+def asked(claim: Claim) -> Messages:
+    """Ask about one claim that says something."""
+    references = " | ".join(claim.references)
+    return [{"role": "user", "content": _ASK.format(question=claim.question, references=references, said=claim.said)}]
+
+
+def agrees(reply: str) -> bool:
+    """Whether the reply says yes: its last word of the two; neither is a no."""
+    words = _WORD.findall(reply)
+    return bool(words) and words[-1].lower() == "yes"
