@@ -16,7 +16,7 @@ from tiny_runs import last_step, rows
 
 ROOT = Path(__file__).parents[2]
 TINY = [
-    "nano.warm_tokens=100000", "nano.row_length=128", "nano.rows=4", "nano.documents=64", "nano.held_out=16",
+    "nano.warm_tokens=100000", "nano.row_length=160", "nano.rows=4", "nano.documents=64", "nano.held_out=16",
     "nano.architecture.d_model=48", "nano.architecture.num_layers=2", "nano.architecture.d_ff=96",
     "nano.architecture.head_dim=8", "ssp.answers=8", "ssp.verify=false", "buckets.rows=16", "iterations=5",
     "eval.every=0", "checkpoint.every=2",
