@@ -77,7 +77,7 @@ def cell(out: Path, name: str, topology: str, overrides: list[str], programs: st
 def table(reports: list[dict[str, Any]]) -> str:
     """One line a config and slice."""
     lines = [
-        "| config | slice | chips | learner (fsdp, tensor) | rows at a time (documents, questions) | HBM GiB of | "
+        "| config | slice | chips | learner (fsdp, tensor) | rows at a time, role by role | HBM GiB of | "
         "fits | largest | sampling s | learning s | s / iteration | days |",
         "|---|---|--:|---|---|--:|---|---|--:|--:|--:|--:|",
     ]
@@ -86,7 +86,9 @@ def table(reports: list[dict[str, Any]]) -> str:
         learning = sum(
             p["seconds"] * p["calls"] for p in r["programs"] if p["name"].startswith(("train_step", "score"))
         )
-        rows = ", ".join(str(p["rows"]) for p in r["programs"] if p["name"] in ("challenger_decode", "reasoner_decode"))
+        rows = ", ".join(
+            str(p["rows"]) for p in r["programs"] if p["name"].endswith("_decode") and p["name"] != "task_type_decode"
+        )
         mesh = f"{r['mesh']['fsdp']}, {r['mesh']['tensor']}"
         lines.append(
             f"| {r['config']} | {r['topology']} | {r['chips']} | {mesh} | {rows} | {r['hbm_per_chip_gib']:.1f} of "
