@@ -25,7 +25,9 @@ from spicejax.types import Passage
 
 log = logging.getLogger("spicejax")
 
-DEVICE_TOKENS = 2**14  # of a batch on each device
+DEVICE_TOKENS = {"cpu": 2**11}  # of a batch on each device: on a CPU what its caches hold
+ELSEWHERE = 2**14
+FEW = 4  # rows that are not split further
 AT_ONCE = 4096  # texts in the tokenizer together: it keeps far more than their ids
 SAID_EVERY = 10.0  # seconds between lines on how far the encoding has come
 
@@ -71,14 +73,20 @@ class Encoder:
         return vectors
 
     def _batches(self, rows: Sequence[Sequence[int]]) -> list[tuple[list[int], tuple[int, int]]]:
-        """Which rows go together, and in which shape: a bucket's length and a power of two of rows, so few programs."""
+        """Which rows go together, and in which shape: a bucket's length and a power of two of rows, so few programs.
+
+        What does not fill a batch goes in smaller ones, so that few rows are padding.
+        """
         ways, found = sharding.ways(self.mesh, 0), []
+        tokens = DEVICE_TOKENS.get(jax.default_backend(), ELSEWHERE)
         for shorter, length in zip((0, *lengths(self.style)), lengths(self.style), strict=False):
             chosen = [i for i, row in enumerate(rows) if shorter < len(row) <= length]
-            most = ways * max(1, DEVICE_TOKENS // length)
-            for start in range(0, len(chosen), most):
-                part = chosen[start : start + most]
-                found.append((part, (min(most, ways * _power_of_two(-(-len(part) // ways))), length)))
+            size = _power_of_two(max(1, tokens // length))
+            while chosen:
+                while size > FEW and size * ways > len(chosen):
+                    size //= 2
+                found.append((chosen[: size * ways], (size * ways, length)))
+                chosen = chosen[size * ways :]
         return found
 
     def _run(self, rows: Sequence[Sequence[int]], shape: tuple[int, int]) -> jax.Array:
@@ -89,12 +97,13 @@ class Encoder:
 
 
 def lengths(style: Style) -> list[int]:
-    """The buckets of lengths, in tokens."""
-    return [n for n in (16, 32, 64, 128, 256, 512) if n < style.max_tokens] + [style.max_tokens]
+    """The buckets of lengths, in tokens: passages are padded by a tenth at most, questions by more."""
+    steps = (*range(16, 64, 16), *range(64, 256, 32), *range(256, 513, 64))
+    return [n for n in steps if n < style.max_tokens] + [style.max_tokens]
 
 
-def _power_of_two(least: int) -> int:
-    return 1 << (least - 1).bit_length()
+def _power_of_two(most: int) -> int:
+    return 1 << (most.bit_length() - 1)
 
 
 def load(path: str | Path, style: Style, mesh: Mesh, *, dtype: DType = "float32") -> Encoder:
