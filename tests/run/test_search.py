@@ -86,6 +86,7 @@ def test_its_policy_is_evaluated_as_in_training(whole, cache, tmp_path):
     assert refused.returncode == 2 and "add --config=NAME" in refused.stderr
 
 
+@pytest.mark.slow  # four starts of a run
 def test_hanging_killed_and_back_again_it_is_bitwise_the_uninterrupted_run(whole, cache, tmp_path):
     corpus, port = next(cache.glob("*/corpus.jsonl")), free_port()
     remote = ["retrieval.engine=http", f"retrieval.url=http://127.0.0.1:{port}/retrieve", "checkpoint.every=0"]
