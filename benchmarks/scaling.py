@@ -19,6 +19,7 @@ from spicejax.flight import chips
 LAUNCH = Path(__file__).resolve().parents[1] / "launch" / "tpu_run.py"
 CONFIGS = "spice_qwen4b,spice_qwen8b,spice_octothinker3b,spice_octothinker8b"
 SLICES = "v5e:4x4,v5p:2x2x2,v6e:4x4,v5e:16x16"
+STEP = "train_step"
 WEAK = "v5e:4x4,v5e:4x8,v5e:8x8,v5e:8x16,v5e:16x16"
 
 
@@ -35,7 +36,8 @@ def main(argv: list[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     slices = options.slices.split(",")
     if options.configs:
-        reports = [cell(options.out, name, topology, []) for name in options.configs.split(",") for topology in slices]
+        names = options.configs.split(",")
+        reports = [r for name in names for topology in slices for r in cell(options.out, name, topology, [])]
         print(table(reports))
     if options.weak:
         weak_slices = options.weak_slices.split(",")
@@ -43,7 +45,7 @@ def main(argv: list[str] | None = None) -> None:
         print(
             "\n"
             + weak_table(
-                [cell(options.out, options.weak, t, grown(options.weak, t, base), "train_step") for t in weak_slices]
+                [r for t in weak_slices for r in cell(options.out, options.weak, t, grown(options.weak, t, base), STEP)]
             )
         )
 
@@ -60,8 +62,8 @@ def grown(name: str, topology: str, base: int) -> list[str]:
     ]
 
 
-def cell(out: Path, name: str, topology: str, overrides: list[str], programs: str = "") -> dict[str, Any]:
-    """One flight check, from `out` where it was made before with the same overrides; `programs` = "" is all."""
+def cell(out: Path, name: str, topology: str, overrides: list[str], programs: str = "") -> list[dict[str, Any]]:
+    """One flight check, of each run of a chain, from `out` where it was made before; `programs` = "" is all."""
     parts = [name, topology.replace(":", "_"), *(o.split("=")[1] for o in overrides), *([programs] if programs else [])]
     path = out / f"{'-'.join(parts)}.json"
     if not path.exists():
@@ -71,7 +73,7 @@ def cell(out: Path, name: str, topology: str, overrides: list[str], programs: st
         if done.returncode not in (0, 1):  # 1 = compiled, does not fit
             raise SystemExit(f"{name} on {topology}: exit code {done.returncode}; its message stands above")
         path.write_text(done.stdout)
-    return json.loads(path.read_text())
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def table(reports: list[dict[str, Any]]) -> str:
