@@ -1,4 +1,4 @@
-"""The nouns that cross rooms: Document, Passage, Task, Answer, Rejection, Rollout, Episode, Batch.
+"""The nouns that cross rooms: Document, Passage, Task, Answer, Rejection, Rollout, Episode, Preference, Batch.
 
 Every shape is written here once.
 """
@@ -108,6 +108,23 @@ class Episode:
     reward: float
 
 
+@dataclasses.dataclass(frozen=True)
+class Preference:
+    """Two responses to one prompt, of which the first is better. `group` keeps pairs of one origin in one step."""
+
+    role: str
+    group: int
+    chosen: Rollout
+    rejected: Rollout
+
+    def __post_init__(self) -> None:
+        if not np.array_equal(self.chosen.prompt_ids, self.rejected.prompt_ids):
+            raise ValueError(f"a preference of {self.role} has two prompts; both responses must answer one")
+
+
+Lesson = Episode | Preference
+
+
 class Batch(NamedTuple):
     """Rows for the learner, A micro-batches of B rows of T tokens, of which the last S of each row can be scored.
 
@@ -128,16 +145,25 @@ class Batch(NamedTuple):
     old_logprobs: Any  # float32, the learner's own before the first update; 0 where not trained
     reference_logprobs: Any  # float32, the frozen reference's, for the KL term; 0 without one
     predict_from: Any  # int32, index in the row of the token before the scored one: its hidden state predicts it
+    # int32, of preferences: k for the chosen and -k for the rejected response of the row's pair k, from 1; 0 = neither
+    pairs: Any = None
 
     @classmethod
     def filled(
-        cls, fill: Callable[[tuple[int, ...], Any], Any], lead: tuple[int, ...], length: int, scored: int
+        cls,
+        fill: Callable[[tuple[int, ...], Any], Any],
+        lead: tuple[int, ...],
+        length: int,
+        scored: int,
+        *,
+        paired: bool = False,
     ) -> Batch:
         """A batch of what `fill(shape, dtype)` makes, such as `np.zeros`, [*lead, length] or [*lead, scored] each."""
         ids = {name: fill((*lead, length), np.int32) for name in ("tokens", "positions", "segment_ids")}
         names = ("loss_weight", "advantages", "behaviour_logprobs", "old_logprobs", "reference_logprobs")
         scores = {name: fill((*lead, scored), np.float32) for name in names}
-        return cls(**ids, **scores, predict_from=fill((*lead, scored), np.int32))
+        pairs = fill((*lead, scored), np.int32) if paired else None
+        return cls(**ids, **scores, predict_from=fill((*lead, scored), np.int32), pairs=pairs)
 
 
 Messages = list[dict[str, str]]  # a chat: role and content of each turn

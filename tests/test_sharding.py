@@ -62,7 +62,6 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
         from spicejax.learn import learner, packing
         from spicejax.models import transformer
         from spicejax.generate import weights
-        from spicejax.types import Batch
 
         cfg = transformer.TransformerConfig(family="qwen3", vocab_size=64, d_model=32, num_layers=2, num_heads=4,
             num_kv_heads=2, head_dim=8, d_ff=48, rope_theta=1e4, tie_embeddings=True, max_position=64)
@@ -101,7 +100,7 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
             optimizer = learner.make_optimizer(config)
             shares = packing.token_weights(rollouts, aggregation="constant", norm_length=8)
             batch, micro = packing.pack(rollouts, np.linspace(-1, 1, 8), shares, packing.RowShape(32, 4))
-            batch = Batch(*(jax.device_put(x, sharding.rows(mesh, 4, axis=1)) for x in batch))
+            batch = jax.device_put(batch, sharding.rows(mesh, 4, axis=1))
             doors = learner.make_learner(cfg, config, optimizer)
             state, _ = doors.step(learner.init_state(params, optimizer), batch, jnp.int32(micro))
             return [*(r.text for r in rollouts + split + few), *sorted(told.items())], jax.device_get(state.params)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,18 +10,25 @@ import numpy as np
 from spicejax.learn import packing
 from spicejax.learn.advantages import equal_fraction, group_advantages
 from spicejax.learn.learner import LearnerConfig
-from spicejax.types import Batch, Episode, Estimator, Metrics
+from spicejax.types import Batch, Episode, Estimator, Lesson, Metrics, Preference, Rollout
 
 Part = tuple[Batch, int]  # rows of one shape, and how many of its micro-batches are in use
 
 
-def advantages(lessons: Sequence[Episode], estimators: Mapping[str, Estimator]) -> tuple[np.ndarray, Metrics]:
-    """Advantage of each lesson by its role's estimator, float32 [N], and what each role's groups are like."""
-    rewards, groups = np.array([e.reward for e in lessons]), np.array([e.group for e in lessons])
-    tokens = np.array([e.rollout.loss_mask.sum() for e in lessons])
-    found, metrics = np.zeros(len(lessons), np.float32), {}
-    for role in sorted({e.role for e in lessons}):
-        mine = np.array([e.role == role for e in lessons])
+def advantages(lessons: Sequence[Lesson], estimators: Mapping[str, Estimator]) -> tuple[np.ndarray, Metrics]:
+    """Advantage of each lesson by its role's estimator, float32 [N], and what each role's groups are like.
+
+    That of a preference is 1: its loss takes none.
+    """
+    if any(isinstance(lesson, Preference) for lesson in lessons):
+        counts = Counter(lesson.role for lesson in lessons)
+        return np.ones(len(lessons), np.float32), {f"{role}/pairs": float(n) for role, n in sorted(counts.items())}
+    episodes = [lesson for lesson in lessons if isinstance(lesson, Episode)]
+    rewards, groups = np.array([e.reward for e in episodes]), np.array([e.group for e in episodes])
+    tokens = np.array([e.rollout.loss_mask.sum() for e in episodes])
+    found, metrics = np.zeros(len(episodes), np.float32), {}
+    for role in sorted({e.role for e in episodes}):
+        mine = np.array([e.role == role for e in episodes])
         found[mine] = group_advantages(rewards[mine], groups[mine], tokens[mine], estimator=estimators[role])
         metrics[f"{role}/episodes"] = float(mine.sum())
         metrics[f"{role}/equal_groups"] = equal_fraction(rewards[mine], groups[mine])
@@ -29,27 +37,36 @@ def advantages(lessons: Sequence[Episode], estimators: Mapping[str, Estimator]) 
 
 
 def steps(
-    lessons: Sequence[Episode], advantages: np.ndarray, cfg: LearnerConfig, rng: np.random.Generator
+    lessons: Sequence[Lesson], advantages: np.ndarray, cfg: LearnerConfig, rng: np.random.Generator
 ) -> list[list[Part]]:
     """Rows of each optimizer step, by shape; a step in which nothing can be learnt is left out.
 
     Lessons whose advantage is exactly 0 add nothing to the gradient while the KL term is off: they count in the mean
-    but are not laid out.
+    but are not laid out. A preference weighs 1 / N on each of its tokens.
     """
     size = cfg.trajectories_per_update or len(lessons)
-    share = len(lessons) / -(-len(lessons) // size)  # trajectories of a step, on average
+    share = len(lessons) / -(-len(lessons) // size)  # lessons of a step, on average
     groups, roles = np.array([e.group for e in lessons]), np.array([e.role for e in lessons])
     found = []
     for pick in deal(groups, roles, size, cfg.epochs, rng):
-        rollouts = [lessons[i].rollout for i in pick]
-        weights = packing.token_weights(
-            rollouts, aggregation=cfg.aggregation, norm_length=cfg.loss_norm_length, count=share
-        )
-        live = [k for k, i in enumerate(pick) if advantages[i] != 0 or cfg.kl_coef > 0]
+        rollouts = [r for i in pick for r in responses(lessons[i])]
+        if cfg.on_pairs:
+            weights = [r.loss_mask / np.float32(share) for r in rollouts]
+        else:
+            weights = packing.token_weights(
+                rollouts, aggregation=cfg.aggregation, norm_length=cfg.loss_norm_length, count=share
+            )
+        own = np.repeat(advantages[pick], len(rollouts) // len(pick))
+        live = [k for k in range(len(rollouts)) if own[k] != 0 or cfg.kl_coef > 0]
         if live:
-            chosen = [rollouts[k] for k in live], advantages[pick[live]], [weights[k] for k in live]
-            found.append(packing.lay_out(*chosen, cfg.shapes, min_micro=cfg.min_micro_batches))
+            chosen = [rollouts[k] for k in live], own[live], [weights[k] for k in live]
+            found.append(packing.lay_out(*chosen, cfg.shapes, min_micro=cfg.min_micro_batches, paired=cfg.on_pairs))
     return found
+
+
+def responses(lesson: Lesson) -> tuple[Rollout, ...]:
+    """What the rows of a lesson are made of: an episode's rollout, or both of a preference."""
+    return (lesson.rollout,) if isinstance(lesson, Episode) else (lesson.chosen, lesson.rejected)
 
 
 def deal(groups: np.ndarray, roles: np.ndarray, size: int, epochs: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from spicejax.learn.losses import LossTerms, drgrpo_loss, supervised_loss
+from spicejax.learn.losses import LossTerms, PreferenceKind, drgrpo_loss, preference_loss, supervised_loss
 from spicejax.learn.packing import Aggregation, RowShape
 from spicejax.models import lora, transformer
 from spicejax.models.transformer import TransformerConfig
@@ -19,11 +19,37 @@ from spicejax.types import Batch, Params
 
 
 @dataclasses.dataclass(frozen=True)
+class PairConfig:
+    """The numbers of dpo, ipo and simpo (`losses.preference_loss` has the formulas)."""
+
+    # dpo, ipo: strength of the tie to the run's first policy; simpo: scale of the mean logprobs (2.0 to 2.5 are usual)
+    beta: float = 0.1
+    # dpo, simpo: share of the pairs taken to be the wrong way round
+    label_smoothing: float = 0.0
+    # simpo: by how much the chosen response's scaled mean logprob shall be above the rejected one's (gamma)
+    margin: float = 0.0
+    # weight of the chosen response's negative mean logprob (RPO's alpha, LLaMA-Factory's pref_ftx); 0 = none
+    likelihood: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.beta <= 0:
+            raise ValueError(f"learner.pairs.beta={self.beta}: must be positive (0.1 is usual)")
+        if not 0 <= self.label_smoothing < 0.5:
+            raise ValueError(f"learner.pairs.label_smoothing={self.label_smoothing}: give a share from 0 to below 0.5")
+        for name in ("margin", "likelihood"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"learner.pairs.{name}={getattr(self, name)}: must not be negative")
+
+
+@dataclasses.dataclass(frozen=True)
 class LearnerConfig:
     """The update of the policy."""
 
-    # what is minimised: drgrpo = policy loss on scored rollouts; supervised = negative log-likelihood of given ones
-    loss: Literal["drgrpo", "supervised"] = "drgrpo"
+    # what is minimised: drgrpo = policy loss on scored rollouts; supervised = negative log-likelihood of given ones;
+    # dpo, ipo, simpo = loss on pairs of a better and a worse response
+    loss: Literal["drgrpo", "supervised", PreferenceKind] = "drgrpo"
+    # numbers of the losses on pairs
+    pairs: PairConfig = PairConfig()
     # AdamW step size, the largest of the run (SPICE, appendix 8)
     learning_rate: float = 1e-6
     # optimizer steps over which it rises from 0
@@ -104,6 +130,10 @@ class LearnerConfig:
                 f"learner.schedule={self.schedule} with decay_steps={self.decay_steps}: linear and cosine need the "
                 "number of optimizer steps they fall over, constant takes 0"
             )
+        if self.kl_coef and self.loss != "drgrpo":
+            raise ValueError(
+                f"learner.kl_coef={self.kl_coef} with loss={self.loss}: that loss has no such term; give 0"
+            )
         areas = self.prompt_areas
         if not areas or list(areas) != sorted(set(areas)) or areas[0] < 1:
             raise ValueError(f"learner.prompt_areas={areas}: give ascending positive lengths such as (1024, 8192)")
@@ -112,7 +142,17 @@ class LearnerConfig:
     def on_policy(self) -> bool:
         """Whether each rollout meets one update only, or the loss asks for no ratio: no old logprobs are taken then."""
         one_step = self.trajectories_per_update == 0 and self.epochs == 1 and len(self.role_order) < 2
-        return self.loss == "supervised" or one_step
+        return self.loss != "drgrpo" or one_step
+
+    @property
+    def on_pairs(self) -> bool:
+        """Whether lessons are preferences."""
+        return self.loss in get_args(PreferenceKind)
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the loss compares with the run's first policy."""
+        return self.kl_coef > 0 or self.loss in ("dpo", "ipo")
 
     @property
     def shapes(self) -> tuple[RowShape, ...]:
@@ -183,6 +223,10 @@ class Learner(NamedTuple):
 def _micro_loss(cfg: LearnerConfig, on_policy: bool, logprobs: Float[Array, "B S"], micro: Batch) -> LossTerms:
     if cfg.loss == "supervised":
         return supervised_loss(logprobs, micro.loss_weight)
+    if cfg.loss != "drgrpo":
+        numbers = {field.name: getattr(cfg.pairs, field.name) for field in dataclasses.fields(cfg.pairs)}
+        of_row = micro.reference_logprobs, micro.loss_weight, micro.pairs
+        return preference_loss(logprobs, *of_row, kind=cfg.loss, **numbers)
     return drgrpo_loss(
         logprobs,
         jax.lax.stop_gradient(logprobs) if on_policy else micro.old_logprobs,
@@ -201,8 +245,12 @@ def _micro_loss(cfg: LearnerConfig, on_policy: bool, logprobs: Float[Array, "B S
 def _gradients(loss: Any, trained: Params, batch: Any, num_micro: Any) -> tuple[Params, LossTerms]:
     """Float32 sums over micro-batches 0 .. num_micro - 1 of every batch. loss: (trained, micro) to (loss, terms)."""
     gradient = jax.grad(loss, has_aux=True)
-    carry = jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), trained), LossTerms.zero()
-    for part, used in [(batch, num_micro)] if isinstance(batch, Batch) else zip(batch, num_micro, strict=True):
+    parts = [(batch, num_micro)] if isinstance(batch, Batch) else list(zip(batch, num_micro, strict=True))
+    sums = jax.eval_shape(
+        gradient, trained, jax.eval_shape(lambda part: jax.tree.map(lambda x: x[0], part), parts[0][0])
+    )
+    carry = jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.float32), sums)
+    for part, used in parts:
 
         def accumulate(i: Array, carry: tuple[Params, LossTerms], part: Batch = part) -> tuple[Params, LossTerms]:
             return jax.tree.map(jnp.add, carry, gradient(trained, jax.tree.map(lambda x: x[i], part)))
@@ -222,12 +270,13 @@ def make_learner(
     """Compile-ready step and score functions.
 
     Args:
-      temperature: the sampler's; logits are divided by it, so that ratios compare like with like. 0 counts as 1.
+      temperature: the sampler's; drgrpo divides logits by it, so that ratios compare like with like. 0 counts as 1.
       on_policy: one update per rollout: the old logprobs are the step's own, without gradient, and
         `Batch.old_logprobs` is not read. Otherwise fill it with `score` before the first update. None = as `cfg` says.
     """
     own = cfg.on_policy if on_policy is None else on_policy
-    settings = {"slot_length": cfg.slot_length, "temperature": temperature or 1.0, "chunk": cfg.vocab_chunk}
+    sharpness = (temperature or 1.0) if cfg.loss == "drgrpo" else 1.0
+    settings = {"slot_length": cfg.slot_length, "temperature": sharpness, "chunk": cfg.vocab_chunk}
     logprobs_of = functools.partial(scored_logprobs, model, **settings)
 
     def step(
@@ -248,15 +297,11 @@ def make_learner(
         new = TrainState(state.step, params, opt_state, state.skipped)
         new = jax.tree.map(lambda a, b: jnp.where(good, a, b), new, state)
         new = new._replace(step=state.step + 1, skipped=state.skipped + ~good)
-        count = jnp.maximum(terms.tokens, 1)
         return new, {
             "loss": terms.loss,
             "grad_norm": norm,
             "tokens": terms.tokens,
-            "clip_fraction": terms.clipped / count,
-            "kl": terms.kl / count,
-            "sampler_gap": terms.sampler_gap / count,
-            "tis_fraction": terms.truncated / count,
+            **{name: total / jnp.maximum(terms.count, 1) for name, total in terms.sums.items()},
             "skipped": (~good).astype(jnp.float32),
         }
 

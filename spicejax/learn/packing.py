@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 from typing import Literal
 
+import jax
 import numpy as np
 
 from spicejax.types import Batch, Rollout
@@ -74,6 +76,7 @@ def pack(
     shape: RowShape,
     *,
     min_micro: int = 1,
+    paired: bool = False,
 ) -> tuple[Batch, int]:
     """Lay rollouts into rows, first fit: whole episodes longest first, or by groups where there is a prompt area.
 
@@ -81,35 +84,40 @@ def pack(
     holds all of it: room in the prompt area, and for each response a slot with room and no other of its group (two of
     one group in a slot would see each other). A group too large for an empty row goes on in further ones, its prompt
     repeated. Deterministic in the order given. A is `min_micro` times a power of two, so that few shapes are compiled.
+
+    Args:
+      paired: rollouts are chosen, rejected, chosen, rejected, ...; both of a pair stand in one row, and `pairs` says
+        which they are.
     Returns: Batch of numpy arrays [A, B, ...], and how many of its micro-batches hold anything; `old_logprobs` starts
       as the sampler's and `reference_logprobs` as 0.
     Raises: ValueError for a rollout that fits no row or has no prompt (its first token would have no context).
     """
     rows: list[_Row] = []
-    for prompt, lengths in _groups(rollouts, shape):
-        waiting = lengths
+    for prompt, units in _groups(rollouts, shape, 2 if paired else 1):
         for row in rows:
-            if row.fits(prompt, waiting) and len(found := row.fitting(waiting)) == len(waiting):
-                row.take(prompt, found, lengths)
-                waiting = {}
+            if row.take(prompt, units, whole=True):
                 break
-        while waiting:
-            rows.append(_Row(shape))
-            found = rows[-1].fitting(waiting)
-            rows[-1].take(prompt, found, lengths)
-            waiting = {i: n for i, n in waiting.items() if i not in found}
+        else:
+            while units:
+                rows.append(_Row(shape))
+                if not (taken := rows[-1].take(prompt, units)):
+                    raise ValueError(_no_room(shape, units[0]))
+                units = units[taken:]
     micro = min_micro
     while micro * shape.rows < len(rows):
         micro *= 2
-    batch = Batch.filled(np.zeros, (micro, shape.rows), shape.row_length, shape.scored)
+    batch = Batch.filled(np.zeros, (micro, shape.rows), shape.row_length, shape.scored, paired=paired)
     batch.predict_from[:] = np.maximum(np.arange(shape.prompt, shape.row_length) - 1, 0)
     for number, row in enumerate(rows):
-        own = Batch(*(x[divmod(number, shape.rows)] for x in batch))
-        for segment, (at, found) in enumerate(row.groups, start=1):
+        own = jax.tree.map(operator.itemgetter(divmod(number, shape.rows)), batch)
+        order = {k: n for n, k in enumerate(sorted({i // 2 for _, found in row.segments for i in found}), start=1)}
+        for segment, (at, found) in enumerate(row.segments, start=1):
             for i, start in found.items():
                 r = rollouts[i]
                 first, behind = (at, shape.prompt + start) if shape.prompt else (start, start + len(r.prompt_ids))
-                _write(own, first, behind, segment, r, float(advantages[i]), weights[i])
+                here = _write(own, first, behind, segment, r, float(advantages[i]), weights[i])
+                if paired:
+                    own.pairs[here] = -order[i // 2] if i % 2 else order[i // 2]
     return batch, -(-len(rows) // shape.rows)
 
 
@@ -120,6 +128,7 @@ def lay_out(
     shapes: Sequence[RowShape],
     *,
     min_micro: int = 1,
+    paired: bool = False,
 ) -> list[tuple[Batch, int]]:
     """`pack` each rollout into rows of the smallest prompt area, the last without one too: a batch of each shape.
 
@@ -132,7 +141,7 @@ def lay_out(
         here = [i for i in waiting if last or len(rollouts[i].prompt_ids) <= shape.prompt]
         waiting = sorted(set(waiting) - set(here))
         chosen = [rollouts[i] for i in here], np.asarray(advantages)[here], [weights[i] for i in here]
-        parts.append(pack(*chosen, shape, min_micro=min_micro))
+        parts.append(pack(*chosen, shape, min_micro=min_micro, paired=paired))
     return parts
 
 
@@ -147,21 +156,33 @@ def padding(parts: Sequence[tuple[Batch, int]]) -> dict[str, float]:
     return {"padding": empty(real), "slot_padding": empty(scored)}
 
 
-def _groups(rollouts: Sequence[Rollout], shape: RowShape) -> list[tuple[int, dict[int, int]]]:
-    """What is laid out together, in that order: tokens for the prompt area, and {rollout: tokens for a slot}."""
-    groups: dict[object, list[int]] = {}
-    for i, r in enumerate(rollouts):
-        if len(r.prompt_ids) == 0:
-            raise ValueError("a rollout has an empty prompt; its first token cannot be scored")
-        if obstacle := shape.too_short(len(r.prompt_ids), len(r.token_ids)):
-            raise ValueError(f"{obstacle}; raise it")
-        groups.setdefault(r.prompt_ids.tobytes() if shape.prompt else i, []).append(i)
-    found: list[tuple[int, dict[int, int]]] = []
-    for members in groups.values():
-        prompt = len(rollouts[members[0]].prompt_ids)
-        sizes = {i: len(rollouts[i].token_ids) + (0 if shape.prompt else prompt) for i in members}
-        found.append((prompt if shape.prompt else 0, dict(sorted(sizes.items(), key=lambda item: -item[1]))))
-    return sorted(found, key=lambda group: -(group[0] or max(group[1].values())))
+_Unit = dict[int, int]  # {rollout: tokens for a slot} of what must stand in one row: a rollout, or a pair
+
+
+def _groups(rollouts: Sequence[Rollout], shape: RowShape, unit: int) -> list[tuple[int, list[_Unit]]]:
+    """What is laid out together, in that order: tokens for the prompt area, and units of `unit` rollouts."""
+    groups: dict[object, list[_Unit]] = {}
+    for start in range(0, len(rollouts), unit):
+        sizes: _Unit = {}
+        for i in range(start, start + unit):
+            r = rollouts[i]
+            if len(r.prompt_ids) == 0:
+                raise ValueError("a rollout has an empty prompt; its first token cannot be scored")
+            if obstacle := shape.too_short(len(r.prompt_ids), len(r.token_ids)):
+                raise ValueError(f"{obstacle}; raise it")
+            sizes[i] = len(r.token_ids) + (0 if shape.prompt else len(r.prompt_ids))
+        groups.setdefault(rollouts[start].prompt_ids.tobytes() if shape.prompt else start, []).append(sizes)
+    found: list[tuple[int, list[_Unit]]] = []
+    for units in groups.values():
+        prompt = len(rollouts[next(iter(units[0]))].prompt_ids) if shape.prompt else 0
+        found.append((prompt, sorted(units, key=lambda sizes: -max(sizes.values()))))
+    return sorted(found, key=lambda group: -(group[0] or max(group[1][0].values())))
+
+
+def _no_room(shape: RowShape, unit: _Unit) -> str:
+    if shape.prompt:
+        return f"learner.slots={shape.slots}: a preference takes two slots of one row; give at least 2"
+    return f"learner.row_length={shape.slot_length} cannot hold a preference of {sum(unit.values())} tokens; raise it"
 
 
 class _Row:
@@ -171,36 +192,50 @@ class _Row:
         self.shape = shape
         self.room = shape.prompt  # left in the prompt area
         self.free = [shape.slot_length] * shape.slots
-        self.groups: list[tuple[int, dict[int, int]]] = []  # start of the prompt, {rollout: start behind the area}
+        self.segments: list[tuple[int, dict[int, int]]] = []  # start of the prompt, {rollout: start behind the area}
 
-    def fits(self, prompt: int, lengths: dict[int, int]) -> bool:
-        """Whether the prompt and the longest response have room: cheaper than `fitting`, which most rows fail."""
-        return prompt <= self.room and next(iter(lengths.values())) <= max(self.free)
-
-    def fitting(self, lengths: dict[int, int]) -> dict[int, int]:
-        """Starts of those of one group's responses that find a slot each, in the order given until one does not."""
-        found: dict[int, int] = {}
-        taken: set[int] = set()
-        for i, length in lengths.items():
-            slot = next((s for s, free in enumerate(self.free) if free >= max(length, 1) and s not in taken), None)
-            if slot is None:
+    def take(self, prompt: int, units: list[_Unit], *, whole: bool = False) -> int:
+        """Book a group's units in the order given until one finds no room (`whole`: all or none); how many it took."""
+        longest = max(units[0].values())
+        if prompt > self.room or longest > max(self.free):  # cheaper than looking for slots, which most rows fail
+            return 0
+        starts: dict[int, int] = {}
+        booked: dict[int, int] = {}  # slot: tokens of it that this group takes
+        taken = 0
+        for unit in units:
+            if (found := self._places(unit, booked)) is None:
                 break
-            taken.add(slot)
-            found[i] = (slot + 1) * self.shape.slot_length - self.free[slot]
-        return found
-
-    def take(self, prompt: int, found: dict[int, int], lengths: dict[int, int]) -> None:
-        """Book a group at the starts that `fitting` gave."""
-        self.groups.append((self.shape.prompt - self.room, found))
+            starts |= found[0]
+            booked |= found[1]
+            taken += 1
+        if not taken or (whole and taken < len(units)):
+            return 0
+        # Behind a prompt area a group is a segment, elsewhere each episode is.
+        own = [starts] if self.shape.prompt else [{i: start} for i, start in starts.items()]
+        self.segments += [(self.shape.prompt - self.room, each) for each in own]
         self.room -= prompt
-        for i, start in found.items():
-            self.free[start // self.shape.slot_length] -= lengths[i]
+        for slot, tokens in booked.items():
+            self.free[slot] -= tokens
+        return taken
+
+    def _places(self, unit: _Unit, booked: dict[int, int]) -> tuple[dict[int, int], dict[int, int]] | None:
+        """Where a unit's responses begin, and `booked` with them; no two of a group share a slot."""
+        starts, booked = {}, dict(booked)
+        for i, length in unit.items():
+            for slot, free in enumerate(self.free):
+                at = booked.get(slot, 0)
+                if free - at >= max(length, 1) and not (self.shape.prompt and slot in booked):
+                    starts[i], booked[slot] = (slot + 1) * self.shape.slot_length - free + at, at + length
+                    break
+            else:
+                return None
+        return starts, booked
 
 
 def _write(
     row: Batch, first: int, behind: int, segment: int, rollout: Rollout, advantage: float, weight: np.ndarray
-) -> None:
-    """Write one row's arrays: the prompt to `first`, the response to `behind`."""
+) -> slice:
+    """Write one row's arrays: the prompt to `first`, the response to `behind`; where the response can be scored."""
     prompt = len(rollout.prompt_ids)
     for at, ids, position in ((first, rollout.prompt_ids, 0), (behind, rollout.token_ids, prompt)):
         here = slice(at, at + len(ids))
@@ -214,3 +249,4 @@ def _write(
     row.behaviour_logprobs[here] = np.where(rollout.loss_mask > 0, rollout.sample_logprobs, 0.0)
     row.old_logprobs[here] = row.behaviour_logprobs[here]
     row.predict_from[here][:1] = first + prompt - 1
+    return here

@@ -14,7 +14,7 @@ from spicejax import sharding
 from spicejax.learn import deal, packing
 from spicejax.learn.learner import Learner, LearnerConfig, TrainState
 from spicejax.models import lora, transformer
-from spicejax.types import Batch, Episode, Estimator, Metrics, Params
+from spicejax.types import Batch, Estimator, Lesson, Metrics, Params
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,18 +26,19 @@ class Updater:
     mesh: jax.sharding.Mesh
     doors: Learner
     frozen: Params  # what is not trained: empty, or everything but the adapters
-    reference: Params | None  # of the KL term: all parameters of the first policy
+    reference: Params | None  # all parameters of the first policy, where the loss compares with it
 
     def update(
         self,
         state: TrainState,
-        lessons: Sequence[Episode],
+        lessons: Sequence[Lesson],
         estimators: Mapping[str, Estimator],
         rng: np.random.Generator,
     ) -> tuple[TrainState, Metrics]:
         """Take all optimizer steps of one iteration; `state` is donated.
 
         Args:
+          lessons: preferences where the loss is on pairs, else episodes.
           estimators: of the advantages, by role.
           rng: draws the order of groups where there are several steps.
         Raises: FloatingPointError after `max_skipped` updates of the run that were not finite.
@@ -63,7 +64,7 @@ class Updater:
         means = {f"learner/{name}": value / max(taken, 1) for name, value in sums.items()}
         return state, metrics | {"learner/steps": float(taken)} | means
 
-    def _turns(self, lessons: Sequence[Episode]) -> list[np.ndarray]:
+    def _turns(self, lessons: Sequence[Lesson]) -> list[np.ndarray]:
         """Lessons whose steps stand together: all, or those of one role after the other."""
         roles = np.array([lesson.role for lesson in lessons])
         if not self.cfg.role_order:
@@ -85,6 +86,6 @@ class Updater:
             if not self.cfg.on_policy:
                 params = lora.join(self.frozen, state.params)
                 batch = batch._replace(old_logprobs=self.doors.score(params, batch, micro))
-            if self.cfg.kl_coef > 0:
+            if self.cfg.needs_reference:
                 batch = batch._replace(reference_logprobs=self.doors.score(self.reference, batch, micro))
         return batch, micro

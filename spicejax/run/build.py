@@ -136,7 +136,8 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     copy = (lambda params: params) if as_is(cfg, model) else copy
     player = seat(weights.sampled(model), copy(params), voices[""], cfg.buckets, here.sampler_mesh)
     frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
-    kept = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if cfg.learner.kl_coef or cfg.initial_plays else None
+    compares = cfg.learner.needs_reference
+    kept = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if compares or cfg.initial_plays else None
     optimizer = learner.make_optimizer(cfg.learner)
     doors = learner.make_learner(model, cfg.learner, optimizer, temperature=cfg.sampler.temperature)
     return Run(
@@ -149,7 +150,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         first=copy(kept) if cfg.initial_plays and kept is not None else None,
         probe_buckets=probe_buckets(here),
         state=sharding.on_mesh(learner.init_state(trained, optimizer), here.mesh),
-        updater=Updater(cfg.learner, model, here.mesh, doors, frozen, kept if cfg.learner.kl_coef else None),
+        updater=Updater(cfg.learner, model, here.mesh, doors, frozen, kept if compares else None),
         items=source.iterator(),
         source=source,
         held_out=held_out,

@@ -175,7 +175,7 @@ def always(here: Settled) -> dict[str, Tree]:
     """What lies on the devices from beginning to end beside the TrainState: abstract arrays."""
     cfg, model, _, sampler_mesh, frozen = here
     trained = abstract_state(here)[0].params  # of adapters, what is frozen is shared
-    held: dict[str, Tree] = {"initial": trained} if cfg.learner.kl_coef > 0 else {}
+    held: dict[str, Tree] = {"initial": trained} if cfg.learner.needs_reference else {}
     if cfg.initial_plays and as_is(cfg, model):
         held["initial"] = trained
     elif cfg.initial_plays:

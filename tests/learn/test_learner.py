@@ -95,7 +95,7 @@ def logits_as_parameters(monkeypatch, **changes) -> transformer.TransformerConfi
 def test_logits_of_observations_and_prompts_get_no_gradient_at_all(monkeypatch, temperature):
     """Masked means exactly 0, not small; trained means the formula, at the sampler's temperature."""
     vocab = MODEL.vocab_size
-    batch = Batch(*(x[:1] for x in packed()[0]))
+    batch = jax.tree.map(lambda x: x[:1], packed()[0])
     logits = np.random.default_rng(2).normal(size=(*batch.tokens.shape[1:], vocab)).astype(np.float32)
     params = {"logits": jnp.asarray(logits), "unembed": jnp.eye(vocab)}
     learner = make_learner(
@@ -303,7 +303,7 @@ def test_gradients_of_bfloat16_parameters_are_summed_in_float32(monkeypatch):
     """256 equal micro-batches: a sum kept in bfloat16 stops growing when a term is half its last place."""
     model = logits_as_parameters(monkeypatch, param_dtype="bfloat16", dtype="bfloat16")
     batch, _ = packed()
-    many = Batch(*(np.repeat(x[:1], 256, axis=0) for x in batch))
+    many = jax.tree.map(lambda x: np.repeat(x[:1], 256, axis=0), batch)
     drawn = np.random.default_rng(2).normal(size=(*batch.tokens.shape[1:], model.vocab_size))
 
     def run(used: int):
@@ -366,7 +366,7 @@ def test_old_logprobs_stay_fixed_over_several_steps_and_the_clip_sets_in(trainer
 def test_supervised_training_fits_a_fixed_batch():
     batch, used = packed("token_mean")
     optimizer = optax.adam(1e-2)
-    learner = make_learner(MODEL, dataclasses.replace(CONFIG, loss="supervised"), optimizer)
+    learner = make_learner(MODEL, dataclasses.replace(CONFIG, loss="supervised", kl_coef=0.0), optimizer)
     state, losses = init_state(fresh_params(), optimizer), []
     for _ in range(60):
         state, metrics = learner.step(state, batch, used)

@@ -1,5 +1,7 @@
 """Packing: every token lands once and in its place, and no layout of the rows changes the loss or its gradient."""
 
+import operator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -65,13 +67,13 @@ def test_every_token_lands_once_with_its_numbers(shape, seed):
     rollouts, advantages = episodes(seed)
     batch, used = pack(rollouts, advantages, shares(rollouts), shape)
     assert batch.tokens.shape[1:] == (shape.rows, shape.row_length)
-    assert all(field.shape == batch.tokens.shape for field in batch)
+    assert all(field.shape == batch.tokens.shape for field in jax.tree.leaves(batch))
     waiting = {(*r.prompt_ids, *r.token_ids): i for i, r in enumerate(rollouts)}
     for a, b, where in spans(batch):
         assert a < used
         i = waiting.pop(tuple(batch.tokens[a, b, where]))  # KeyError: a token sequence that nobody gave
         r, p = rollouts[i], len(rollouts[i].prompt_ids)
-        own = {name: field[a, b, where] for name, field in batch._asdict().items()}
+        own = jax.tree.map(operator.itemgetter((a, b, where)), batch)._asdict()
         np.testing.assert_array_equal(own["positions"], np.arange(p + len(r.token_ids)))
         for name in ("loss_weight", "advantages", "behaviour_logprobs", "old_logprobs", "reference_logprobs"):
             assert np.all(own[name][:p] == 0), f"{name} on the prompt"
@@ -82,16 +84,16 @@ def test_every_token_lands_once_with_its_numbers(shape, seed):
     assert not waiting, "an episode is missing"
     before = np.maximum(np.arange(shape.row_length) - 1, 0)
     assert np.all(batch.predict_from == before), "every token can be scored, prompts too"
-    for name, field in batch._replace(predict_from=batch.tokens)._asdict().items():
-        assert np.all(field[batch.segment_ids == 0] == 0), f"{name} is not 0 in the padding"
+    for field in jax.tree.leaves(batch._replace(predict_from=batch.tokens)):
+        assert np.all(field[batch.segment_ids == 0] == 0), "not 0 in the padding"
 
 
 def test_types_and_segments_count_from_one():
     rollouts, advantages = episodes()
     batch, _ = pack(rollouts, advantages, shares(rollouts), RowShape(64, 2))
-    for name, field in batch._asdict().items():
+    for name, field in batch._replace(pairs=batch.tokens)._asdict().items():
         assert field.dtype == (
-            np.int32 if name in ("tokens", "positions", "segment_ids", "predict_from") else np.float32
+            np.int32 if name in ("tokens", "positions", "segment_ids", "predict_from", "pairs") else np.float32
         ), name
     for row in batch.segment_ids.reshape(-1, 64):
         assert sorted(set(row) - {0}) == list(range(1, row.max() + 1))
@@ -205,7 +207,7 @@ def alone(measure) -> tuple[float, dict]:
     rollouts, advantages = episodes()
     weights = shares(rollouts)
     rows = [pack([r], advantages[i : i + 1], [weights[i]], RowShape(24, 1))[0] for i, r in enumerate(rollouts)]
-    return measure(Batch(*(np.concatenate(fields) for fields in zip(*rows, strict=True))), len(rows))
+    return measure(jax.tree.map(lambda *parts: np.concatenate(parts), *rows), len(rows))
 
 
 def torch_logprobs(params: dict, ids: np.ndarray):
@@ -271,7 +273,7 @@ def test_the_micro_batch_size_does_not_matter(measure, alone, split):
     rollouts, advantages = episodes()
     weights = shares(rollouts)
     rows = [pack([r], advantages[i : i + 1], [weights[i]], RowShape(24, 1))[0] for i, r in enumerate(rollouts)]
-    batch = Batch(*(np.concatenate(fields).reshape(*split, 24) for fields in zip(*rows, strict=True)))
+    batch = jax.tree.map(lambda *parts: np.concatenate(parts).reshape(*split, 24), *rows)
     loss, gradient = measure(batch, split[0])
     assert loss == pytest.approx(alone[0], rel=2e-6)
     assert difference(alone[1], gradient) < TOLERANCE

@@ -34,7 +34,6 @@ SMALL = textwrap.dedent(
     from spicejax.learn import learner, packing
     from spicejax.models import transformer
     from spicejax.run.checkpoint import Checkpoints
-    from spicejax.types import Batch
 
     model = transformer.TransformerConfig(family="qwen3", vocab_size=64, d_model=32, num_layers=2, num_heads=4,
         num_kv_heads=2, head_dim=8, d_ff=48, rope_theta=1e4, tie_embeddings=True, max_position=64)
@@ -62,7 +61,7 @@ SMALL = textwrap.dedent(
         texts += [r.text for r in rollouts]
         weights = packing.token_weights(rollouts, aggregation="constant", norm_length=8)
         batch, micro = packing.pack(rollouts, np.linspace(-1, 1, 8), weights, packing.RowShape(32, 4))
-        batch = Batch(*(sharding.put_global(x, sharding.rows(mesh, 4, axis=1)) for x in batch))
+        batch = sharding.put_global(batch, sharding.rows(mesh, 4, axis=1))
         state, metrics = doors.step(state, batch, jnp.int32(micro))
         step += 1
         checkpoints.save(step, state, {"texts": texts, "loss": float(sharding.fetch(metrics["loss"]))})
