@@ -10,11 +10,10 @@ import numpy as np
 
 from spicejax.data.questions import Item
 from spicejax.evaluation.said import said
-from spicejax.games import solver
-from spicejax.games.game import Exam
+from spicejax.games.game import Exam, Reply
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.types import Messages, Metrics, Rollout
+from spicejax.types import Messages, Metrics
 
 _STREAM = 64  # far from the streams of the games
 
@@ -28,15 +27,14 @@ def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 
     """
     settings = SamplerConfig(temperature=0.0) if samples == 1 else world.sampler
     world = dataclasses.replace(world, sampler=settings)
-    replies, rollouts = answers(world, items, exam, samples)
+    replies = answers(world, items, exam, samples)
+    given = [(reply, item.task) for item, own in zip(items, replies, strict=True) for reply in own]
     # Differs: the training's verifier judges; SPICE's evaluation (section 3.1) asks GPT-4o whether answers are equal
-    pairs = [(exam.read(r), item.task) for item, rs in zip(items, replies, strict=True) for r in rs]
+    verdicts = world.check([(reply.answer, task) for reply, task in given])
     scores = {
-        "accuracy": _means([v.correct for v in world.check(pairs)], samples),
-        "said": _means(
-            [said(r.text, item.task) for item, rs in zip(items, rollouts, strict=True) for r in rs], samples
-        ),
-        "truncated": _means([r.finish_reason == "length" for rs in rollouts for r in rs], samples),
+        "accuracy": _means([v.correct for v in verdicts], samples),
+        "said": _means([said(reply.rollout.text, task) for reply, task in given], samples),
+        "truncated": _means([reply.rollout.finish_reason == "length" for reply, _ in given], samples),
     }
     metrics: Metrics = {}
     for suite in sorted({item.suite for item in items}):
@@ -54,21 +52,25 @@ def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 
 
 def answers(
     world: World, items: Sequence[Item], exam: Exam, samples: int, first_row: Sequence[int] | None = None
-) -> tuple[Sequence[Sequence[Any]], list[list[Rollout]]]:
-    """The replies as `exam.read` takes them, and as rollouts without what was found by searches."""
+) -> list[list[Reply]]:
+    """Replies to each item, asked as in training, or bare where it is no question for a box."""
     rows = [k * samples for k in range(len(items))] if first_row is None else first_row
-    asked: dict[str, Any] = {"samples": samples, "first_row": rows, "stream": _STREAM}
-    messages = [question(item, exam) for item in items]
-    if exam.search is None:
-        rollouts = world.ask(exam.role, messages, max_new=exam.max_new, **asked)
-        return rollouts, rollouts
-    tags, limits = exam.search
-    found = world.search(exam.role, messages, tags=tags, limits=limits, **asked)
-    return found, [[dataclasses.replace(s.rollout, text=solver.written(s)) for s in rows] for rows in found]
+    boxed = [k for k, item in enumerate(items) if item.boxed]
+    bare = [k for k, item in enumerate(items) if not item.boxed]
+    found: dict[int, list[Reply]] = {}
+    asked: dict[str, Any] = {"samples": samples, "stream": _STREAM, "max_new": exam.max_new}
+    if boxed:
+        questions = [items[k].task.question for k in boxed]
+        found |= zip(boxed, exam.respond(world, questions, first_row=[rows[k] for k in boxed], **asked), strict=True)
+    if bare:
+        prompts = [question(items[k], exam) for k in bare]
+        rollouts = world.ask(exam.role, prompts, first_row=[rows[k] for k in bare], **asked)
+        found |= {k: [Reply(None, r) for r in own] for k, own in zip(bare, rollouts, strict=True)}
+    return [found[k] for k in range(len(items))]
 
 
 def question(item: Item, exam: Exam) -> Messages:
-    """How an item is asked: as in training, or bare."""
+    """What an item's first prompt is."""
     bare = [{"role": "user", "content": item.task.question}]
     return exam.ask(item.task.question) if item.boxed else bare
 

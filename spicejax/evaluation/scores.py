@@ -11,7 +11,6 @@ import numpy as np
 from spicejax.data.questions import Item
 from spicejax.evaluation.held_out import answers
 from spicejax.evaluation.said import said
-from spicejax.games import solver
 from spicejax.games.game import Exam
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
@@ -33,18 +32,17 @@ def examine(world: World, items: Sequence[Item], exam: Exam, *, judged: int = 0)
       anywhere in the text), judge.
     """
     world = dataclasses.replace(world, sampler=SamplerConfig(temperature=0.0))
-    replies, rollouts = answers(world, items, exam, 1)
-    given = [exam.read(reply) for (reply,) in replies]
-    verdicts = world.check([(answer, item.task) for answer, item in zip(given, items, strict=True)])
+    replies = [reply for (reply,) in answers(world, items, exam, 1)]
+    verdicts = world.check([(reply.answer, item.task) for reply, item in zip(replies, items, strict=True)])
     records = []
-    for item, answer, (reply,), (rollout,), verdict in zip(items, given, replies, rollouts, verdicts, strict=True):
+    for item, (answer, rollout, transcript, searches), verdict in zip(items, replies, verdicts, strict=True):
         right = (item.task.answer, *item.task.aliases)
-        searched = {} if exam.search is None else {"searches": solver.searches(reply)}
         records.append(
             {"id": item.task.document_id, "category": item.category, "question": item.task.question}
             | {"answers": right, "prediction": answer, "finish_reason": rollout.finish_reason}
             | {"scores": _scores(answer, right) | {"verifier": float(verdict.correct)}}
-            | ({**searched, "transcript": solver.transcript(reply)} if searched else {"text": rollout.text})
+            | ({"searches": searches} if exam.searches else {})
+            | ({"text": rollout.text} if transcript is None else {"transcript": transcript})
         )
         records[-1]["scores"]["said"] = float(said(rollout.text, item.task))
     if judged:
@@ -69,10 +67,10 @@ def grade(world: World, items: Sequence[Item], exam: Exam, most: int) -> list[di
         if not left:
             break
         rows = [k * most + done for k in left]
-        replies, _ = answers(world, [items[k] for k in left], exam, samples, rows)
+        replies = answers(world, [items[k] for k in left], exam, samples, rows)
         for k, found in zip(left, replies, strict=True):
             right = (items[k].task.answer, *items[k].task.aliases)
-            hits = [n for n, reply in enumerate(found) if qa.covers(exam.read(reply), right, "words")]
+            hits = [n for n, reply in enumerate(found) if qa.covers(reply.answer, right, "words")]
             needed[k] = done + hits[0] + 1 if hits else needed[k]
     return [
         {"id": item.task.document_id, "question": item.task.question, "answer": item.task.answer}

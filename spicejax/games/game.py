@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from spicejax.data.items import Kind
 from spicejax.games.world import World
 from spicejax.generate.policy import Talk
-from spicejax.generate.search import Limits
-from spicejax.tags import Tags
-from spicejax.types import Episode, Estimator, Messages, Metrics
+from spicejax.types import Estimator, Lesson, Messages, Metrics, Rollout
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,21 +34,46 @@ class Ask:
         return self.max_new if self.talk else 1
 
 
+class Reply(NamedTuple):
+    """What the policy answered to a question of an evaluation."""
+
+    answer: str | None  # None where it gave none
+    rollout: Rollout  # what it wrote; its text holds nothing that a search found
+    transcript: list[dict[str, Any]] | None = None  # how it came about, where that took more than one turn
+    searches: int = 0
+
+
+class Respond(Protocol):
+    """Several replies to each question; sample j of question k has the stream `first_row[k] + j`."""
+
+    def __call__(
+        self,
+        world: World,
+        questions: Sequence[str],
+        *,
+        samples: int,
+        first_row: Sequence[int],
+        stream: int,
+        max_new: int,
+    ) -> list[list[Reply]]: ...
+
+
 class Exam(NamedTuple):
     """How the policy answers a question of an evaluation."""
 
     role: str
-    ask: Callable[[str], Messages]  # a question to the prompt
-    read: Callable[[Any], str | None]  # a Rollout, or a Searched, to the answer it gives
-    max_new: int  # longest answer, in tokens
-    search: tuple[Tags, Limits] | None = None  # it may search: then these say how, and `max_new` nothing
+    ask: Callable[[str], Messages]  # a question to the prompt that comes first
+    respond: Respond
+    max_new: int  # longest answer, in tokens; nothing where it searches between its turns
+    behind: int = 0  # tokens that turns and what they find may take behind the prompt
+    searches: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Played:
     """What one iteration of a game yields."""
 
-    lessons: list[Episode]
+    lessons: Sequence[Lesson]
     metrics: Metrics  # named role/quantity
     records: list[dict[str, Any]]  # one JSON-able dict for each thing generated, for tasks.jsonl
     state: Any = None  # what the next iteration is given; JSON-able, kept in checkpoints

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
-from typing import Literal, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
 
-from spicejax.games.game import Exam
+from spicejax.games.game import Exam, Reply
+from spicejax.games.world import World
 from spicejax.score.answers import extract_answer
 from spicejax.text import prompts
 from spicejax.text.prompts import NO_TEMPLATES, Templates
@@ -42,7 +44,12 @@ def answer(rollout: Rollout, judge_truncated: bool) -> str | None:
 def exam(style: Style, max_new: int, judge_truncated: bool = False, own: Templates = NO_TEMPLATES) -> Exam:
     """The Reasoner answers as in training, with at most `max_new` tokens."""
     ask = functools.partial(messages, style=style, own=own)
-    return Exam("reasoner", ask, functools.partial(answer, judge_truncated=judge_truncated), max_new)
+
+    def respond(world: World, questions: Sequence[str], **sampling: Any) -> list[list[Reply]]:
+        found = world.ask("reasoner", [ask(question) for question in questions], **sampling)
+        return [[Reply(answer(r, judge_truncated), r) for r in rollouts] for rollouts in found]
+
+    return Exam("reasoner", ask, respond, max_new)
 
 
 def check_style(style: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from spicejax.games.game import Exam
+from spicejax.games.game import Exam, Reply
+from spicejax.games.world import World
 from spicejax.generate.search import Limits, Searched
 from spicejax.tags import NANO_TAGS, QUERY_TAGS, SEARCH_TAGS, Tags
 from spicejax.text import prompts
@@ -41,8 +43,18 @@ def messages(question: str, request: Request, own: Templates = NO_TEMPLATES) -> 
 
 def exam(request: Request, limits: Limits, own: Templates = NO_TEMPLATES) -> Exam:
     """The Solver answers as in training."""
-    ask = functools.partial(messages, request=request, own=own)
-    return Exam("solver", ask, answer, limits.total, (tags_of(request), limits))
+    ask, tags = functools.partial(messages, request=request, own=own), tags_of(request)
+
+    def respond(world: World, questions: Sequence[str], *, max_new: int, **sampling: Any) -> list[list[Reply]]:
+        found = world.search("solver", [ask(q) for q in questions], tags=tags, limits=limits, **sampling)
+        return [[_reply(row) for row in rows] for rows in found]
+
+    return Exam("solver", ask, respond, limits.total, behind=limits.total - 1, searches=True)
+
+
+def _reply(row: Searched) -> Reply:
+    own = dataclasses.replace(row.rollout, text=written(row))
+    return Reply(answer(row), own, transcript(row), searches(row))
 
 
 def written(row: Searched) -> str:

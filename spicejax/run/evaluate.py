@@ -73,9 +73,10 @@ def evaluate(
         raise ValueError("there is no server to judge: give judge.url=http://HOST:PORT/v1 and judge.model=NAME")
     asking = chat(cfg.judge) if judge == "server" else None
     other = player if judge in ("", "self", "server") else _judge(judge, cfg, here.sampler_mesh)
-    find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if exam.search else None
+    find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if exam.searches else None
     with Verifier(workers=cfg.verifier_workers) as verifier:
-        world = World({exam.role: player, "judge": other}, verifier.check, cfg.sampler, cfg.seed, 0, find, asking)
+        seated = {ask.seat or ask.role: player for ask in cfg.asks} | {exam.role: player, "judge": other}
+        world = World(seated, verifier.check, cfg.sampler, cfg.seed, 0, find, asking)
         if rollouts:
             return scores.grade(world, items, exam, rollouts)
         return scores.examine(world, items, exam, judged=cfg.judge.max_new if judge else 0)

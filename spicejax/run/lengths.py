@@ -108,19 +108,18 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
     """
     game, room = game_of(cfg.game), cfg.buckets.prompt[-1]
     exam, behind = game.exam(cfg.game), _behind(cfg)
-    searched = exam.search[1].total - 1 if exam.search else 0
     bare = voices[exam.role].length(exam.ask(""))
-    if bare + searched >= room:
+    if bare + exam.behind >= room:
         raise ValueError(
-            f"the {exam.role}'s prompt has {bare} tokens without its question{_and(searched)}, buckets.prompt ends at "
-            f"{room}: raise buckets.prompt, or shorten the prompt"
+            f"the {exam.role}'s prompt has {bare} tokens without its question{_and(exam.behind)}, buckets.prompt ends "
+            f"at {room}: raise buckets.prompt, or shorten the prompt"
         )
     for number, item in enumerate(held_out, 1):
         length = voices[exam.role].length(question(item, exam))
-        if length + searched > room:
+        if length + exam.behind > room:
             raise ValueError(
                 f"{cfg.eval.tasks}: question {item.task.document_id or number} makes a prompt of {length} tokens"
-                f"{_and(searched)}, buckets.prompt ends at {room}: raise buckets.prompt, or take the question out"
+                f"{_and(exam.behind)}, buckets.prompt ends at {room}: raise buckets.prompt, or take the question out"
             )
     indices = range(len(source.sequence))
     if game.reads == "documents":

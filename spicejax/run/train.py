@@ -20,13 +20,14 @@ from spicejax import hosts
 from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.probes import probes
 from spicejax.generate.policy import Buckets
+from spicejax.learn.deal import responses
 from spicejax.remote import ServerError
 from spicejax.run.build import Run, build
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.config import RunConfig
 from spicejax.run.interrupt import Interrupt
 from spicejax.run.metrics import MetricsWriter
-from spicejax.types import Episode, Estimator, Metrics
+from spicejax.types import Episode, Estimator, Lesson, Metrics
 
 log = logging.getLogger("spicejax")
 
@@ -99,7 +100,8 @@ def _loop(
             counters["totals"][name] = counters["totals"].get(name, 0) + count
         ended = time.perf_counter()
         counters["seconds"] += ended - began
-        made = sum(int(e.rollout.loss_mask.sum()) for e in played.lessons)  # observations were not written
+        # observations were not written
+        made = sum(int(r.loss_mask.sum()) for lesson in played.lessons for r in responses(lesson))
         metrics |= {
             "time/play": sampled - began,
             "time/update": ended - sampled,
@@ -136,7 +138,7 @@ def _loop(
     return counters
 
 
-def update(run: Run, lessons: list[Episode], iteration: int) -> Metrics:
+def update(run: Run, lessons: Sequence[Lesson], iteration: int) -> Metrics:
     """One iteration's optimizer steps on what the policy wrote, or was given."""
     run.player = run.player.with_params({})  # the sampler's copy makes room for the update
     estimators: dict[str, Estimator] = {ask.role: ask.estimator for ask in run.cfg.asks if ask.trained}
@@ -147,11 +149,13 @@ def update(run: Run, lessons: list[Episode], iteration: int) -> Metrics:
     return metrics
 
 
-def _digest(lessons: Sequence[Episode]) -> int:
+def _digest(lessons: Sequence[Lesson]) -> int:
     """One number for the tokens and rewards of an iteration."""
     digest = 0
-    for e in lessons:
-        digest = zlib.crc32(e.rollout.token_ids.tobytes() + np.float64(e.reward).tobytes(), digest)
+    for lesson in lessons:
+        reward = lesson.reward if isinstance(lesson, Episode) else 0.0
+        for rollout in responses(lesson):
+            digest = zlib.crc32(rollout.token_ids.tobytes() + np.float64(reward).tobytes(), digest)
     return digest
 
 

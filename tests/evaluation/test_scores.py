@@ -4,12 +4,23 @@ import numpy as np
 
 from spicejax.data.questions import Item
 from spicejax.evaluation import scores
-from spicejax.games.game import Exam
+from spicejax.games.game import Exam, Reply
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.types import Rollout, Task
 
 SAID = ["\\boxed{the U.S.}", "I think it is Paris \\boxed{Paris, in France}", "no idea"]
+
+
+def exam(read) -> Exam:
+    def ask(question):
+        return [{"role": "user", "content": question}]
+
+    def respond(world, questions, **sampling):
+        found = world.ask("reasoner", [ask(q) for q in questions], **sampling)
+        return [[Reply(read(r), r) for r in rows] for rows in found]
+
+    return Exam("reasoner", ask, respond, 8)
 
 
 class Scripted:
@@ -28,8 +39,7 @@ def test_each_answer_gets_every_score_and_the_means_their_intervals():
     world = World({"reasoner": Scripted()}, lambda pairs: [Verdict] * len(pairs), SamplerConfig(), 0, 0)
     right = ["U.S.", "Paris", "Rome"]
     items = [Item(Task(f"q{k}", answer, "String", str(k), aliases=("us",))) for k, answer in enumerate(right)]
-    read = lambda r: r.text.partition("\\boxed{")[2][:-1] or None  # noqa: E731
-    records = scores.examine(world, items, Exam("reasoner", lambda q: [{"role": "user", "content": q}], read, 8))
+    records = scores.examine(world, items, exam(lambda r: r.text.partition("\\boxed{")[2][:-1] or None))
     assert [r["prediction"] for r in records] == ["the U.S.", "Paris, in France", None]
     assert [r["scores"]["exact"] for r in records] == [1, 0, 0]
     assert [r["scores"]["f1"] for r in records] == [1, 0.5, 0]
@@ -67,8 +77,7 @@ def test_a_question_is_graded_by_the_answers_it_takes():
 
     world = World({"reasoner": Counting()}, lambda pairs: [], SamplerConfig(), 0, 0)
     items = [Item(Task(f"{k}", "right", "String", str(k))) for k in range(4)]
-    exam = Exam("reasoner", lambda q: [{"role": "user", "content": q}], lambda r: r.text, 8)
-    found = scores.grade(world, items, exam, 24)
+    found = scores.grade(world, items, exam(lambda r: r.text), 24)
     assert [(r["rollouts"], r["difficulty"]) for r in found] == [
         (3, "easy"),
         (10, "medium"),
