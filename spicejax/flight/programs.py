@@ -78,8 +78,8 @@ def engine_layout(here: Settled, ask: Ask) -> engine.Layout:
 
 def optimizer_steps(cfg: RunConfig) -> int:
     """Optimizer steps of an iteration."""
-    trajectories = sum(ask.trained * (ask.group or ask.samples) for ask in cfg.asks)
-    return math.ceil(trajectories / (cfg.learner.trajectories_per_update or trajectories)) * cfg.learner.epochs
+    lessons = sum(ask.trained * (1 if cfg.learner.on_pairs else ask.group or ask.samples) for ask in cfg.asks)
+    return math.ceil(lessons / (cfg.learner.trajectories_per_update or lessons)) * cfg.learner.epochs
 
 
 def micro_batches(cfg: RunConfig) -> list[int]:
@@ -135,7 +135,7 @@ def _sampling(here: Settled, ask: Ask) -> list[Program]:
 
 
 def _learning(here: Settled, kept: dict[str, Tree]) -> list[Program]:
-    """The optimizer step, and the pass for old log-probabilities where there are several steps an iteration."""
+    """The optimizer step, and the passes for old and reference log-probabilities, where the loss takes them."""
     from spicejax.models import splash  # pallas is slow to import and the loop does without
 
     cfg, model, mesh, learn = here.cfg, here.model, here.mesh, here.cfg.learner
@@ -164,13 +164,14 @@ def _learning(here: Settled, kept: dict[str, Tree]) -> list[Program]:
         kernels=kernels,
         model_flops=6 * size * sum(n * learn.rows * s.row_length for n, s in zip(used, learn.shapes, strict=True)),
     )
-    if learn.on_policy:
+    passes = (not learn.on_policy) + learn.needs_reference
+    if not passes:
         return [train]
     scores = [
         Program(
             f"score_{shape.row_length}",
             functools.partial(lower, doors.score, params, batch, scalar),
-            steps,
+            steps * passes,
             {"parameters": params, "batch": batch},
             {"optimizer": state.opt_state} | kept,
             trips=(n,),
@@ -192,4 +193,5 @@ def _batch(learn: learner.LearnerConfig, shape: RowShape, micro: int, place: Any
         (laid, learn.rows),
         shape.row_length,
         shape.scored,
+        paired=learn.on_pairs,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spicejax.games.acesearcher import game as acesearcher
 from spicejax.games.game import Game
 from spicejax.games.r1_searcher import game as r1_searcher
 from spicejax.games.rlvr import game as rlvr
@@ -12,7 +13,12 @@ from spicejax.games.ssp import game as ssp
 from spicejax.games.supervised import game as supervised
 
 GameConfig = (
-    spice.SpiceConfig | rlvr.RlvrConfig | supervised.SupervisedConfig | r1_searcher.R1SearcherConfig | ssp.SspConfig
+    spice.SpiceConfig
+    | rlvr.RlvrConfig
+    | supervised.SupervisedConfig
+    | r1_searcher.R1SearcherConfig
+    | ssp.SspConfig
+    | acesearcher.AceSearcherConfig
 )
 
 GAMES: dict[type, Game] = {
@@ -21,6 +27,7 @@ GAMES: dict[type, Game] = {
     supervised.SupervisedConfig: supervised.GAME,
     r1_searcher.R1SearcherConfig: r1_searcher.GAME,
     ssp.SspConfig: ssp.GAME,
+    acesearcher.AceSearcherConfig: acesearcher.GAME,
 }
 
 

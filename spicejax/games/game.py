@@ -26,7 +26,9 @@ class Ask:
     estimator: Estimator = "mean"  # of the advantages
     seat: str = ""  # who is asked; "" = the role
     player: Literal["policy", "initial"] = "policy"  # who sits there, unless the run seats another model
+    off_policy: bool = False  # while playing, the first policy sits here and today's learns from it
     talk: Talk | None = None  # of several turns, between which it is shown something
+    finds: bool = False  # the game looks up passages for its prompts
 
     @property
     def behind(self) -> int:

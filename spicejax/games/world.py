@@ -104,6 +104,17 @@ class World:
         self.clock["sampling"] += time.perf_counter() - began - (self.clock["searching"] - searching)
         return rows
 
+    def look_up(self, queries: Sequence[str], most: int) -> list[list[Passage]]:
+        """The best passages of each query, `most` of them; a query that stands twice is looked up once."""
+        if self.find is None:
+            raise ValueError(
+                "this game looks up passages, and the run has no search engine; give retrieval.index=FOLDER"
+            )
+        began, distinct = time.perf_counter(), list(dict.fromkeys(queries))
+        found = dict(zip(distinct, self.find(distinct, most) if distinct else [], strict=True))
+        self.clock["searching"] += time.perf_counter() - began
+        return [found[query] for query in queries]
+
     def judge(self, claims: Sequence[judge.Claim], *, max_new: int) -> list[bool]:
         """Whether each answer says the same as a reference: by the run's server, else by the seat `judge`, greedy.
 

@@ -75,11 +75,12 @@ class Run:
         first = self.copy(load_model(self.cfg, self.updater.mesh)) if self.first is None else self.first
         return self.player.with_params(first)
 
-    def world(self, iteration: int) -> World:
-        """Seat the players of one iteration."""
+    def world(self, iteration: int, *, evaluating: bool = False) -> World:
+        """Seat the players of one iteration, or of an evaluation, in which today's policy keeps its seats."""
         asks = self.cfg.asks
         players = {ask.seat or ask.role: self.player for ask in asks}
-        first = {ask.seat or ask.role for ask in asks if ask.player == "initial"}
+        off_policy = {ask.seat or ask.role for ask in asks if ask.off_policy and not evaluating}
+        first = {ask.seat or ask.role for ask in asks if ask.player == "initial"} | off_policy
         players |= dict.fromkeys(first, self.first_player()) if first - set(self.others) else {}
         return World(
             players=players | self.others,

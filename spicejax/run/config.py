@@ -154,13 +154,14 @@ class RunConfig:
 
     @property
     def searches(self) -> bool:
-        """Whether a role searches."""
-        return any(ask.talk for ask in self.asks)
+        """Whether a role searches, or the game for it."""
+        return any(ask.talk or ask.finds for ask in self.asks)
 
     @property
     def initial_plays(self) -> bool:
         """Whether the game seats the initial policy, so that the sampler keeps a copy of it."""
-        return any(ask.player == "initial" and (ask.seat or ask.role) not in self.seats for ask in self.asks)
+        seated = [ask for ask in self.asks if (ask.seat or ask.role) not in self.seats]
+        return any(ask.player == "initial" or ask.off_policy for ask in seated)
 
     @property
     def warnings(self) -> list[str]:

@@ -195,7 +195,7 @@ def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, An
     counters["unevaluated"] = True  # until it is: a run that is saved before goes on with it
     began = time.perf_counter()
     metrics: Metrics = {}
-    world = run.world(done)
+    world = run.world(done, evaluating=True)
     if run.held_out:
         exam = game.exam(cfg.game)
         metrics |= held_out(world, run.held_out, exam._replace(max_new=cfg.eval.max_new or exam.max_new))

@@ -1,0 +1,101 @@
+"""What is learnt from a question's paths: pairs of a better and a worse reply, or the good ones alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from spicejax.games.acesearcher import plans
+from spicejax.games.acesearcher.paths import Path
+from spicejax.games.acesearcher.plans import Plan
+from spicejax.score import qa
+from spicejax.types import Rejection, Rollout
+
+# paper: best against worst (section 4.2); code: the public code's thresholds, for the reward `summed`, 0 to 3
+Rule = Literal["paper", "code"]
+# which sub-answers are compared: all that differ (the paper's D_subq); first = the first that differ, if they share no
+# word (the code makes these and leaves them out of its mixture); none
+SubPairs = Literal["all", "first", "none"]
+
+MEAN_GAP, MEAN_WORST = 1.33, 1.0  # code: of the mean rewards of a question's plans
+GAP, WORST, COMPARED, ALIKE = 1.33, 1.2, 2, 0.666  # code: of the rewards of a plan's paths
+MOST_QUESTIONS = 7  # code: a plan of as many sub-questions loses
+_EDGE = 1e-9  # of rounding
+
+Pair = tuple[Rollout, Rollout]  # the better, the worse; the worse has the better one's prompt
+
+
+def of_plans(
+    replies: Sequence[Rollout], read: Sequence[Plan | Rejection], means: Sequence[float], rule: Rule
+) -> list[Pair]:
+    """Pairs of plans by the mean reward of their paths; [] where none is better (D_decompose).
+
+    Args:
+      replies: the decomposer's, to one prompt.
+      means: of the rewards of each plan's paths; 0 for what is no plan.
+    """
+    best, worst = max(means), min(means)
+    if rule == "paper":
+        pair = replies[int(np.argmax(means))], replies[int(np.argmin(means))]
+        return [pair] if best > worst else []
+    if best - worst < MEAN_GAP - _EDGE or worst > MEAN_WORST + _EDGE:
+        return []
+    winners = [k for k, mean in enumerate(means) if mean == best]
+    losers = [k for k, mean in enumerate(means) if mean == worst]
+    broken = [k for k in winners if _loses(read[k])]
+    return [(replies[a], replies[b]) for a in winners if a not in broken for b in (*losers, *broken)]
+
+
+def _loses(plan: Plan | Rejection) -> bool:
+    return isinstance(plan, Rejection) or len(plan.questions) >= MOST_QUESTIONS or plans.talks_of_itself(plan)
+
+
+def of_paths(paths: Sequence[Path], rewards: Sequence[float], rule: Rule) -> list[tuple[Path, Path]]:
+    """Pairs of paths along one plan by their rewards."""
+    if not paths or max(rewards) == min(rewards):
+        return []
+    order = sorted(range(len(paths)), key=lambda k: -rewards[k])  # stable: the first of equal ones
+    if rule == "paper":
+        last = min(range(len(paths)), key=lambda k: rewards[k])
+        return [(paths[order[0]], paths[last])]
+    if max(rewards) - min(rewards) <= GAP + _EDGE or min(rewards) > WORST + _EDGE:
+        return []
+    found = []
+    for k in order[:COMPARED]:
+        against = [n for n in order[-COMPARED:] if rewards[n] < rewards[k]]
+        if against:
+            nearest = max(against, key=lambda n: _alike(paths[k], paths[n]))
+            if _alike(paths[k], paths[nearest]) >= ALIKE - _EDGE:
+                found.append((paths[k], paths[nearest]))
+    return found
+
+
+def _alike(a: Path, b: Path) -> float:
+    """Share of a plan's sub-answers that are the same."""
+    count = len(a.plan.questions)
+    return sum(a.answers.get(k) == b.answers.get(k) is not None for k in range(count)) / count
+
+
+def finals(good: Path, bad: Path) -> list[Pair]:
+    """Their final replies, if they differ (D_final)."""
+    if good.final is None or bad.final is None or good.final.text == bad.final.text:
+        return []
+    return [(good.final, _under(good.final, bad.final))]
+
+
+def sub_answers(good: Path, bad: Path, which: SubPairs) -> list[Pair]:
+    """Their sub-answers where these differ (D_subq)."""
+    differ = [k for k in sorted(good.replies) if k in bad.replies and good.answers[k] != bad.answers[k]]
+    if which == "none":
+        return []
+    if which == "first":
+        differ = [k for k in differ[:1] if qa.f1(bad.answers[k], [good.answers[k]]) == 0]
+    return [(good.replies[k], _under(good.replies[k], bad.replies[k])) for k in differ]
+
+
+def _under(better: Rollout, worse: Rollout) -> Rollout:
+    """The worse reply under the better one's prompt, as the paper pairs them: what led to it may differ."""
+    return dataclasses.replace(worse, prompt_ids=better.prompt_ids)

@@ -1,0 +1,71 @@
+"""Plans: a question broken into sub-questions, some of which refer to the answers of earlier ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+
+from spicejax.types import Rejection
+
+MARK = "###"
+_LABEL = re.compile(r"^(?:(?:sub-?question|sub-?claim|question|step|q)\s*)?#?\d+\s*[:.)]\s*", re.IGNORECASE)
+_REFERENCE = re.compile(r"#(\d+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Sub-questions in order; `#k` in one stands for the answer of the k-th, from 1."""
+
+    questions: tuple[str, ...]
+
+    def ready(self, answers: Mapping[int, str]) -> list[int]:
+        """Indices, from 0, of the unanswered sub-questions that refer to answered ones alone."""
+        open_ones = (k for k in range(len(self.questions)) if k not in answers)
+        return [k for k in open_ones if all(n - 1 in answers for n in references(self.questions[k]))]
+
+    def filled(self, index: int, answers: Mapping[int, str]) -> str:
+        """A sub-question with the answers it refers to in their places."""
+        # In one pass: what an answer says is never read as a reference, and #1 is no part of #10.
+        return _REFERENCE.sub(lambda found: answers[int(found[1]) - 1], self.questions[index])
+
+
+def references(question: str) -> set[int]:
+    """Numbers, from 1, of the sub-questions whose answers a sub-question needs."""
+    return {int(number) for number in _REFERENCE.findall(question)}
+
+
+def parse(text: str, most: int) -> Plan | Rejection:
+    """Read a plan: a sub-question on each line that begins with ###, a label such as `Q2:` before it or not.
+
+    Rejections: no_subquestion; empty_subquestion; too_many, more than `most`; bad_reference, to itself, to a later one
+    or to none.
+    """
+    lines = [line.strip().removeprefix(MARK) for line in text.splitlines() if line.strip().startswith(MARK)]
+    questions = tuple(_LABEL.sub("", line.lstrip("#").strip()).strip() for line in lines)
+    if not questions:
+        return Rejection("no_subquestion", text[:200])
+    if not all(questions):
+        return Rejection("empty_subquestion", text[:200])
+    if len(questions) > most:
+        return Rejection("too_many", str(len(questions)))
+    for number, question in enumerate(questions, start=1):
+        if any(not 0 < n < number for n in references(question)):
+            return Rejection("bad_reference", question[:200])
+    return Plan(questions)
+
+
+def shares(passages: int, questions: int) -> int:
+    """Passages of each sub-question in the final prompt: floor(N / n), at least one (section 4.2)."""
+    return max(1, passages // max(questions, 1))
+
+
+def talks_of_itself(plan: Plan) -> bool:
+    """Whether a sub-question says `subquestion` and refers to none: the public code makes such a plan a loser."""
+    return any("subquestion" in q.lower().replace("-", "") and not references(q) for q in plan.questions)
+
+
+def listed(plan: Plan, answers: Sequence[str]) -> str:
+    """Sub-questions with their answers, for the final prompt; references as they were written."""
+    pairs = zip(plan.questions, answers, strict=True)
+    return "\n".join(f"#{n}: {question}\nAnswer: {answer}" for n, (question, answer) in enumerate(pairs, start=1))

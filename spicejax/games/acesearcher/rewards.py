@@ -1,0 +1,47 @@
+"""What a final answer is worth: exact match of what is well formed, or the sum that the public code takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from spicejax.score import qa
+
+# exact: exact match x form (AceSearcher, eq. 4.1), 0 or 1; summed: exact match + containment + F1 (its code), 0 to 3
+RewardKind = Literal["exact", "summed"]
+
+_NUMBERS = "zero one two three four five six seven eight nine ten".split()
+
+
+def reward(answer: str | None, right: Sequence[str], *, formed: bool, kind: RewardKind) -> float:
+    """Worth of an answer, best over the right ones.
+
+    Args:
+      answer: None where the tags hold none: 0, as for an empty one.
+      formed: whether plan, sub-answers and final text have their form; what has not is worth 0 for `exact`.
+    """
+    # Differs: the code takes a missing answer for the empty string, which is a part of every text: 1 of 3, and 3 of 3
+    # where the right answer is yes or no
+    if not answer or not qa.normal(answer):
+        return 0.0
+    if kind == "exact":
+        return float(formed and qa.exact(answer, right))
+    return max((_summed(answer, each) for each in right), default=0.0)
+
+
+def _summed(answer: str, right: str) -> float:
+    said, wanted = _words(answer), _words(right)
+    same = float(said == wanted)
+    if wanted in ("yes", "no"):
+        first = float(wanted in said.split()[:1])
+        return 3 * (same or first)
+    shared = set(said.split()) & set(wanted.split())
+    # The code's F1: distinct shared words over the lengths with repeats
+    f1 = 2 * len(shared) / (len(said.split()) + len(wanted.split())) if shared else 0.0
+    return same + float(wanted in said or said in wanted) + f1
+
+
+def _words(text: str) -> str:
+    """Normalised; a number from 0 to 10 that stands alone as a word."""
+    plain = qa.normal(text)
+    return _NUMBERS[int(plain)] if plain.isdecimal() and len(plain) < 3 and int(plain) <= 10 else plain

@@ -1,0 +1,200 @@
+"""AceSearcher on a scripted policy: what is asked when, what it is worth, what is paired, how it is examined."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scripted import Scripted
+
+from spicejax.data.questions import Item
+from spicejax.evaluation.held_out import held_out
+from spicejax.games.acesearcher import game as acesearcher
+from spicejax.games.acesearcher.game import AceSearcherConfig
+from spicejax.games.catalogue import GAMES
+from spicejax.games.world import World
+from spicejax.generate.policy import Buckets
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.score.verifiers import Verifier
+from spicejax.types import Episode, Passage, Preference, Task
+
+CFG = AceSearcherConfig(questions=2, plans=2, solutions=2, request="nano", found=2, total=2)
+FACTS = {
+    "friend of Ada": "friend of Ada is Bo.",
+    "home of Bo": "home of Bo is Oslo.",
+    "home of Ada": "home of Ada is Rome.",
+}
+TASK = Task("home of friend of Ada?", "Oslo", "String", "a")
+GOOD, BAD = "### friend of Ada?\n### home of #1?", "### home of Ada?"
+
+
+def find(queries, k):
+    found.calls.append(list(queries))
+    return [[Passage(q, q, FACTS[q.rstrip("?")])][:k] if q.rstrip("?") in FACTS else [] for q in queries]
+
+
+class found:
+    calls: list = []
+
+
+def policy(text, row):
+    """Even rows plan well; row 1 of the paths reads a passage wrongly."""
+    if text.startswith("plan: "):
+        return GOOD if row % 2 == 0 else BAD
+    if "Answer: " in text:
+        return f"<answer>{text.split('Answer: ')[-1].split(chr(10))[0]}</answer>"
+    if row % 2**24 == 1 and "friend" in text:
+        return "Ada"
+    return text.split(" is ")[1].split(".")[0] if " is " in text else "nobody"
+
+
+def world(player):
+    found.calls.clear()
+    players = {"decomposer": player, "solver": player}
+    return World(players, Verifier().check, SamplerConfig(), seed=0, iteration=0, find=find)
+
+
+def play(cfg=CFG, tasks=(TASK,), script=policy):
+    player = Scripted(script)
+    return acesearcher.play(world(player), list(tasks), cfg), player
+
+
+def named(lessons):
+    return [(lesson.role, lesson.chosen.text, lesson.rejected.text) for lesson in lessons]
+
+
+def test_paths_are_walked_wave_by_wave_and_paired():
+    played, player = play()
+    assert player.asked == [
+        ("plan: home of friend of Ada?", 0),
+        # first sub-questions of both plans, each one prompt with as many samples as it has paths
+        ("friend of Ada is Bo.\nfriend of Ada?", 0),
+        ("home of Ada is Rome.\nhome of Ada?", 2),
+        # the second of the longer plan, whose paths have parted
+        ("home of Bo is Oslo.\nhome of Bo?", 2**24),
+        ("home of Ada is Rome.\nhome of Ada?", 2**24 + 1),
+        ("#1: friend of Ada?\nAnswer: Bo\n#2: home of #1?\nAnswer: Oslo\nhome of friend of Ada?", 0),
+        ("#1: friend of Ada?\nAnswer: Ada\n#2: home of #1?\nAnswer: Rome\nhome of friend of Ada?", 1),
+        ("#1: home of Ada?\nAnswer: Rome\nhome of friend of Ada?", 2),
+        ("#1: home of Ada?\nAnswer: Rome\nhome of friend of Ada?", 3),
+    ]
+    assert found.calls == [["friend of Ada?", "home of Ada?"], ["home of Bo?", "home of Ada?"]], (
+        "each query once a wave"
+    )
+    assert named(played.lessons) == [
+        ("decomposer", GOOD, BAD),
+        ("subquestion", "Bo", "Ada"),
+        ("subquestion", "Oslo", "Rome"),
+        ("solver", "<answer>Oslo</answer>", "<answer>Rome</answer>"),
+    ]
+    assert all(lesson.group == 0 for lesson in played.lessons)
+    (record,) = played.records
+    assert record["reward"] == 0.25 and [plan["rewards"] for plan in record["plans"]] == [[1.0, 0.0], [0.0, 0.0]]
+    assert record["plans"][0]["transcript"][1] == {"asked": "home of Bo?", "wrote": "Oslo", "shown": ["home of Bo?"]}
+    metrics = played.metrics
+    assert (metrics["decomposer/valid"], metrics["solver/formed"], metrics["decomposer/sub_questions"]) == (1, 1, 1.5)
+    assert metrics["subquestion/lessons"] == 2 and metrics["solver/pass_rate"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("script", "counted"),
+    [
+        (lambda text, row: "home of Ada?", "rejected/no_subquestion"),
+        (lambda text, row: GOOD + "…", "rejected/cut_off"),
+        (lambda text, row: GOOD if "plan" in text else " ", "fault/sub_answer"),
+        (lambda text, row: GOOD if "plan" in text else "Bo…", "fault/sub_answer"),
+        (lambda text, row: GOOD if "plan" in text else "Oslo", "fault/final_answer"),
+        (
+            lambda text, row: GOOD if "plan" in text else "<answer> </answer>" if "Answer" in text else "Bo",
+            "fault/final_answer",
+        ),
+    ],
+)
+def test_what_breaks_off_is_counted_and_worth_nothing(script, counted):
+    played, _ = play(script=script)
+    assert played.metrics[counted] > 0 and played.lessons == []
+    assert played.metrics["solver/pass_rate"] == 0
+
+
+def test_a_plan_that_is_none_loses_against_one_that_helps():
+    played, _ = play(script=lambda text, row: "no plan" if "plan" in text and row % 2 else policy(text, row))
+    assert named(played.lessons)[0] == ("decomposer", GOOD, "no plan")
+    assert played.metrics["decomposer/valid"] == 0.5 and played.metrics["solver/pass_rate"] == pytest.approx(1 / 3)
+
+
+def test_good_paths_alone_as_examples():
+    best, _ = play(dataclasses.replace(CFG, learn="best"))
+    assert [(e.role, e.rollout.text) for e in best.lessons] == [
+        ("decomposer", GOOD), ("subquestion", "Bo"), ("subquestion", "Oslo"), ("solver", "<answer>Oslo</answer>")
+    ]  # fmt: skip
+    assert all(isinstance(e, Episode) and e.reward == 1 for e in best.lessons)
+    nothing, _ = play(dataclasses.replace(CFG, learn="best"), [dataclasses.replace(TASK, answer="Bonn")])
+    assert nothing.lessons == []
+    right, _ = play(dataclasses.replace(CFG, learn="right"), [dataclasses.replace(TASK, answer="Rome")])
+    assert sorted(e.role for e in right.lessons) == sorted(
+        ["decomposer"] * 2 + ["subquestion"] * 2 + ["subquestion"] * 2 + ["solver"] * 3
+    ), "two plans, one of them with two paths, the other with one"
+
+
+def test_questions_too_long_to_be_planned_are_left_out():
+    played, player = play(tasks=[dataclasses.replace(TASK, question="x" * 600), TASK])
+    assert played.metrics["decomposer/too_long"] == 1 and len(played.records) == 1
+    assert player.asked[0] == ("plan: home of friend of Ada?", 2), "rows are those of its place"
+
+
+def test_passages_are_cut_to_what_fits():
+    long = [Passage(str(k), "", f"{k} is {'x' * 150}.") for k in range(5)]
+    player = Scripted(policy)
+    here = dataclasses.replace(world(player), find=lambda queries, k: [long[:k] for _ in queries])
+    acesearcher.play(here, [TASK], dataclasses.replace(CFG, found=5))
+    asked = next(text for text, _ in player.asked if "friend of Ada?" in text and " is " in text)
+    assert asked.count(" is ") == 3 and len(asked) <= 500
+
+
+@pytest.mark.parametrize(("how", "accuracy", "calls"), [("plan", 1.0, 4), ("direct", 0.0, 1)])
+def test_held_out_questions_are_planned_or_answered_at_once(how, accuracy, calls):
+    player = Scripted(policy if how == "plan" else lambda text, row: "<answer>Rome</answer>")
+    cfg = dataclasses.replace(CFG, exam=how)
+    got = held_out(world(player), [Item(TASK)], GAMES[AceSearcherConfig].exam(cfg))
+    assert got["eval/accuracy"] == accuracy and got["eval/truncated"] == 0
+    assert len(player.asked) == calls
+
+
+def test_demand_names_who_sits_where():
+    asks = {ask.role: ask for ask in acesearcher.demand(CFG)}
+    assert asks["decomposer"].trained == 2 and asks["subquestion"].samples == asks["subquestion"].group == 2
+    assert asks["later"].trained == 0 and asks["solver"].prompts == 8
+    assert all(ask.off_policy for ask in asks.values())
+    assert not any(a.off_policy for a in acesearcher.demand(dataclasses.replace(CFG, sampled_by="policy")))
+
+
+def test_the_whole_prompts_name_question_passages_and_steps():
+    cfg = dataclasses.replace(CFG, request="full")
+    for kind in ("qa", "claim"):
+        player = Scripted(
+            lambda text, row: GOOD if "###" in text else "<answer>Oslo</answer>", buckets=Buckets((4000,), 8)
+        )
+        acesearcher.play(world(player), [TASK], dataclasses.replace(cfg, kind=kind))
+        texts = [text for text, _ in player.asked]
+        assert all(TASK.question in text for text in (texts[0], texts[-1]))
+        assert "[1] friend of Ada?\nfriend of Ada is Bo." in texts[1]
+        assert "#2: home of #1?\nAnswer: " in texts[-1] and ("[1]" in texts[-1]) == (kind == "qa")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"plans": 0}, "acesearcher.plans=0: must be at least 1"),
+        ({"rule": "code"}, "acesearcher.rule=code: its thresholds are of rewards to 3"),
+        ({"templates": {"plan_qa": "no question"}}, "acesearcher.templates: plan_qa.txt"),
+    ],
+)
+def test_senseless_settings_are_named(changes, told):
+    with pytest.raises(ValueError, match=told):
+        dataclasses.replace(CFG, **changes)
+
+
+def test_preferences_have_the_better_ones_prompt():
+    played, _ = play()
+    for lesson in played.lessons:
+        assert isinstance(lesson, Preference)
+        assert np.array_equal(lesson.chosen.prompt_ids, lesson.rejected.prompt_ids)

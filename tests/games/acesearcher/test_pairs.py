@@ -1,0 +1,105 @@
+"""Which replies are paired: the paper's best and worst, and the public code's thresholds at their edges."""
+
+import numpy as np
+import pytest
+
+from spicejax.games.acesearcher import pairs
+from spicejax.games.acesearcher.paths import Path
+from spicejax.games.acesearcher.plans import Plan
+from spicejax.types import Rejection, Rollout
+
+PLAN = Plan(("a?", "b of #1?", "c?"))
+
+
+def reply(text: str, prompt: str = "p") -> Rollout:
+    none = np.zeros(0, np.float32)
+    return Rollout(np.frombuffer(prompt.encode(), np.uint8).astype(np.int32), none, none, none, none, text, "stop")
+
+
+def path(*answers: str, final: str | None = "x", plan: Plan = PLAN) -> Path:
+    made = Path("q?", plan, 0)
+    for k, answer in enumerate(answers):
+        made.answers[k], made.replies[k] = answer, reply(answer, f"{k} {answers[:k]}")
+    made.final = reply(final, f"final {answers}") if final else None
+    return made
+
+
+def plan_pairs(means, read=None, rule="paper"):
+    replies = [reply(str(k)) for k in range(len(means))]
+    found = pairs.of_plans(replies, read or [PLAN] * len(means), means, rule)
+    return [(good.text, bad.text) for good, bad in found]
+
+
+def test_the_best_plan_against_the_worst():
+    assert plan_pairs([0.5, 0.75, 0.25]) == [("1", "2")]
+    assert plan_pairs([0.0, 0.5, 0.5]) == [("1", "0")], "of equal ones the first"
+    assert plan_pairs([0.5, 0.5, 0.5]) == [], "ties teach nothing"
+
+
+@pytest.mark.parametrize(
+    ("means", "found"),
+    [
+        ([1.33, 0.0, 0.5], [("0", "1")]),  # a gap of 1.33 is enough
+        ([1.3299, 0.0, 0.5], []),
+        ([2.33, 1.0, 2.0], [("0", "1")]),  # the worst may have 1
+        ([2.34, 1.01, 2.0], []),
+        ([2.0, 2.0, 0.0], [("0", "2"), ("1", "2")]),  # all that tie
+        ([2.0, 0.0, 0.0], [("0", "1"), ("0", "2")]),
+    ],
+)
+def test_thresholds_of_the_public_code_for_plans(means, found):
+    assert plan_pairs(means, rule="code") == found
+
+
+def test_winners_of_the_code_that_are_too_long_lose():
+    long, own = Plan(("?",) * 7), Plan(("the subquestion?",))
+    assert plan_pairs([2.0, 2.0, 0.0], [PLAN, long, PLAN], "code") == [("0", "2"), ("0", "1")]
+    assert plan_pairs([2.0, 2.0, 0.0], [own, PLAN, Rejection("cut_off")], "code") == [("1", "2"), ("1", "0")]
+    assert plan_pairs([2.0, 0.0], [Plan(("?",) * 6), PLAN], "code") == [("0", "1")]
+
+
+def test_the_best_path_against_the_worst():
+    paths = [path(str(k)) for k in range(4)]
+    assert pairs.of_paths(paths, [0, 1, 1, 0], "paper") == [(paths[1], paths[0])]
+    assert pairs.of_paths(paths, [1, 1, 1, 1], "paper") == pairs.of_paths([], [], "paper") == []
+
+
+@pytest.mark.parametrize(
+    ("rewards", "count"),
+    [
+        ([1.34, 0.0, 0.0, 0.0], 1),
+        ([1.33, 0.0, 0.0, 0.0], 0),  # more than 1.33
+        ([3.0, 1.2, 3.0, 3.0], 2),  # the worst may have 1.2; the two best
+        ([3.0, 1.21, 3.0, 3.0], 0),
+        ([3.0, 2.0, 0.0, 0.0], 2),
+    ],
+)
+def test_thresholds_of_the_public_code_for_paths(rewards, count):
+    paths = [path("a", "b", "c") for _ in rewards]
+    found = pairs.of_paths(paths, rewards, "code")
+    assert len(found) == count
+    assert all(rewards[paths.index(good)] > rewards[paths.index(bad)] for good, bad in found) or len(set(rewards)) < 3
+
+
+def test_the_code_pairs_paths_that_share_two_thirds_of_their_sub_answers():
+    good, near, far = path("a", "b", "c"), path("a", "b", "x"), path("a", "y", "x")
+    assert pairs.of_paths([good, far, near], [3, 0, 0], "code") == [(good, near)]
+    assert pairs.of_paths([good, far], [3, 0], "code") == []
+
+
+def test_sub_answers_that_differ_are_paired_under_the_better_ones_prompt():
+    good, bad = path("a", "b", "c"), path("a", "x", "y")
+    found = pairs.sub_answers(good, bad, "all")
+    assert [(b.text, w.text) for b, w in found] == [("b", "x"), ("c", "y")]
+    assert all(np.array_equal(b.prompt_ids, w.prompt_ids) for b, w in found)
+    assert [(b.text, w.text) for b, w in pairs.sub_answers(good, bad, "first")] == [("b", "x")]
+    assert pairs.sub_answers(path("old Rome"), path("new Rome"), "first") == [], "they share a word"
+    assert pairs.sub_answers(good, bad, "none") == []
+    assert [w.text for _, w in pairs.sub_answers(good, path("x"), "all")] == ["x"], "a path that broke off"
+
+
+def test_final_replies_are_paired_if_both_are_there_and_differ():
+    good = path("a", final="<answer>1</answer>")
+    ((better, worse),) = pairs.finals(good, path("b", final="<answer>2</answer>"))
+    assert worse.text == "<answer>2</answer>" and np.array_equal(better.prompt_ids, worse.prompt_ids)
+    assert pairs.finals(good, path("a", final=None)) == pairs.finals(good, path("b", final=good.final.text)) == []

@@ -1,0 +1,53 @@
+"""What an answer is worth: the paper's product, the public code's sum, and never anything for nothing."""
+
+import pytest
+
+from spicejax.games.acesearcher.rewards import reward
+
+
+def summed(answer, *right):
+    return reward(answer, right, formed=True, kind="summed")
+
+
+@pytest.mark.parametrize(
+    ("answer", "formed", "worth"),
+    [("the Danube.", True, 1.0), ("the Danube.", False, 0.0), ("Danube river", True, 0.0)],
+)
+def test_exact_match_times_form(answer, formed, worth):
+    assert reward(answer, ("Danube",), formed=formed, kind="exact") == worth
+
+
+def test_any_right_answer_counts():
+    assert reward("UK", ("United Kingdom", "UK"), formed=True, kind="exact") == 1.0
+    assert summed("UK", "United Kingdom", "UK") == 3.0
+
+
+def test_the_sum_of_the_public_code():
+    assert summed("Danube", "the Danube") == 3.0
+    assert summed("river Danube", "Danube") == pytest.approx(0 + 1 + 2 / 3)
+    assert summed("Danube", "river Danube") == pytest.approx(0 + 1 + 2 / 3)  # containment either way
+    assert summed("blue river", "river Danube") == pytest.approx(2 / 4)
+    assert summed("Rhine", "Danube") == 0.0
+
+
+def test_f1_of_distinct_words_over_all_of_them():
+    """`new new york` and `new york new`: two distinct shared words over three and three, not 1."""
+    assert summed("new new york", "york new new") == pytest.approx(2 * 2 / 6)
+
+
+@pytest.mark.parametrize(("answer", "worth"), [("yes", 3.0), ("Yes, it is.", 3.0), ("no", 0.0), ("it is, yes", 0.0)])
+def test_yes_and_no_are_all_or_nothing(answer, worth):
+    assert summed(answer, "yes") == worth
+
+
+def test_small_numbers_are_words():
+    assert summed("3", "three") == summed("three", "3") == 3.0
+    assert summed("11", "eleven") == 0.0
+
+
+@pytest.mark.parametrize("kind", ["exact", "summed"])
+@pytest.mark.parametrize("right", ["yes", "Danube"])
+@pytest.mark.parametrize("answer", [None, "", "  ", "the", "?!"])
+def test_an_empty_answer_is_worth_nothing(answer, right, kind):
+    """The public code pays 1 of 3 for one, and 3 of 3 where the answer is yes or no."""
+    assert reward(answer, (right,), formed=True, kind=kind) == 0.0
