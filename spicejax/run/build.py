@@ -128,7 +128,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         max_tokens=cfg.corpus.max_tokens,
         min_chars=cfg.corpus.min_chars,
     )
-    held_out = questions.load_suites(cfg.eval.tasks, cfg.eval.max_tasks)
+    held_out = questions.load_suites(cfg.eval.tasks.removeprefix("none"), cfg.eval.max_tasks)
     lengths.require_items_fit(cfg, source, held_out, voices)
     find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if cfg.searches else None
     asking = chat(cfg.judge) if cfg.judge.url else None

@@ -77,7 +77,8 @@ class EvalConfig:
     every: int = 20
     # held-out questions with answers: jsonl, or a set that ships with the package: facts:corpus (what the documents of
     # --corpus=facts tell), facts:unseen (what none of them tells), facts:plain (plain instructions, asked without a
-    # box). Several with commas: the first gives the run's accuracy, the others are reported as eval/NAME; empty = none
+    # box). Several with commas: the first gives the run's accuracy, the others are reported as eval/NAME; empty =
+    # none, in a nano world its own; `none` = none there either
     tasks: str = ""
     # most held-out questions used, the first of each file; 0 = all
     max_tasks: int = 0

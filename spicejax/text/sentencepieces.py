@@ -59,7 +59,8 @@ def train_sentencepiece(
       texts: documents.
       vocab_size: ids in all; at least 300 (256 bytes, 4 control pieces and the characters seen).
       path: folder for `tokenizer.model` and `tokenizer_config.json`.
-      text_pieces: strings that always are one piece each, wherever they stand in a text.
+      text_pieces: strings that always are one piece each, wherever they stand in a text; ▁ for a space: one with a
+        plain space never occurs.
     Returns:
       The folder, ready for `tokens.load`.
     """
@@ -122,6 +123,6 @@ def _without_user_defined(data: bytes, text_pieces: frozenset[str]) -> bytes:
         raise RuntimeError(str(error)) from error
     for piece in model.pieces:
         text = piece.piece.replace("▁", " ")
-        if piece.type == piece.USER_DEFINED and text.strip() and text not in text_pieces:
+        if piece.type == piece.USER_DEFINED and text.strip() and not {text, piece.piece} & text_pieces:
             piece.type = piece.CONTROL
     return model.SerializeToString()

@@ -77,7 +77,7 @@ def test_each_stage_starts_from_the_one_before(whole, cache):
     assert np.any(np.asarray(base["embed"]) != np.asarray(trained["embed"])), "the first stage learnt"
 
 
-@pytest.mark.parametrize("stage", ["1", "2"])
+@pytest.mark.parametrize("stage", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_killed_in_either_stage_the_same_command_goes_on(whole, cache, tmp_path, stage):
     script = [sys.executable, ROOT / "launch" / "tpu_run.py", "--config=sft_rlvr_nano", f"--workdir={tmp_path}"]
     words = [*script, f"nano.cache={cache}", *(f"{key}={value}" for key, value in CHAIN.items())]

@@ -98,7 +98,7 @@ def final_messages(question: str, documents: str, steps: str, way: Way) -> Messa
 def direct_messages(question: str, documents: str, way: Way) -> Messages:
     """Ask the question at once."""
     if way.request == "nano":
-        return _user(f"{documents}\n{question}")
+        return _user(f"{documents}\nanswer: {question}")
     return _filled("direct", way.templates, {"documents": documents, "question": question})
 
 
@@ -190,6 +190,7 @@ def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
         build = functools.partial(final_messages, path.question, steps=plans.listed(path.plan, answers), way=way)
         share = plans.shares(way.total, len(answers))
         ranks = [path.passages[k][r] for r in range(share) for k in sorted(path.passages) if r < len(path.passages[k])]
+        # Differs: in the order of their ranks; the code shuffles them through a set
         best = list({p.id: p for p in ranks}.values())  # each once, the first of every sub-question before the second
         prompt = _fitting(world, best, way, build, path.context)
         if prompt is None:

@@ -49,6 +49,7 @@ def parse(text: str, most: int) -> Plan | Rejection:
         return Rejection("empty_subquestion", text[:200])
     if len(questions) > most:
         return Rejection("too_many", str(len(questions)))
+    # Differs: what refers to itself, to a later sub-question or to none is no plan; neither paper nor code checks it
     for number, question in enumerate(questions, start=1):
         if any(not 0 < n < number for n in references(question)):
             return Rejection("bad_reference", question[:200])

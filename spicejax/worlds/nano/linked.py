@@ -26,7 +26,7 @@ from spicejax.types import Answer, Document, Passage, Task
 from spicejax.worlds.nano.example import Example, Part
 
 ENTITIES = 300  # of a world, a third of them towns
-_SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aiou"]
+SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aiou"]
 # Relation: what it leads from and to.
 RELATIONS = {
     "friend": ("person", "person"),
@@ -42,7 +42,7 @@ SYMBOLS: tuple[str, ...] = (
     *("\n\n<information>\n", "\n</information>\n\n", "<information>", "</information>", "\n"),
     *(f"{relation} of " for relation in RELATIONS),
     *("known ", " is ", ": ", ".", "?", "1 ", "2 ", "3 "),
-    *_SYLLABLES,
+    *SYLLABLES,
 )
 
 # Shares of the warm start's examples: the Solver; the Proposer; the rest verify a question from passages.
@@ -59,7 +59,7 @@ class World:
 
     def __init__(self, seed: int):
         rng = random.Random(f"linked world {seed}")
-        names = rng.sample([a + b for a in _SYLLABLES for b in _SYLLABLES], ENTITIES)
+        names = rng.sample([a + b for a in SYLLABLES for b in SYLLABLES], ENTITIES)
         self.kinds = {name: "town" if i % 3 == 0 else "person" for i, name in enumerate(names)}
         by_kind = {kind: [n for n in names if self.kinds[n] == kind] for kind in _OF}
         self.leads = {

@@ -1,0 +1,77 @@
+"""AceSearcher's chain on the nano world: it plays and is evaluated; killed in any stage it ends with the same bytes."""
+
+import functools
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from processes import PATIENCE
+from tiny_runs import WORLD, last_step, rows
+
+from spicejax import configs
+from spicejax.run import chain
+
+ROOT = Path(__file__).parents[2]
+TINY = WORLD | {
+    "nano.documents": "200", "buckets.rows": "24", "acesearcher.questions": "4", "supervised.examples": "16",
+    "1.iterations": "2", "1.learner.decay_steps": "2", "1.learner.warmup_steps": "0", "2.iterations": "2",
+    "3.iterations": "1", "eval.every": "0",
+}  # fmt: skip
+
+
+def test_a_round_tells_what_it_played_and_is_evaluated_by_plans(tmp_path):
+    """A model this small has hardly a right answer, so hardly a pair."""
+    words = [f"{key}={value}" for key, value in TINY.items()] + [f"nano.cache={tmp_path / 'cache'}"]
+    stages = chain.override(configs.stages("acesearcher_nano"), words, "test")
+    summary = chain.run(stages, tmp_path / "run")
+    assert (summary["name"], summary["iterations"]) == ("acesearcher_nano_round", 1)
+    told = rows(tmp_path / "run" / "2" / "tasks.jsonl")
+    assert len(told) == 8 and all(len(row["plans"]) == 3 for row in told)
+    plans = [plan for row in told for plan in row["plans"]]
+    assert all(("rejected" in plan) != ("rewards" in plan) for plan in plans)
+    first = rows(tmp_path / "run" / "2" / "evaluations.jsonl")
+    assert [row["iteration"] for row in first] == [0, 2] and "eval/accuracy/facts_2" in first[0]
+    assert not (tmp_path / "run" / "1" / "evaluations.jsonl").exists(), "the first stage's exam is another game's"
+
+
+SHORT = {"1.iterations": "64", "2.iterations": "3", "3.iterations": "2", "checkpoint.every": "1", "eval.every": "0"}
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """Starts the real nano chain, a few iterations a round, in a folder."""
+    cache = tmp_path_factory.mktemp("cache")
+
+    def words(workdir) -> list[str]:
+        script = [sys.executable, str(ROOT / "launch" / "tpu_run.py"), "--config=acesearcher_nano"]
+        return [*script, f"--workdir={workdir}", f"nano.cache={cache}", *(f"{k}={v}" for k, v in SHORT.items())]
+
+    return words
+
+
+@pytest.fixture(scope="module")
+def whole(start, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("whole")
+    done = subprocess.run(start(workdir), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return workdir
+
+
+@pytest.mark.slow  # four runs of the real nano chain
+@pytest.mark.parametrize("stage", ["1", "2", "3"])
+def test_killed_in_any_stage_the_same_command_ends_with_the_same_bytes(start, whole, tmp_path, stage):
+    learnt = rows(whole / stage / "metrics.jsonl")
+    assert all(row["learner/steps"] > 0 for row in learnt), "or nothing is compared"
+    run = functools.partial(subprocess.Popen, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process, metrics = run(start(tmp_path)), tmp_path / stage / "metrics.jsonl"
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline and process.poll() is None and not (metrics.exists() and metrics.read_text()):
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
+    assert run(start(tmp_path)).wait(timeout=PATIENCE) == 0
+    for each in "123":
+        assert last_step(tmp_path / each) == last_step(whole / each), f"stage {each}"
