@@ -2,7 +2,7 @@
 
     python benchmarks/seeds.py --config=spice_nano --out=runs/seeds [--seeds=0,1,2,3,4] [a.b=c ...]
     python benchmarks/seeds.py --config=spice_smollm2 --out=runs/facts --seeds=0,1,2 [--only=SPICE,"no corpus"]
-    python benchmarks/seeds.py --config=ssp_nano --out=runs/ssp_seeds        (r1_searcher_nano likewise)
+    python benchmarks/seeds.py --config=ssp_nano --out=runs/ssp_seeds    (r1_searcher_nano, acesearcher_nano likewise)
 
 Every (seed, variant) is an ordinary run of `launch/tpu_run.py`; all nano variants of a seed start from the same
 warm-started model. Finished runs are kept, so the same command goes on where it was stopped. Prints the table as
@@ -29,6 +29,13 @@ SPICE = {
     "fixed Challenger": ["spice.fixed_challenger=true"],
     "no corpus": ["spice.no_corpus=true"],
 }
+
+
+def _both(*words: str) -> list[str]:
+    """Fields of the second and the third run of a chain."""
+    return [f"{stage}.{word}" for word in words for stage in (2, 3)]
+
+
 VARIANTS = {
     "ssp_nano": {
         "SSP": [],
@@ -42,9 +49,20 @@ VARIANTS = {
         "noise 7": ["ssp.noise=7"],
     },
     "r1_searcher_nano": {"two stages": [], "one stage": ["1.r1searcher.reward=answer"]},
+    "acesearcher_nano": {
+        "two rounds": [],
+        "SimPO": ["learner.pairs.beta=2.0", "learner.pairs.margin=1.0", *_both("learner.loss=simpo")],
+        "RAFT": _both("acesearcher.learn=best", "learner.loss=supervised", "learner.aggregation=token_mean"),
+        "ReST-EM": _both("acesearcher.learn=right", "learner.loss=supervised", "learner.aggregation=token_mean"),
+        "at once": ["acesearcher.exam=direct", *_both("iterations=1")],
+    },
 }
-# RLVR on questions of another kind, asked in the same words: what the form of an answer is worth
-FORM_ALONE = {"spice_smollm2": "rlvr_smollm2"}
+# Variants that are configurations of their own: RLVR on questions of another kind, asked in the same words (what the
+# form of an answer is worth); pairs from one policy alone
+OTHERS = {
+    "spice_smollm2": {"form alone": "rlvr_smollm2"},
+    "acesearcher_nano": {"offline": "acesearcher_nano_offline"},
+}
 COLUMNS = {
     "held-out": "eval/accuracy",
     "held-out, anywhere in the text": "eval/said",
@@ -74,7 +92,8 @@ def run(workdir: Path, config: str, seed: int, overrides: list[str]) -> list[dic
     if not (parts[-1] / "summary.json").exists():
         with (workdir / "log.txt").open("a") as log:
             subprocess.run([*command, f"seed={seed}", *overrides], check=True, cwd=ROOT, stdout=log, stderr=log)
-    return [json.loads(line) for part in parts for line in (part / "evaluations.jsonl").read_text().splitlines()]
+    told = [part / "evaluations.jsonl" for part in parts]
+    return [json.loads(line) for path in told if path.exists() for line in path.read_text().splitlines()]
 
 
 def cell(changes: list[tuple[float, float]]) -> str:
@@ -97,8 +116,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args, overrides = parser.parse_known_args()
     variants = {name: (args.config, switches) for name, switches in VARIANTS.get(args.config, SPICE).items()}
-    if args.config in FORM_ALONE:
-        variants["form alone"] = FORM_ALONE[args.config], []
+    variants |= {name: (config, []) for name, config in OTHERS.get(args.config, {}).items()}
     variants = {name: v for name, v in variants.items() if name in (args.only or name).split(",")}
     results: dict[str, dict[str, list[tuple[float, float]]]] = {name: {} for name in variants}
     for seed in map(int, args.seeds.split(",")):

@@ -57,7 +57,13 @@ ROUND = dataclasses.replace(
     BASE,
     name="acesearcher_nano_round",
     learner=dataclasses.replace(
-        BASE.learner, loss="dpo", pairs=PairConfig(beta=0.1), learning_rate=1e-4, trajectories_per_update=64
+        BASE.learner,
+        loss="dpo",
+        pairs=PairConfig(beta=0.1),
+        learning_rate=1e-4,
+        schedule="cosine",
+        decay_steps=40,
+        trajectories_per_update=64,
     ),
 )
 CONFIG = (TUNED, ROUND, ROUND)
