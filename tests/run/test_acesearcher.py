@@ -18,16 +18,16 @@ ROOT = Path(__file__).parents[2]
 TINY = WORLD | {
     "nano.documents": "200", "buckets.rows": "24", "acesearcher.questions": "4", "supervised.examples": "16",
     "1.iterations": "2", "1.learner.decay_steps": "2", "1.learner.warmup_steps": "0", "2.iterations": "2",
-    "3.iterations": "1", "eval.every": "0",
+    "eval.every": "0",
 }  # fmt: skip
 
 
 def test_a_round_tells_what_it_played_and_is_evaluated_by_plans(tmp_path):
     """A model this small has hardly a right answer, so hardly a pair."""
     words = [f"{key}={value}" for key, value in TINY.items()] + [f"nano.cache={tmp_path / 'cache'}"]
-    stages = chain.override(configs.stages("acesearcher_nano"), words, "test")
+    stages = chain.override(configs.stages("acesearcher_nano")[:2], words, "test")
     summary = chain.run(stages, tmp_path / "run")
-    assert (summary["name"], summary["iterations"]) == ("acesearcher_nano_round", 1)
+    assert (summary["name"], summary["iterations"]) == ("acesearcher_nano_round", 2)
     told = rows(tmp_path / "run" / "2" / "tasks.jsonl")
     assert len(told) == 8 and all(len(row["plans"]) == 3 for row in told)
     plans = [plan for row in told for plan in row["plans"]]
