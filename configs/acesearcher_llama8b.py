@@ -1,0 +1,76 @@
+"""AceSearcher on Llama-3.1-8B-Instruct with the paper's numbers (arXiv:2509.24193): fine-tuning, two rounds of DPO.
+
+Command:   python launch/tpu_run.py --config=acesearcher_llama8b --workdir=DIR model.path=FOLDER \
+               1.corpus.source=EXAMPLES.jsonl 2.corpus.source=QUESTIONS.jsonl 3.corpus.source=QUESTIONS.jsonl \
+               retrieval.index=INDEX retrieval.encoder=FOLDER
+           EXAMPLES: the fine-tuning mixture, {"prompt", "completion"}; QUESTIONS: multi-hop questions with answers,
+           {"question", "answer"}. INDEX: launch/build_index.py; the paper took E5.
+Prompts:   the paper's numbers, our prompts: acesearcher.prompts=FOLDER brings yours.
+Hardware:  a TPU slice with 512 GiB of HBM or more. Not run by us on such hardware yet.
+"""
+
+import dataclasses
+
+from spicejax.games.acesearcher.game import AceSearcherConfig
+from spicejax.games.supervised.game import SupervisedConfig
+from spicejax.generate.policy import Buckets
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.learn.learner import LearnerConfig, PairConfig
+from spicejax.models.families import LLAMA31_8B
+from spicejax.retrieval.source import RetrievalConfig
+from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
+from spicejax.sharding import MeshConfig
+
+TUNED = RunConfig(
+    name="acesearcher_llama8b_sft",
+    model=ModelConfig(path="", architecture=LLAMA31_8B, dtype="bfloat16", param_dtype="float32", remat="layer"),
+    corpus=CorpusConfig(source=""),
+    game=SupervisedConfig(examples=64, max_new=1024),
+    buckets=Buckets(prompt=(512, 1536), rows=768),
+    sampler_memory=0.9,
+    learner=LearnerConfig(
+        loss="supervised",
+        learning_rate=1e-6,
+        warmup_steps=141,  # 5 % of 180,600 examples, 64 at a time
+        schedule="cosine",
+        decay_steps=2681,
+        beta2=0.98,
+        aggregation="token_mean",
+        row_length=2560,
+        rows=16,
+    ),
+    mesh=MeshConfig(data=1, fsdp=-1, tensor=0),
+    sampler_mesh=MeshConfig(data=-1, tensor=4),
+    eval=EvalConfig(every=0, tasks="none"),
+    checkpoint=CheckpointConfig(every=100, keep=2),
+    iterations=2822,
+    show_every=0,
+)
+ROUND = dataclasses.replace(
+    TUNED,
+    name="acesearcher_llama8b_round",
+    # Differs: questions with passages alone; the paper's rounds mix in GSM8K, TabMWP and ConvFinQA with their contexts
+    game=AceSearcherConfig(questions=128),
+    retrieval=RetrievalConfig(),
+    buckets=Buckets(prompt=(512, 1536), rows=768),
+    sampler=SamplerConfig(temperature=1.0),
+    learner=LearnerConfig(
+        loss="dpo",
+        pairs=PairConfig(beta=0.1),
+        learning_rate=5e-7,
+        # Differs: it stays after the warm-up, since nobody knows how many pairs there will be
+        warmup_steps=100,
+        beta2=0.98,
+        trajectories_per_update=64,
+        layout="shared_prompt",
+        prompt_areas=(512, 1536),
+        slot_length=512,
+        slots=2,
+        rows=16,
+    ),
+    eval=EvalConfig(every=20),
+    checkpoint=CheckpointConfig(every=20, keep=3),
+    iterations=234,  # 30,000 questions once
+    show_every=10,
+)
+CONFIG = (TUNED, ROUND, ROUND)
