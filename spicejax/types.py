@@ -47,6 +47,7 @@ class Task:
     document_id: str = ""
     options: tuple[str, ...] = ()  # the four option texts of an MCQ, in the order A to D
     aliases: tuple[str, ...] = ()  # other accepted answers, String only
+    context: str = ""  # the text that the question is about, for games that show it
 
 
 @dataclasses.dataclass(frozen=True)

@@ -60,8 +60,8 @@ def answers(
     found: dict[int, list[Reply]] = {}
     asked: dict[str, Any] = {"samples": samples, "stream": _STREAM, "max_new": exam.max_new}
     if boxed:
-        questions = [items[k].task.question for k in boxed]
-        found |= zip(boxed, exam.respond(world, questions, first_row=[rows[k] for k in boxed], **asked), strict=True)
+        tasks = [items[k].task for k in boxed]
+        found |= zip(boxed, exam.respond(world, tasks, first_row=[rows[k] for k in boxed], **asked), strict=True)
     if bare:
         prompts = [question(items[k], exam) for k in bare]
         rollouts = world.ask(exam.role, prompts, first_row=[rows[k] for k in bare], **asked)
@@ -72,7 +72,7 @@ def answers(
 def question(item: Item, exam: Exam) -> Messages:
     """What an item's first prompt is."""
     bare = [{"role": "user", "content": item.task.question}]
-    return exam.ask(item.task.question) if item.boxed else bare
+    return exam.ask(item.task) if item.boxed else bare
 
 
 def _means(values: Sequence[bool], samples: int) -> np.ndarray:

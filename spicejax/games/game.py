@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from spicejax.data.items import Kind
 from spicejax.games.world import World
 from spicejax.generate.policy import Talk
-from spicejax.types import Estimator, Lesson, Messages, Metrics, Rollout
+from spicejax.types import Estimator, Lesson, Messages, Metrics, Rollout, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,12 +46,12 @@ class Reply(NamedTuple):
 
 
 class Respond(Protocol):
-    """Several replies to each question; sample j of question k has the stream `first_row[k] + j`."""
+    """Several replies to each question; sample j of task k has the stream `first_row[k] + j`."""
 
     def __call__(
         self,
         world: World,
-        questions: Sequence[str],
+        tasks: Sequence[Task],
         *,
         samples: int,
         first_row: Sequence[int],
@@ -64,7 +64,7 @@ class Exam(NamedTuple):
     """How the policy answers a question of an evaluation."""
 
     role: str
-    ask: Callable[[str], Messages]  # a question to the prompt that comes first
+    ask: Callable[[Task], Messages]  # a question to the prompt that comes first
     respond: Respond
     max_new: int  # longest answer, in tokens; nothing where it searches between its turns
     behind: int = 0  # tokens that turns and what they find may take behind the prompt

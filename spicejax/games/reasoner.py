@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
@@ -11,7 +10,7 @@ from spicejax.games.world import World
 from spicejax.score.answers import extract_answer
 from spicejax.text import prompts
 from spicejax.text.prompts import NO_TEMPLATES, Templates
-from spicejax.types import Messages, Rollout
+from spicejax.types import Messages, Rollout, Task
 
 # `full` is a request; `simple` adds two worked examples, for small models; `nano` is the bare question, for models of a
 # few million parameters.
@@ -43,10 +42,12 @@ def answer(rollout: Rollout, judge_truncated: bool) -> str | None:
 
 def exam(style: Style, max_new: int, judge_truncated: bool = False, own: Templates = NO_TEMPLATES) -> Exam:
     """The Reasoner answers as in training, with at most `max_new` tokens."""
-    ask = functools.partial(messages, style=style, own=own)
 
-    def respond(world: World, questions: Sequence[str], **sampling: Any) -> list[list[Reply]]:
-        found = world.ask("reasoner", [ask(question) for question in questions], **sampling)
+    def ask(task: Task) -> Messages:
+        return messages(task.question, style, own)
+
+    def respond(world: World, tasks: Sequence[Task], **sampling: Any) -> list[list[Reply]]:
+        found = world.ask("reasoner", [ask(task) for task in tasks], **sampling)
         return [[Reply(answer(r, judge_truncated), r) for r in rollouts] for rollouts in found]
 
     return Exam("reasoner", ask, respond, max_new)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -15,7 +14,7 @@ from spicejax.generate.search import Limits, Searched
 from spicejax.tags import NANO_TAGS, QUERY_TAGS, SEARCH_TAGS, Tags
 from spicejax.text import prompts
 from spicejax.text.prompts import NO_TEMPLATES, Templates
-from spicejax.types import Messages, Metrics
+from spicejax.types import Messages, Metrics, Task
 
 # base, instruct: R1-Searcher's two; tags: Search-R1's, which Search Self-Play takes too; simple: two worked examples
 # with those tags and hardly a request, for small models; nano: the bare question.
@@ -43,10 +42,13 @@ def messages(question: str, request: Request, own: Templates = NO_TEMPLATES) -> 
 
 def exam(request: Request, limits: Limits, own: Templates = NO_TEMPLATES) -> Exam:
     """The Solver answers as in training."""
-    ask, tags = functools.partial(messages, request=request, own=own), tags_of(request)
+    tags = tags_of(request)
 
-    def respond(world: World, questions: Sequence[str], *, max_new: int, **sampling: Any) -> list[list[Reply]]:
-        found = world.search("solver", [ask(q) for q in questions], tags=tags, limits=limits, **sampling)
+    def ask(task: Task) -> Messages:
+        return messages(task.question, request, own)
+
+    def respond(world: World, tasks: Sequence[Task], *, max_new: int, **sampling: Any) -> list[list[Reply]]:
+        found = world.search("solver", [ask(task) for task in tasks], tags=tags, limits=limits, **sampling)
         return [[_reply(row) for row in rows] for rows in found]
 
     return Exam("solver", ask, respond, limits.total, behind=limits.total - 1, searches=True)

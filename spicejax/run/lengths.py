@@ -17,7 +17,7 @@ from spicejax.games.game import Prompts
 from spicejax.run.config import RunConfig
 from spicejax.text import render, tokens
 from spicejax.text.tokens import Tokenizer
-from spicejax.types import Document, Messages
+from spicejax.types import Document, Messages, Task
 
 log = logging.getLogger("spicejax")
 
@@ -108,7 +108,7 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
     """
     game, room = game_of(cfg.game), cfg.buckets.prompt[-1]
     exam, behind = game.exam(cfg.game), _behind(cfg)
-    bare = voices[exam.role].length(exam.ask(""))
+    bare = voices[exam.role].length(exam.ask(Task("", "", "String")))
     if bare + exam.behind >= room:
         raise ValueError(
             f"the {exam.role}'s prompt has {bare} tokens without its question{_and(exam.behind)}, buckets.prompt ends "

@@ -13,11 +13,11 @@ SAID = ["\\boxed{the U.S.}", "I think it is Paris \\boxed{Paris, in France}", "n
 
 
 def exam(read) -> Exam:
-    def ask(question):
-        return [{"role": "user", "content": question}]
+    def ask(task):
+        return [{"role": "user", "content": task.question}]
 
-    def respond(world, questions, **sampling):
-        found = world.ask("reasoner", [ask(q) for q in questions], **sampling)
+    def respond(world, tasks, **sampling):
+        found = world.ask("reasoner", [ask(task) for task in tasks], **sampling)
         return [[Reply(read(r), r) for r in rows] for rows in found]
 
     return Exam("reasoner", ask, respond, 8)

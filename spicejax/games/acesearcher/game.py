@@ -36,8 +36,9 @@ class AceSearcherConfig:
     plans: int = 3
     # paths along each plan [m']
     solutions: int = 4
-    # what is asked: qa = questions, claim = claims to be checked, both with passages that are looked up
-    kind: Literal["qa", "claim"] = "qa"
+    # what is asked: qa = questions, claim = claims to be checked, both with passages that are looked up; document =
+    # questions about a text that comes with them ("context" in their file)
+    kind: paths.Kind = "qa"
     # how it is asked: full = requests; nano = bare, for models of a few million parameters
     request: paths.Request = "full"
     # most sub-questions of a plan; a plan with more is none
@@ -98,9 +99,9 @@ class AceSearcherConfig:
 def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state: None = None) -> Played:
     """Walk m x m' paths of every question. Questions too long to be planned are left out and counted."""
     way = cfg.way
-    asked = [k for k, task in enumerate(questions) if world.fits("decomposer", _ask(way, task.question))]
+    asked = [k for k, task in enumerate(questions) if world.fits("decomposer", _ask(way, task))]
     replies, read, walked = _walk(
-        world, [questions[k].question for k in asked], cfg, samples=cfg.plans, first_row=[k * cfg.plans for k in asked],
+        world, [questions[k] for k in asked], cfg, samples=cfg.plans, first_row=[k * cfg.plans for k in asked],
         copies=cfg.solutions, stream=0,
     )  # fmt: skip
     lessons: list[Lesson] = []
@@ -129,30 +130,30 @@ def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state:
 
 
 def _walk(
-    world: World, questions: Sequence[str], cfg: AceSearcherConfig, *, samples: int, first_row: Sequence[int],
+    world: World, tasks: Sequence[Task], cfg: AceSearcherConfig, *, samples: int, first_row: Sequence[int],
     copies: int, stream: int,
 ) -> tuple[list[list[Rollout]], list[list[Plan | Rejection]], list[list[list[Path]]]]:  # fmt: skip
     """Plans of each question as replies and as read, and the paths along each of them; [] along what is no plan."""
     way = cfg.way
     replies = world.ask(
-        "decomposer", [_ask(way, question) for question in questions], samples=samples, first_row=first_row,
+        "decomposer", [_ask(way, task) for task in tasks], samples=samples, first_row=first_row,
         max_new=way.plan_max_new, stream=stream,
     )  # fmt: skip
     read = [[paths.read_plan(reply, way) for reply in own] for own in replies]
     walked = [
         [
-            [Path(question, plan, (first + i) * copies + j) for j in range(copies)] if isinstance(plan, Plan) else []
+            [Path(task, plan, (first + i) * copies + j) for j in range(copies)] if isinstance(plan, Plan) else []
             for i, plan in enumerate(own)
         ]
-        for question, first, own in zip(questions, first_row, read, strict=True)
+        for task, first, own in zip(tasks, first_row, read, strict=True)
     ]
     everything = [path for own in walked for found in own for path in found]
     paths.solve(world, everything, way, copies=copies, stream=stream + _SUB_ANSWERS)
     return replies, read, walked
 
 
-def _ask(way: Way, question: str) -> Messages:
-    return paths.plan_messages(question, way)
+def _ask(way: Way, task: Task) -> Messages:
+    return paths.plan_messages(task, way)
 
 
 def _worth(path: Path, task: Task, cfg: AceSearcherConfig) -> float:
@@ -251,7 +252,7 @@ def demand(cfg: AceSearcherConfig) -> list[Ask]:
         good = n if cfg.learn == "best" else every
         counts = good, good * cfg.most_questions, good
     group = 2 if cfg.learn == "pairs" else 1
-    sought: dict[str, Any] = {"seat": "solver", "finds": True}
+    sought: dict[str, Any] = {"seat": "solver", "finds": cfg.kind != "document"}
     shared: dict[str, Any] = {"group": group, "estimator": "none", "off_policy": cfg.sampled_by == "initial"}
     return [
         Ask("decomposer", n, cfg.plans, cfg.plan_max_new, trained=counts[0], **shared),
@@ -266,21 +267,21 @@ def exam(cfg: AceSearcherConfig) -> Exam:
     way = cfg.way
 
     def planned(
-        world: World, questions: Sequence[str], *, samples: int, first_row: Sequence[int], stream: int, max_new: int
+        world: World, tasks: Sequence[Task], *, samples: int, first_row: Sequence[int], stream: int, max_new: int
     ) -> list[list[Reply]]:
-        replies, _, walked = _walk(world, questions, cfg, samples=samples, first_row=first_row, copies=1, stream=stream)
+        replies, _, walked = _walk(world, tasks, cfg, samples=samples, first_row=first_row, copies=1, stream=stream)
         return [
             [_reply(reply, found[0] if found else None) for reply, found in zip(own, ways, strict=True)]
             for own, ways in zip(replies, walked, strict=True)
         ]
 
-    def direct(world: World, questions: Sequence[str], *, max_new: int, **sampling: Any) -> list[list[Reply]]:
-        found = paths.direct(world, questions, way, **sampling)
+    def direct(world: World, tasks: Sequence[Task], *, max_new: int, **sampling: Any) -> list[list[Reply]]:
+        found = paths.direct(world, tasks, way, **sampling)
         return [[Reply(paths.said(r), r, searches=1) for r in own] for own in found]
 
     respond = planned if cfg.exam == "plan" else direct
     role = "decomposer" if cfg.exam == "plan" else "solver"
-    return Exam(role, lambda question: _ask(way, question), respond, cfg.final_max_new, searches=True)
+    return Exam(role, lambda task: _ask(way, task), respond, cfg.final_max_new, searches=cfg.kind != "document")
 
 
 def _reply(plan: Rollout, path: Path | None) -> Reply:
@@ -293,7 +294,7 @@ def _reply(plan: Rollout, path: Path | None) -> Reply:
 
 def prompts_of(cfg: AceSearcherConfig, task: Task) -> Prompts:
     """The question is planned; sub-questions and final prompts take as many passages as fit."""
-    return [("decomposer", _ask(cfg.way, task.question))]
+    return [("decomposer", _ask(cfg.way, task))]
 
 
 PANELS = (

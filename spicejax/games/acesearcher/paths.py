@@ -16,7 +16,7 @@ from spicejax.games.acesearcher.plans import Plan
 from spicejax.games.world import World
 from spicejax.text import prompts
 from spicejax.text.prompts import Templates
-from spicejax.types import Messages, Passage, Rejection, Rollout
+from spicejax.types import Messages, Passage, Rejection, Rollout, Task
 
 # qa, claim: with passages that are looked up; document: the text that comes with the question
 Kind = Literal["qa", "claim", "document"]
@@ -46,10 +46,9 @@ class Way:
 class Path:
     """One way to an answer, as far as it has come."""
 
-    question: str
+    task: Task
     plan: Plan
     row: int  # of its draws
-    context: str = ""  # of a document question
     answers: dict[int, str] = dataclasses.field(default_factory=dict)  # by sub-question, from 0
     replies: dict[int, Rollout] = dataclasses.field(default_factory=dict)
     passages: dict[int, list[Passage]] = dataclasses.field(default_factory=dict)
@@ -72,11 +71,11 @@ class Path:
         return [*steps, {"wrote": self.final.text}] if self.final is not None else steps
 
 
-def plan_messages(question: str, way: Way, context: str = "") -> Messages:
+def plan_messages(task: Task, way: Way) -> Messages:
     """Ask for a plan."""
     if way.request == "nano":
-        return _user(f"plan: {question}")
-    values = {"question": question} | ({"documents": context} if way.kind == "document" else {})
+        return _user(f"plan: {task.question}")
+    values = {"question": task.question} | ({"documents": task.context} if way.kind == "document" else {})
     return _filled(f"plan_{way.kind}", way.templates, values)
 
 
@@ -162,7 +161,7 @@ def _answer(world: World, asked: Sequence[tuple[Path, int]], way: Way, copies: i
     groups: list[tuple[Messages, int, list[Path]]] = []
     for path, k in sorted(asked, key=lambda each: (each[1], each[0].row)):
         build = functools.partial(answer_messages, path.plan.filled(k, path.answers), way=way)
-        prompt = _fitting(world, path.passages.get(k, []), way, build, path.context)
+        prompt = _fitting(world, path.passages.get(k, []), way, build, path.task.context)
         if prompt is None:
             path.fault = "too_long"
         elif groups and groups[-1][:2] == (prompt, k) and groups[-1][2][0].row // copies == path.row // copies:
@@ -187,12 +186,12 @@ def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
     asked: list[tuple[Path, Messages]] = []
     for path in paths:
         answers = [path.answers[k] for k in range(len(path.plan.questions))]
-        build = functools.partial(final_messages, path.question, steps=plans.listed(path.plan, answers), way=way)
+        build = functools.partial(final_messages, path.task.question, steps=plans.listed(path.plan, answers), way=way)
         share = plans.shares(way.total, len(answers))
         ranks = [path.passages[k][r] for r in range(share) for k in sorted(path.passages) if r < len(path.passages[k])]
         # Differs: in the order of their ranks; the code shuffles them through a set
         best = list({p.id: p for p in ranks}.values())  # each once, the first of every sub-question before the second
-        prompt = _fitting(world, best, way, build, path.context)
+        prompt = _fitting(world, best, way, build, path.task.context)
         if prompt is None:
             path.fault = "too_long"
         else:
@@ -210,18 +209,20 @@ def _fitting(
 ) -> Messages | None:
     """The prompt with as many of the best passages as fit; None where none of them does, or the context does not."""
     for most in range(len(passages), -1, -1):
-        prompt = build(documents=context or shown(passages[:most], way.request))
+        prompt = build(documents=context if way.kind == "document" else shown(passages[:most], way.request))
         if world.fits("solver", prompt):
             return prompt
     return None
 
 
 def direct(
-    world: World, questions: Sequence[str], way: Way, *, samples: int, first_row: Sequence[int], stream: int
+    world: World, tasks: Sequence[Task], way: Way, *, samples: int, first_row: Sequence[int], stream: int
 ) -> list[list[Rollout]]:
     """Answer at once, with passages looked up for the question itself: what decomposing is compared with."""
+    questions = [task.question for task in tasks]
+    looked_up = [[] for _ in tasks] if way.kind == "document" else world.look_up(questions, way.found)
     asked = []
-    for question, found in zip(questions, world.look_up(questions, way.found), strict=True):
-        build = functools.partial(direct_messages, question, way=way)
-        asked.append(_fitting(world, found, way, build, "") or build(documents=""))
+    for task, found in zip(tasks, looked_up, strict=True):
+        build = functools.partial(direct_messages, task.question, way=way)
+        asked.append(_fitting(world, found, way, build, task.context) or build(documents=""))
     return world.ask("solver", asked, samples=samples, first_row=first_row, max_new=way.final_max_new, stream=stream)

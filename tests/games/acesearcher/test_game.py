@@ -180,6 +180,28 @@ def test_the_whole_prompts_name_question_passages_and_steps():
         assert "#2: home of #1?\nAnswer: " in texts[-1] and ("[1]" in texts[-1]) == (kind == "qa")
 
 
+def test_document_questions_bring_their_text_and_look_nothing_up():
+    told = "friend of Ada is Bo. home of Bo is Oslo."
+
+    def reads(text, row):
+        if "###" in text:
+            return GOOD if row % 2 == 0 else BAD
+        if "Answer: " in text:
+            return f"<answer>{text.split('Answer: ')[-1].split(chr(10))[0]}</answer>"
+        return "Oslo" if "home of Bo?" in text else "Bo"
+
+    player = Scripted(reads, buckets=Buckets((4000,), 8))
+    cfg = dataclasses.replace(CFG, request="full", kind="document")
+    played = acesearcher.play(world(player), [dataclasses.replace(TASK, context=told)], cfg)
+    assert found.calls == [] and all(told in text for text, _ in player.asked)
+    assert played.metrics["solver/pass_rate"] == 0.5, "every path of the good plan"
+    assert not any(ask.finds for ask in acesearcher.demand(cfg))
+    exam = GAMES[AceSearcherConfig].exam(cfg)
+    assert held_out(world(player), [Item(dataclasses.replace(TASK, context=told))], exam)["eval/accuracy"] == 1.0
+    long = dataclasses.replace(TASK, context="x" * 5000)
+    assert acesearcher.play(world(player), [long], cfg).metrics["decomposer/too_long"] == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [

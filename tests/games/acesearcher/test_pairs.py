@@ -6,7 +6,7 @@ import pytest
 from spicejax.games.acesearcher import pairs
 from spicejax.games.acesearcher.paths import Path
 from spicejax.games.acesearcher.plans import Plan
-from spicejax.types import Rejection, Rollout
+from spicejax.types import Rejection, Rollout, Task
 
 PLAN = Plan(("a?", "b of #1?", "c?"))
 
@@ -17,7 +17,7 @@ def reply(text: str, prompt: str = "p") -> Rollout:
 
 
 def path(*answers: str, final: str | None = "x", plan: Plan = PLAN) -> Path:
-    made = Path("q?", plan, 0)
+    made = Path(Task("q?", "a", "String"), plan, 0)
     for k, answer in enumerate(answers):
         made.answers[k], made.replies[k] = answer, reply(answer, f"{k} {answers[:k]}")
     made.final = reply(final, f"final {answers}") if final else None

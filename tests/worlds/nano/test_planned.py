@@ -2,6 +2,7 @@
 
 from spicejax.games.acesearcher import paths, plans
 from spicejax.games.acesearcher.paths import Way
+from spicejax.types import Task
 from spicejax.worlds.nano import linked, planned
 
 LESSONS = planned.lessons(3, 3000)
@@ -41,7 +42,7 @@ def test_prompts_are_those_of_the_game():
     told = {e.prompt for e in LESSONS}
     plan = next(e for e in LESSONS if e.role == "decomposer")
     question = plan.prompt.removeprefix("plan: ")
-    assert paths.plan_messages(question, NANO)[0]["content"] in told
+    assert paths.plan_messages(Task(question, "", "String"), NANO)[0]["content"] in told
     final = next(e.prompt for e in LESSONS if e.prompt.startswith("#1"))
     *steps, question = final.split("\n")
     assert paths.final_messages(question, "", "\n".join(steps), NANO)[0]["content"] == final
