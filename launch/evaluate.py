@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import dataclasses
 import json
 import logging
 import sys
@@ -33,14 +32,11 @@ if __name__ == "__main__":
 
     memory.ask_for_huge_pages()
 
-from spicejax import config as configuration
-from spicejax import configs
 from spicejax.data import questions
 from spicejax.evaluation import scores
 from spicejax.remote import ServerError
 from spicejax.run import evaluate
 from spicejax.run.checkpoint import CheckpointError
-from spicejax.run.config import RunConfig
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,9 +69,7 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     items = questions.load_suites(options.questions, options.most)
     model = Path(options.model)
     trained = model if evaluate.is_run(model) else None
-    cfg = configuration.parse(_config(options.config, trained), rest, prog="launch/evaluate.py")
-    if trained is None:
-        cfg = dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=options.model))
+    cfg = evaluate.config_for(options.model, options.config, rest, prog="launch/evaluate.py")
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
     if options.rollouts < 0:
@@ -99,14 +93,6 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
 
 def _write(path: Path, records: Sequence[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-
-
-def _config(name: str, trained: Path | None) -> RunConfig:
-    if name:
-        return configs.stages(name)[-1]
-    if trained is None:
-        raise ValueError("--model is no run's work folder: add --config=NAME, which says how questions are asked")
-    return evaluate.config_of(trained)
 
 
 if __name__ == "__main__":

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from spicejax import config as configuration
+from spicejax import configs
 from spicejax.data.questions import Item
 from spicejax.evaluation import scores
 from spicejax.games.catalogue import game_of
+from spicejax.games.game import Exam, Reply
 from spicejax.games.world import World
 from spicejax.generate import weights
 from spicejax.generate.endpoint import chat
 from spicejax.generate.policy import Player
+from spicejax.generate.sampler import SamplerConfig
 from spicejax.models import hf
 from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.run import export, lengths
@@ -26,6 +30,7 @@ from spicejax.run.config import RunConfig, with_precision
 from spicejax.run.settle import settled, with_world
 from spicejax.score.verifiers import Verifier
 from spicejax.text import tokens
+from spicejax.types import Task
 
 
 def is_run(path: Path) -> bool:
@@ -42,19 +47,68 @@ def config_of(workdir: Path) -> RunConfig:
     return configuration.from_json(RunConfig, configuration.readable(RunConfig, saved))
 
 
+def config_for(model: str, recipe: str, words: Sequence[str], prog: str) -> RunConfig:
+    """How a model is asked: by its run's own configuration, or by a recipe, of a chain its last run.
+
+    Args:
+      model: work folder of a run, or what model.path takes, with `recipe`.
+      words: overrides, as on a command line.
+    Raises: ValueError where neither says how; FileNotFoundError as `config_of`.
+    """
+    run = is_run(Path(model))
+    if not (recipe or run):
+        raise ValueError("--model is no run's work folder: add --config=NAME, which says how questions are asked")
+    cfg = configs.stages(recipe)[-1] if recipe else config_of(Path(model))
+    cfg = configuration.parse(cfg, words, prog=prog)
+    return cfg if run else dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=model))
+
+
 def evaluate(
     cfg: RunConfig, items: Sequence[Item], workdir: Path | None = None, *, rollouts: int = 0, judge: str = ""
 ) -> list[dict[str, Any]]:
     """Ask every item: once, see scores.examine, or up to `rollouts` times until it is right, see scores.grade.
 
     Args:
-      cfg: names the model (model.path), the game, which says how a question is asked, and where searches go.
-      workdir: the run whose newest policy is asked; None = the model that `cfg` names.
       judge: who judges answers as well: "self", "server" (that of cfg.judge), or a model as model.path takes it.
-    Raises: ValueError and FileNotFoundError for what is not there or does not fit.
+      cfg, workdir: see `opened`.
+    Raises: as `opened`; ValueError without items.
     """
     if not items:
         raise ValueError("there are no questions to ask")
+    with opened(cfg, workdir, judge=judge) as (world, exam):
+        if rollouts:
+            return scores.grade(world, items, exam, rollouts)
+        return scores.examine(world, items, exam, judged=cfg.judge.max_new if judge else 0)
+
+
+def answer(cfg: RunConfig, tasks: Sequence[Task], workdir: Path | None = None) -> list[Reply]:
+    """Answer questions whose answers nobody knows, greedy, as the game does.
+
+    Args:
+      tasks: their answers are not looked at.
+      cfg, workdir: see `opened`.
+    Raises: as `opened`; ValueError for a question too long for the model's longest prompt.
+    """
+    with opened(cfg, workdir) as (world, exam):
+        world = dataclasses.replace(world, sampler=SamplerConfig(temperature=0.0))
+        for number, task in enumerate(tasks, 1):
+            if not world.fits(exam.role, exam.ask(task), exam.behind + 1):
+                room = cfg.buckets.prompt[-1]
+                raise ValueError(f"question {number} makes a prompt of more than {room} tokens; raise buckets.prompt")
+        sampling: dict[str, Any] = {"samples": 1, "first_row": range(len(tasks)), "stream": 0}
+        return [reply for (reply,) in exam.respond(world, tasks, max_new=exam.max_new, **sampling)]
+
+
+@contextlib.contextmanager
+def opened(cfg: RunConfig, workdir: Path | None = None, *, judge: str = "") -> Iterator[tuple[World, Exam]]:
+    """Load a model to be asked, the search engine where its game has one, and the verifier.
+
+    Args:
+      cfg: names the model (model.path), the game, which says how a question is asked, and where searches go.
+      workdir: the run whose newest policy is asked; None = the model that `cfg` names.
+      judge: see `evaluate`.
+    Raises: ValueError and FileNotFoundError for what is not there or does not fit.
+    """
     here = settled(with_world(cfg))
     cfg, model = here.cfg, dataclasses.replace(here.model, lora=None)
     if workdir is None:
@@ -66,20 +120,16 @@ def evaluate(
     copy = weights.copier(model, here.sampler_mesh)
     voice = lengths.voices_of(cfg, tokenizer)[""]
     player = seat(weights.sampled(model), copy(params), voice, cfg.buckets, here.sampler_mesh)
-    game = game_of(cfg.game)
-    exam = game.exam(cfg.game)
+    exam = game_of(cfg.game).exam(cfg.game)
     exam = exam._replace(max_new=cfg.eval.max_new or exam.max_new)
     if judge == "server" and not cfg.judge.url:
         raise ValueError("there is no server to judge: give judge.url=http://HOST:PORT/v1 and judge.model=NAME")
     asking = chat(cfg.judge) if judge == "server" else None
     other = player if judge in ("", "self", "server") else _judge(judge, cfg, here.sampler_mesh)
     find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if exam.searches else None
+    seated = {ask.seat or ask.role: player for ask in cfg.asks} | {exam.role: player, "judge": other}
     with Verifier(workers=cfg.verifier_workers) as verifier:
-        seated = {ask.seat or ask.role: player for ask in cfg.asks} | {exam.role: player, "judge": other}
-        world = World(seated, verifier.check, cfg.sampler, cfg.seed, 0, find, asking)
-        if rollouts:
-            return scores.grade(world, items, exam, rollouts)
-        return scores.examine(world, items, exam, judged=cfg.judge.max_new if judge else 0)
+        yield World(seated, verifier.check, cfg.sampler, cfg.seed, 0, find, asking), exam
 
 
 def _judge(path: str, cfg: RunConfig, mesh: jax.sharding.Mesh) -> Player:
