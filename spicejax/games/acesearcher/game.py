@@ -23,6 +23,7 @@ from spicejax.games.world import World
 from spicejax.text import prompts
 from spicejax.types import Episode, Lesson, Messages, Metrics, Preference, Rejection, Rollout, Task
 
+_ROLES = ("decomposer", "subquestion", "solver")  # of lessons
 _SUB_ANSWERS = 1  # stream; plans have the one before, final answers the one behind
 
 
@@ -116,7 +117,7 @@ def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state:
         records.append(_record(task, plan_replies, plans, own, worth))
     metrics: Metrics = {"decomposer/too_long": float(len(questions) - len(asked))}
     metrics |= {f"rejected/{reason}": float(n) for reason, n in rejected.items()}
-    metrics |= {f"{role}/lessons": float(totals[role]) for role in ("decomposer", "subquestion", "solver")}
+    metrics |= {f"{role}/lessons": float(totals[role]) for role in _ROLES}
     metrics |= _measured(walked, read, records)
     shown = {"formed": "solver/formed", "pass_rate": "solver/pass_rate", "lessons": "decomposer/lessons"}
     return Played(
@@ -161,7 +162,7 @@ def _worth(path: Path, task: Task, cfg: AceSearcherConfig) -> float:
 
 
 def _lessons(
-    group: int,
+    question: int,
     replies: Sequence[Rollout],
     read: Sequence[Plan | Rejection],
     walked: Sequence[Sequence[Path]],
@@ -170,18 +171,18 @@ def _lessons(
 ) -> list[Lesson]:
     """What one question's paths teach."""
     if cfg.learn != "pairs":
-        return _examples(group, replies, walked, worth, cfg)
+        return _examples(question, replies, walked, worth, cfg)
     means = [float(np.mean(own)) if own else 0.0 for own in worth]
     found = [("decomposer", pair) for pair in pairs.of_plans(replies, read, means, cfg.rule)]
     for own, values in zip(walked, worth, strict=True):
         for good, bad in pairs.of_paths(own, values, cfg.rule):
             found += [("subquestion", pair) for pair in pairs.sub_answers(good, bad, cfg.sub_pairs)]
             found += [("solver", pair) for pair in pairs.finals(good, bad)]
-    return [Preference(role, group, better, worse) for role, (better, worse) in found]
+    return [Preference(role, _group(question, role), better, worse) for role, (better, worse) in found]
 
 
 def _examples(
-    group: int,
+    question: int,
     replies: Sequence[Rollout],
     walked: Sequence[Sequence[Path]],
     worth: Sequence[Sequence[float]],
@@ -201,7 +202,12 @@ def _examples(
             found[id(replies[i])] = "decomposer", replies[i]
             found |= {id(reply): ("subquestion", reply) for reply in path.replies.values()}
             found[id(path.final)] = "solver", path.final
-    return [Episode(role, group, rollout, 1.0) for role, rollout in found.values()]
+    return [Episode(role, _group(question, role), rollout, 1.0) for role, rollout in found.values()]
+
+
+def _group(question: int, role: str) -> int:
+    """Of a question's lessons of one role; roles never share a number."""
+    return question * len(_ROLES) + _ROLES.index(role)
 
 
 def _record(
@@ -303,7 +309,7 @@ PANELS = (
         (("solver/pass_rate", "worth of an answer"), ("decomposer/valid", "valid plans"), ("solver/formed", "formed")),
     ),
     Panel("Pairs of replies", (("learner/preference_accuracy", "better one above"),), limits=(0, 1), line=0.5),
-    Panel("Lessons", tuple((f"{role}/lessons", role) for role in ("decomposer", "subquestion", "solver"))),
+    Panel("Lessons", tuple((f"{role}/lessons", role) for role in _ROLES)),
 )
 GAME = Game(
     reads="questions", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS,

@@ -86,7 +86,7 @@ def test_paths_are_walked_wave_by_wave_and_paired():
         ("subquestion", "Oslo", "Rome"),
         ("solver", "<answer>Oslo</answer>", "<answer>Rome</answer>"),
     ]
-    assert all(lesson.group == 0 for lesson in played.lessons)
+    assert [lesson.group for lesson in played.lessons] == [0, 1, 1, 2], "a group has one role"
     (record,) = played.records
     assert record["reward"] == 0.25 and [plan["rewards"] for plan in record["plans"]] == [[1.0, 0.0], [0.0, 0.0]]
     assert record["plans"][0]["transcript"][1] == {"asked": "home of Bo?", "wrote": "Oslo", "shown": ["home of Bo?"]}
