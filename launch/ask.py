@@ -23,6 +23,7 @@ if __name__ == "__main__":
 
     memory.ask_for_huge_pages()
 
+from spicejax import configs
 from spicejax.games.game import Reply
 from spicejax.remote import ServerError
 from spicejax.run import evaluate
@@ -42,7 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
     tasks = [Task(question, "", "String", context=options.context) for question in options.question]
     try:
-        cfg = evaluate.config_for(options.model, options.config, rest, prog="launch/ask.py")
+        recipe = configs.stages(options.config)[-1] if options.config else None
+        cfg = evaluate.config_for(options.model, recipe, rest, prog="launch/ask.py")
         model = Path(options.model)
         replies = evaluate.answer(cfg, tasks, model if evaluate.is_run(model) else None)
     except (ValueError, OSError, ImportError, FloatingPointError, CheckpointError, ServerError) as error:

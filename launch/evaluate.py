@@ -69,7 +69,8 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     items = questions.load_suites(options.questions, options.most)
     model = Path(options.model)
     trained = model if evaluate.is_run(model) else None
-    cfg = evaluate.config_for(options.model, options.config, rest, prog="launch/evaluate.py")
+    recipe = configs.stages(options.config)[-1] if options.config else None
+    cfg = evaluate.config_for(options.model, recipe, rest, prog="launch/evaluate.py")
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
     if options.rollouts < 0:

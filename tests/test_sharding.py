@@ -48,6 +48,7 @@ def test_activations_are_named_only_inside():
     assert not nn.get_logical_axis_rules()
 
 
+@pytest.mark.slow  # tests/run/test_pods.py asks the same of two processes
 def test_the_same_texts_and_update_on_one_and_on_eight_devices():
     """Sampling and one learner step under data x fsdp x tensor = 2 x 2 x 2 equal those on one device (float32), and so
     do those where the sampler has a copy of the weights in a layout of its own."""

@@ -11,7 +11,6 @@ from typing import Any
 import jax
 
 from spicejax import config as configuration
-from spicejax import configs
 from spicejax.data.questions import Item
 from spicejax.evaluation import scores
 from spicejax.games.catalogue import game_of
@@ -47,19 +46,18 @@ def config_of(workdir: Path) -> RunConfig:
     return configuration.from_json(RunConfig, configuration.readable(RunConfig, saved))
 
 
-def config_for(model: str, recipe: str, words: Sequence[str], prog: str) -> RunConfig:
-    """How a model is asked: by its run's own configuration, or by a recipe, of a chain its last run.
+def config_for(model: str, recipe: RunConfig | None, words: Sequence[str], prog: str) -> RunConfig:
+    """How a model is asked: by a recipe, or by its run's own configuration.
 
     Args:
-      model: work folder of a run, or what model.path takes, with `recipe`.
+      model: work folder of a run, or what model.path takes, with a recipe.
       words: overrides, as on a command line.
     Raises: ValueError where neither says how; FileNotFoundError as `config_of`.
     """
     run = is_run(Path(model))
     if not (recipe or run):
         raise ValueError("--model is no run's work folder: add --config=NAME, which says how questions are asked")
-    cfg = configs.stages(recipe)[-1] if recipe else config_of(Path(model))
-    cfg = configuration.parse(cfg, words, prog=prog)
+    cfg = configuration.parse(recipe or config_of(Path(model)), words, prog=prog)
     return cfg if run else dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=model))
 
 

@@ -154,7 +154,7 @@ MANY = [[i % 60 + 1, *range(1, 2 + i % 7)] for i in range(9)]
 LIMITS = [1, 12, 3, 2, 9, 12, 1, 5, 4]
 
 
-@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("samples", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_the_schedule_of_slots_changes_no_text(params, samples):
     """One slot for each row, or few, refilled one by one, by halves or all together: the same tokens exactly."""
     whole = respond(player(params, rows=9 * samples), MANY, samples=samples, limits=LIMITS)
@@ -200,7 +200,9 @@ def test_samples_of_a_prompt_do_not_wait_for_the_longest_of_them(params, monkeyp
 
 
 @pytest.mark.parametrize("in_place", [True, False], ids=["as on CPU", "as on TPU"])
-@pytest.mark.parametrize("window", [1, 4, 5, 11])
+@pytest.mark.parametrize(
+    "window", [1, pytest.param(4, marks=pytest.mark.slow), 5, pytest.param(11, marks=pytest.mark.slow)]
+)
 def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch, window, in_place):
     """Rows that begin at any step of a window, refills in the middle of one: the texts of one ring."""
     monkeypatch.setattr(engine, "reads_in_place", lambda layout: in_place)

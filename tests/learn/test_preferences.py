@@ -175,7 +175,7 @@ def torch_loss(
     return loss - likelihood * chosen / lengths[0]
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", ["dpo smoothed", "ipo", "simpo"])
 def test_loss_and_gradient_equal_torch_on_a_transformers_model(loss, tmp_path):
     """One unpadded response at a time, float64 sums; our rows share prompts."""
     torch = pytest.importorskip("torch")

@@ -103,6 +103,7 @@ def test_killed_and_rerun_is_bitwise_the_uninterrupted_run(whole, cache, tmp_pat
     assert kept == expected
 
 
+@pytest.mark.slow
 def test_sigterm_saves_and_the_same_command_goes_on(whole, cache, tmp_path):
     process = subprocess.Popen(
         command(tmp_path, cache, "checkpoint.every=0"),
