@@ -32,6 +32,7 @@ if __name__ == "__main__":
 
     memory.ask_for_huge_pages()
 
+from spicejax import configs
 from spicejax.data import questions
 from spicejax.evaluation import scores
 from spicejax.remote import ServerError
