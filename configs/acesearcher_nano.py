@@ -62,7 +62,7 @@ ROUND = dataclasses.replace(
         pairs=PairConfig(beta=0.1),
         learning_rate=1e-4,
         schedule="cosine",
-        decay_steps=40,
+        decay_steps=48,
         trajectories_per_update=64,
     ),
 )

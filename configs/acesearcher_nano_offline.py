@@ -10,6 +10,6 @@ import dataclasses
 
 from spicejax.configs import acesearcher_nano
 
-_LEARNER = dataclasses.replace(acesearcher_nano.ROUND.learner, decay_steps=80)
+_LEARNER = dataclasses.replace(acesearcher_nano.ROUND.learner, decay_steps=96)
 OFFLINE = dataclasses.replace(acesearcher_nano.ROUND, name="acesearcher_nano_offline", learner=_LEARNER, iterations=48)
 CONFIG = (acesearcher_nano.TUNED, OFFLINE)

@@ -33,11 +33,12 @@ SYMBOLS: tuple[str, ...] = (
 )
 
 # Shares of the fine-tuning examples: plans, sub-answers, final answers; the rest are questions answered at once.
-PLANS, SUB_ANSWERS, FINALS = 0.4, 0.25, 0.2
+PLANS, SUB_ANSWERS, FINALS = 0.4, 0.2, 0.2
 # How often each shows what is right.
-PLANS_RIGHT, SUB_RIGHT, FINAL_RIGHT = 0.6, 0.85, 0.8
+PLANS_RIGHT, SUB_RIGHT, FINAL_RIGHT = 0.5, 0.8, 0.75
 READ_FIRST = 0.5  # of the warm start: reading alone, which takes a small model longest
 HOPS = (1, 2, 2)  # weights of questions of one, two, three facts
+AT_ONCE_HOPS = (6, 1, 1)  # of those answered at once: what they show answers one fact alone
 
 
 def warm_start_examples(seed: int, n: int) -> list[Example]:
@@ -128,7 +129,7 @@ def _final(world: World, rng: random.Random) -> Example:
 
 
 def _at_once(world: World, rng: random.Random) -> Example:
-    start, relations = _asked(world, rng, rng.choices((1, 2, 3), HOPS)[0])
+    start, relations = _asked(world, rng, rng.choices((1, 2, 3), AT_ONCE_HOPS)[0])
     shown = "\n".join(p.text for p in _passages(world, relations[0], start, rng))
     answer = world.follow(start, relations)[-1]
     return Example(

@@ -1,0 +1,226 @@
+"""Owns the processes that run what a model has programmed: an interpreter of its own for each program, under limits.
+
+Tier 2: namespaces by bubblewrap (no files but the interpreter's, all of them read-only; no network; no other process to
+be seen), a filter of system calls and rlimits. Tier 1: filter and rlimits alone; docs/security.md says what escapes it.
+A probe of hostile programs finds the tier in force; below tier 2 nothing runs unless the user accepts it.
+
+What comes back is plain data. Nothing that is right or wrong, and no reward, is ever inside: a program that forges its
+reply has only given another answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import json
+import os
+import secrets
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from spicejax.score import program as inside
+
+How = Literal["value", "error", "form", "timeout", "output", "killed"]
+LONGEST = 16 << 10  # characters of a program
+FOLDER = "spicejax-program-"  # that a program is started in begins so
+_SOURCE = inspect.getsource(inside)
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
+# Hostile programs of the probe: each says "free" where it gets what it wants.
+_PROBES = {
+    "processes": "import os\ndef f():\n    pid = os.fork()\n    if pid == 0: os._exit(0)\n    return 'free'",
+    "network": "import socket\ndef f():\n    socket.socket(); return 'free'",
+    "signals": "import os\ndef f():\n    os.kill(os.getppid(), 0); return 'free'",
+    "memory": "def f():\n    x = bytearray(1 << 31); return 'free'",
+    "environment": "import os\ndef f():\n    return 'free' if 'PATH' in os.environ else ''",
+    "files": "import os\ndef f():\n    return 'free' if os.path.exists(%r) else ''",
+    "writing": "def f():\n    open('x', 'w').close(); return 'free'",
+}
+_ISOLATED = {"files", "writing"}  # what tier 1 does not keep from a program
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What one program may use."""
+
+    cpu: int = 2  # seconds
+    wall: float = 20.0  # seconds; for what waits without computing, ten times the CPU's for a loaded machine
+    memory: int = 256 << 20  # bytes of address space
+    output: int = 64 << 10  # bytes printed
+
+
+@dataclasses.dataclass(frozen=True)
+class Ran:
+    """What came of a program: its value, or why there is none (how, detail)."""
+
+    how: How
+    value: Any = None  # None, bool, int, float, str or a list of these
+    detail: str = ""  # the exception's name, or the type's that is not plain
+    printed: str = ""
+
+
+class Unsafe(RuntimeError):
+    """Programs cannot be kept apart from this machine."""
+
+
+class Sandbox:
+    """Runs programs side by side.
+
+    Args:
+      accept: run programs at tier 1 too, where they can read and delete the user's files.
+
+    Raises:
+      Unsafe: tier 2 is not to be had, and tier 1 is not accepted; tier 1 is not to be had either.
+    """
+
+    def __init__(self, *, accept: bool = False, limits: Limits | None = None, size: int | None = None) -> None:
+        self.limits, self.size = limits or Limits(), size or os.cpu_count() or 1
+        self.tier, self.why = tier()
+        if self.tier == 0 or (self.tier == 1 and not accept):
+            raise Unsafe(f"programs cannot be kept apart from this machine ({self.why}): install bubblewrap")
+
+    def run(self, programs: Sequence[str], call: str = "solution") -> list[Ran]:
+        """Run each program and call its function without arguments, in an interpreter of its own."""
+        with ThreadPoolExecutor(self.size) as threads:
+            return list(threads.map(lambda each: _run(each, call, self.limits, self.tier), programs))
+
+
+@functools.cache
+def tier() -> tuple[int, str]:
+    """Find the tier in force by probing it, once a process, and why it is no higher. 0: not even the limits hold."""
+    whys = []
+    for level in (2, 1):
+        if level == 2 and shutil.which("bwrap") is None:
+            whys.append("bubblewrap not found")
+            continue
+        free = _free(level)
+        if not free - (_ISOLATED if level == 1 else set()):
+            return level, "; ".join(whys)
+        whys.append(f"tier {level} does not keep programs from {', '.join(sorted(free))}")
+    return 0, "; ".join(whys)
+
+
+def _free(level: int) -> set[str]:
+    """Probes that got through at a tier; all of them where not even an honest program runs."""
+    honest = _run("def f():\n    return 6 * 7", "f", Limits(), level)
+    if honest.value != 42:
+        return set(_PROBES)
+    found = set()
+    for name, text in _PROBES.items():
+        ran = _run(text % __file__ if "%r" in text else text, "f", Limits(), level)
+        if ran.how != "error" and ran.value != "":
+            found.add(name)
+    return found
+
+
+@functools.cache
+def _wrapped() -> list[str]:
+    """The command that isolates: a new root with the interpreter's files alone, nothing of it writable."""
+    own = {str(Path(sysconfig.get_path(which)).resolve()) for which in ("stdlib", "platstdlib")}
+    own |= {_interpreter(), str(Path(sys.base_prefix, "lib"))}
+    binds = [word for path in sorted({*own, *_LIBRARIES}) for word in ("--ro-bind-try", path, path)]
+    return [
+        *(str(shutil.which("bwrap")), "--unshare-user", "--unshare-all", "--uid", "65534", "--gid", "65534"),
+        *("--cap-drop", "ALL", "--die-with-parent", "--new-session", "--hostname", "sandbox", *binds),
+        *("--dir", "/work", "--remount-ro", "/", "--chdir", "/work"),
+    ]
+
+
+def _source() -> str:
+    return _SOURCE
+
+
+def _interpreter() -> str:
+    """Behind the links of a virtual environment."""
+    return os.path.realpath(sys.executable)
+
+
+def _run(text: str, call: str, limits: Limits, level: int) -> Ran:
+    if len(text) > LONGEST:
+        return Ran("form", detail="too_long")
+    nonce = secrets.token_hex(16)
+    request = {"nonce": nonce, "program": text, "call": call, "cpu": limits.cpu, "memory": limits.memory}
+    inward, outward = os.pipe()
+    # -I would ignore PYTHONHASHSEED, which keeps sets in one order: isolated by -P -s and an empty environment instead
+    command = [_interpreter(), "-P", "-s", "-S", "-B", "-c", _source(), str(outward)]
+    with tempfile.TemporaryDirectory(prefix=FOLDER) as folder, open(inward, "rb", buffering=0) as reply:
+        process = subprocess.Popen(
+            [*(_wrapped() if level == 2 else []), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, pass_fds=(outward,), env={"PYTHONHASHSEED": "0"}, cwd=folder,
+            start_new_session=True, bufsize=0,
+        )  # fmt: skip
+        os.close(outward)
+        with process:
+            try:
+                return _heard(process, reply, json.dumps(request).encode(), nonce, limits)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+def _heard(process: subprocess.Popen[bytes], reply: IO[bytes], request: bytes, nonce: str, limits: Limits) -> Ran:
+    """Give the request, listen until the program has ended or used up what it may, and read its reply."""
+    assert process.stdin is not None and process.stdout is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(request)  # less than a pipe holds
+    process.stdin.close()
+    heard = {process.stdout: b"", reply: b""}
+    most = {process.stdout: limits.output, reply: 2 * inside.LONGEST}
+    deadline = time.monotonic() + limits.wall
+    with selectors.DefaultSelector() as waiting:
+        for each in heard:
+            waiting.register(each, selectors.EVENT_READ)
+        while waiting.get_map():
+            ready = waiting.select(max(deadline - time.monotonic(), 0))
+            if not ready:
+                return Ran("timeout", detail="wall", printed=_text(heard[process.stdout]))
+            for key, _ in ready:
+                stream: Any = key.fileobj
+                heard[stream] += (found := os.read(stream.fileno(), 1 << 16))
+                if not found:
+                    waiting.unregister(stream)
+                if len(heard[stream]) > most[stream]:
+                    return Ran("output", printed=_text(heard[stream][: limits.output]))
+    return _read(heard[reply], nonce, _text(heard[process.stdout])) or _ended(process, deadline)
+
+
+def _text(printed: bytes) -> str:
+    return printed.decode(errors="replace")
+
+
+def _read(reply: bytes, nonce: str, printed: str) -> Ran | None:
+    if not reply.startswith(nonce.encode()):
+        return None
+    try:
+        found = json.loads(reply[len(nonce) :])
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    if "value" in found:
+        return Ran("value", found["value"], printed=printed)
+    how: How = "error" if "error" in found else "form"
+    return Ran(how, detail=str(found.get(how))[:80], printed=printed)
+
+
+def _ended(process: subprocess.Popen[bytes], deadline: float) -> Ran:
+    """Why there is no reply: the limit of CPU time, or something else that killed it."""
+    try:
+        code = process.wait(max(deadline - time.monotonic(), 0.1))
+    except subprocess.TimeoutExpired:
+        return Ran("timeout", detail="wall")
+    number = -code if code < 0 else code - 128  # bubblewrap's way to say which signal
+    if number in (signal.SIGXCPU, signal.SIGKILL):
+        return Ran("timeout", detail="cpu")
+    return Ran("killed", detail=f"exit status {code}")
