@@ -48,6 +48,7 @@ class Task:
     options: tuple[str, ...] = ()  # the four option texts of an MCQ, in the order A to D
     aliases: tuple[str, ...] = ()  # other accepted answers, String only
     context: str = ""  # the text that the question is about, for games that show it
+    kind: str = ""  # how it is asked, for games that know several ways; "" = as the game's configuration says
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,7 +37,8 @@ class Item:
 
 
 def load_items(path: str | Path) -> list[Item]:
-    """Read a jsonl of {"question", "answer"} with optional choices, answer_type, aliases, context, category, boxed, id.
+    """Read a jsonl of {"question", "answer"} with optional choices, answer_type, aliases, context, kind,
+    category, boxed, id.
 
     `facts:corpus`, `facts:unseen`, `facts:plain`, `facts:everyday` are sets of the package (data/facts/questions.py).
     A row with "choices" is multiple choice, its answer a letter; "aliases" also count as the answer of a String.
@@ -113,7 +114,10 @@ def _item(row: dict[str, Any], where: str) -> Item:
             f"{where}: aliases={list(aliases)!r:.80}: only a String has other answers, not {kind}; leave them out"
         )
     context = str(row.get("context") or "")
-    task = Task(question, answer, cast(AnswerType, kind), str(row.get("id", "")), choices, aliases, context)
+    task = Task(
+        question, answer, cast(AnswerType, kind), str(row.get("id", "")), choices, aliases, context,
+        str(row.get("kind", "")),
+    )  # fmt: skip
     return Item(task, str(row.get("category", "all")), boxed=bool(row.get("boxed", True)))
 
 

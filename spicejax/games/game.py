@@ -29,6 +29,7 @@ class Ask:
     off_policy: bool = False  # while playing, the first policy sits here and today's learns from it
     talk: Talk | None = None  # of several turns, between which it is shown something
     finds: bool = False  # the game looks up passages for its prompts
+    programs: Literal["off", "sandbox", "accept"] = "off"  # whether responses are run as programs, see Sandbox
 
     @property
     def behind(self) -> int:

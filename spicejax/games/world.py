@@ -16,6 +16,7 @@ from spicejax.generate.endpoint import Chat
 from spicejax.generate.policy import Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.score import judge
+from spicejax.score.sandbox import Ran
 from spicejax.tags import Tags
 from spicejax.types import Example, Messages, Passage, Rollout, Task
 
@@ -41,7 +42,8 @@ class World:
     iteration: int
     find: search.SearchFn | None = None  # the run's search engine, where a game of it searches
     chat: Chat | None = None  # the run's server for judging, where it names one
-    # seconds spent, by what: sampling, searching, checking
+    programs: Callable[[Sequence[str]], Sequence[Ran]] | None = None  # runs them, where the game may
+    # seconds spent, by what: sampling, searching, checking, programs
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
 
     def ask(
@@ -114,6 +116,17 @@ class World:
         found = dict(zip(distinct, self.find(distinct, most) if distinct else [], strict=True))
         self.clock["searching"] += time.perf_counter() - began
         return [found[query] for query in queries]
+
+    def execute(self, programs: Sequence[str]) -> list[Ran]:
+        """What came of each program that a player wrote."""
+        if not programs:
+            return []
+        if self.programs is None:
+            raise ValueError("this game runs programs, and the run has no sandbox for them")
+        began = time.perf_counter()
+        found = list(self.programs(programs))
+        self.clock["programs"] += time.perf_counter() - began
+        return found
 
     def judge(self, claims: Sequence[judge.Claim], *, max_new: int) -> list[bool]:
         """Whether each answer says the same as a reference: by the run's server, else by the seat `judge`, greedy.

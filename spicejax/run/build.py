@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 import time
 import zlib
 from collections import defaultdict
@@ -33,9 +34,12 @@ from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.run import lengths
 from spicejax.run.config import RunConfig, with_precision
 from spicejax.run.settle import Settled, as_is, probe_buckets, seat_buckets, settled, with_world
+from spicejax.score.sandbox import Ran, Sandbox
 from spicejax.score.verifiers import Verdict, Verifier
 from spicejax.text import render, tokens
 from spicejax.types import Params, Task
+
+log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass
@@ -58,6 +62,7 @@ class Run:
     verifier: Verifier
     find: Search | None = None  # where the game's searches go
     chat: Chat | None = None  # the server that judges
+    sandbox: Sandbox | None = None  # where programs of the model run
     game_state: Any = None
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))  # see World
 
@@ -90,6 +95,7 @@ class Run:
             iteration=iteration,
             find=self.find,
             chat=self.chat,
+            programs=self.execute if self.sandbox else None,
             clock=self.clock,
         )
 
@@ -104,9 +110,28 @@ class Run:
         self.clock["checking"] += time.perf_counter() - began
         return [Verdict(*next(verdicts[judge])) for judge in judges]
 
+    def execute(self, programs: Sequence[str]) -> list[Ran]:
+        """Run programs, each on one host; all hosts get the same results."""
+        assert self.sandbox is not None
+        runners = [zlib.crc32(text.encode()) % jax.process_count() for text in programs]
+        mine = [text for text, host in zip(programs, runners, strict=True) if host == jax.process_index()]
+        shares = hosts.exchange([dataclasses.astuple(ran) for ran in self.sandbox.run(mine)])
+        found = [iter(share) for share in shares]
+        return [Ran(*next(found[host])) for host in runners]
+
+
+def open_sandbox(cfg: RunConfig) -> Sandbox | None:
+    """The sandbox where the game runs programs; says which tier is in force. Raises sandbox.Unsafe."""
+    if cfg.programs == "off":
+        return None
+    opened = Sandbox(accept=cfg.programs == "accept")
+    log.info("programs of the model run in a sandbox of tier %d%s", opened.tier, opened.why and f" ({opened.why})")
+    return opened
+
 
 def build(cfg: RunConfig, workdir: Path) -> Run:
     """Load model, tokenizer and items and set up everything a step needs."""
+    sandbox = open_sandbox(cfg)
     here = settled(with_world(cfg))
     cfg, model = here.cfg, here.model
     if jax.process_count() > 1:
@@ -158,6 +183,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         verifier=Verifier(workers=cfg.verifier_workers),
         find=find,
         chat=asking,
+        sandbox=sandbox,
     )
 
 

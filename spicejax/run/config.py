@@ -159,6 +159,12 @@ class RunConfig:
         return any(ask.talk or ask.finds for ask in self.asks)
 
     @property
+    def programs(self) -> Literal["off", "sandbox", "accept"]:
+        """Whether the game runs what a role has programmed."""
+        found = {ask.programs for ask in self.asks}
+        return "accept" if "accept" in found else "sandbox" if "sandbox" in found else "off"
+
+    @property
     def initial_plays(self) -> bool:
         """Whether the game seats the initial policy, so that the sampler keeps a copy of it."""
         seated = [ask for ask in self.asks if (ask.seat or ask.role) not in self.seats]

@@ -23,7 +23,7 @@ from spicejax.generate.sampler import SamplerConfig
 from spicejax.models import hf
 from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.run import export, lengths
-from spicejax.run.build import load_model, seat
+from spicejax.run.build import load_model, open_sandbox, seat
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.config import RunConfig, with_precision
 from spicejax.run.settle import settled, with_world
@@ -107,6 +107,7 @@ def opened(cfg: RunConfig, workdir: Path | None = None, *, judge: str = "") -> I
       judge: see `evaluate`.
     Raises: ValueError and FileNotFoundError for what is not there or does not fit.
     """
+    kept = open_sandbox(cfg)
     here = settled(with_world(cfg))
     cfg, model = here.cfg, dataclasses.replace(here.model, lora=None)
     if workdir is None:
@@ -127,7 +128,8 @@ def opened(cfg: RunConfig, workdir: Path | None = None, *, judge: str = "") -> I
     find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if exam.searches else None
     seated = {ask.seat or ask.role: player for ask in cfg.asks} | {exam.role: player, "judge": other}
     with Verifier(workers=cfg.verifier_workers) as verifier:
-        yield World(seated, verifier.check, cfg.sampler, cfg.seed, 0, find, asking), exam
+        programs = kept.run if kept else None
+        yield World(seated, verifier.check, cfg.sampler, cfg.seed, 0, find, asking, programs), exam
 
 
 def _judge(path: str, cfg: RunConfig, mesh: jax.sharding.Mesh) -> Player:

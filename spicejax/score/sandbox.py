@@ -70,7 +70,7 @@ class Ran:
     printed: str = ""
 
 
-class Unsafe(RuntimeError):
+class Unsafe(ValueError):
     """Programs cannot be kept apart from this machine."""
 
 
@@ -88,7 +88,9 @@ class Sandbox:
         self.limits, self.size = limits or Limits(), size or os.cpu_count() or 1
         self.tier, self.why = tier()
         if self.tier == 0 or (self.tier == 1 and not accept):
-            raise Unsafe(f"programs cannot be kept apart from this machine ({self.why}): install bubblewrap")
+            raise Unsafe(
+                f"programs cannot be kept apart from this machine ({self.why}): install bubblewrap; docs/security.md"
+            )
 
     def run(self, programs: Sequence[str], call: str = "solution") -> list[Ran]:
         """Run each program and call its function without arguments, in an interpreter of its own."""

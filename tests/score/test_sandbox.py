@@ -59,7 +59,9 @@ class Host:
 
     def names(self) -> dict[str, Any]:
         clone, keyctl = (program._NUMBERS[os.uname().machine][1][name] for name in ("clone", "keyctl"))
-        own: dict[str, Any] = {name: str(getattr(self, name)) for name in ("home", "tree", "secret", "victim", "marker")}
+        own: dict[str, Any] = {
+            name: str(getattr(self, name)) for name in ("home", "tree", "secret", "victim", "marker")
+        }
         return own | {
             "port": self.server.getsockname()[1], "sibling": self.sibling.pid, "trainer": os.getpid(),
             "canary": CANARY, "python": sys.executable, "clone": clone, "keyctl": keyctl,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -37,9 +37,13 @@ class AceSearcherConfig:
     plans: int = 3
     # paths along each plan [m']
     solutions: int = 4
-    # what is asked: qa = questions, claim = claims to be checked, both with passages that are looked up; document =
-    # questions about a text that comes with them ("context" in their file)
+    # what is asked, unless a question's file says it ("kind"), so that a round may mix them: qa = questions, claim =
+    # claims to be checked, both with passages that are looked up; document = questions about a text that comes with
+    # them ("context"); program = likewise, answered by a program that is run
     kind: paths.Kind = "qa"
+    # programs that the model writes: off = none is run; sandbox = apart from this machine, or not at all; accept =
+    # also where they could read and delete your files (docs/security.md)
+    programs: paths.Programs = "off"
     # how it is asked: full = requests; nano = bare, for models of a few million parameters
     request: paths.Request = "full"
     # most sub-questions of a plan; a plan with more is none
@@ -87,6 +91,11 @@ class AceSearcherConfig:
         own = prompts.own("acesearcher", self.templates, self.prompts, paths.PACKAGE)
         object.__setattr__(self, "templates", own)
         object.__setattr__(self, "prompts", "")
+        if self.kind == "program" and self.programs == "off":
+            raise ValueError(
+                "acesearcher.kind=program runs what the model writes; give acesearcher.programs=sandbox as well "
+                "(docs/security.md)"
+            )
         counts = "questions plans solutions most_questions found total plan_max_new answer_max_new final_max_new"
         for name in counts.split():
             if getattr(self, name) < 1:
@@ -97,28 +106,43 @@ class AceSearcherConfig:
             )
 
 
+class Tried(NamedTuple):
+    """A plan of a question, as written and as read, and the paths along it."""
+
+    reply: Rollout
+    plan: Plan | Rejection
+    paths: list[Path]
+
+    @property
+    def worth(self) -> list[float]:
+        """Of each path."""
+        return [path.worth for path in self.paths]
+
+
 def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state: None = None) -> Played:
     """Walk m x m' paths of every question. Questions too long to be planned are left out and counted."""
     way = cfg.way
     asked = [k for k, task in enumerate(questions) if world.fits("decomposer", _ask(way, task))]
-    replies, read, walked = _walk(
+    tried = _walk(
         world, [questions[k] for k in asked], cfg, samples=cfg.plans, first_row=[k * cfg.plans for k in asked],
         copies=cfg.solutions, stream=0,
     )  # fmt: skip
     lessons: list[Lesson] = []
     records, totals = [], collections.Counter[str]()
-    rejected = collections.Counter(r.reason for plans in read for r in plans if isinstance(r, Rejection))
-    for k, plan_replies, plans, own in zip(asked, replies, read, walked, strict=True):
-        task = questions[k]
-        worth = [[_worth(path, task, cfg) for path in found] for found in own]
-        new = _lessons(k, plan_replies, plans, own, worth, cfg)
+    rejected = collections.Counter(
+        each.plan.reason for own in tried for each in own if isinstance(each.plan, Rejection)
+    )
+    for k, own in zip(asked, tried, strict=True):
+        for path in (path for each in own for path in each.paths):
+            path.worth = _worth(path, cfg)
+        new = _lessons(k, own, cfg)
         lessons += new
         totals.update(lesson.role for lesson in new)
-        records.append(_record(task, plan_replies, plans, own, worth))
+        records.append(_record(questions[k], own))
     metrics: Metrics = {"decomposer/too_long": float(len(questions) - len(asked))}
     metrics |= {f"rejected/{reason}": float(n) for reason, n in rejected.items()}
     metrics |= {f"{role}/lessons": float(totals[role]) for role in _ROLES}
-    metrics |= _measured(walked, read, records)
+    metrics |= _measured(tried, records)
     shown = {"formed": "solver/formed", "pass_rate": "solver/pass_rate", "lessons": "decomposer/lessons"}
     return Played(
         lessons,
@@ -133,73 +157,57 @@ def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state:
 def _walk(
     world: World, tasks: Sequence[Task], cfg: AceSearcherConfig, *, samples: int, first_row: Sequence[int],
     copies: int, stream: int,
-) -> tuple[list[list[Rollout]], list[list[Plan | Rejection]], list[list[list[Path]]]]:  # fmt: skip
-    """Plans of each question as replies and as read, and the paths along each of them; [] along what is no plan."""
+) -> list[list[Tried]]:  # fmt: skip
+    """Plans of each question and the paths along each of them; none along what is no plan."""
     way = cfg.way
     replies = world.ask(
         "decomposer", [_ask(way, task) for task in tasks], samples=samples, first_row=first_row,
         max_new=way.plan_max_new, stream=stream,
     )  # fmt: skip
-    read = [[paths.read_plan(reply, way) for reply in own] for own in replies]
-    walked = [
-        [
-            [Path(task, plan, (first + i) * copies + j) for j in range(copies)] if isinstance(plan, Plan) else []
-            for i, plan in enumerate(own)
-        ]
-        for task, first, own in zip(tasks, first_row, read, strict=True)
-    ]
-    everything = [path for own in walked for found in own for path in found]
+    tried = [[Tried(reply, paths.read_plan(reply, way), []) for reply in own] for own in replies]
+    for task, first, own in zip(tasks, first_row, tried, strict=True):
+        for i, (_, plan, found) in enumerate(own):
+            if isinstance(plan, Plan):
+                found += [Path(task, plan, (first + i) * copies + j) for j in range(copies)]
+    everything = [path for own in tried for each in own for path in each.paths]
     paths.solve(world, everything, way, copies=copies, stream=stream + _SUB_ANSWERS)
-    return replies, read, walked
+    return tried
 
 
 def _ask(way: Way, task: Task) -> Messages:
     return paths.plan_messages(task, way)
 
 
-def _worth(path: Path, task: Task, cfg: AceSearcherConfig) -> float:
-    return rewards.reward(path.said, (task.answer, *task.aliases), formed=path.formed, kind=cfg.reward)
+def _worth(path: Path, cfg: AceSearcherConfig) -> float:
+    right = (path.task.answer, *path.task.aliases)
+    if paths.kind_of(path.task, cfg.way) == "program":
+        return rewards.of_program(path.said, right, kind=cfg.reward)
+    return rewards.reward(path.said, right, formed=path.formed, kind=cfg.reward)
 
 
-def _lessons(
-    question: int,
-    replies: Sequence[Rollout],
-    read: Sequence[Plan | Rejection],
-    walked: Sequence[Sequence[Path]],
-    worth: Sequence[Sequence[float]],
-    cfg: AceSearcherConfig,
-) -> list[Lesson]:
+def _lessons(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> list[Lesson]:
     """What one question's paths teach."""
     if cfg.learn != "pairs":
-        return _examples(question, replies, walked, worth, cfg)
-    means = [float(np.mean(own)) if own else 0.0 for own in worth]
-    found = [("decomposer", pair) for pair in pairs.of_plans(replies, read, means, cfg.rule)]
-    for own, values in zip(walked, worth, strict=True):
-        for good, bad in pairs.of_paths(own, values, cfg.rule):
+        return _examples(question, tried, cfg)
+    means = [float(np.mean(each.worth)) if each.paths else 0.0 for each in tried]
+    replies, plans_ = [each.reply for each in tried], [each.plan for each in tried]
+    found = [("decomposer", pair) for pair in pairs.of_plans(replies, plans_, means, cfg.rule)]
+    for each in tried:
+        for good, bad in pairs.of_paths(each.paths, each.worth, cfg.rule):
             found += [("subquestion", pair) for pair in pairs.sub_answers(good, bad, cfg.sub_pairs)]
             found += [("solver", pair) for pair in pairs.finals(good, bad)]
     return [Preference(role, _group(question, role), better, worse) for role, (better, worse) in found]
 
 
-def _examples(
-    question: int,
-    replies: Sequence[Rollout],
-    walked: Sequence[Sequence[Path]],
-    worth: Sequence[Sequence[float]],
-    cfg: AceSearcherConfig,
-) -> list[Lesson]:
+def _examples(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> list[Lesson]:
     """The replies of good paths as given ones; a plan and a sub-answer that several paths share once."""
     full = 1.0 if cfg.reward == "exact" else 3.0
-    ranked = sorted(
-        ((value, i, path) for i, (own, values) in enumerate(zip(walked, worth, strict=True))
-         for path, value in zip(own, values, strict=True)),
-        key=lambda each: -each[0],
-    )  # fmt: skip
-    good = [each for each in ranked if each[0] >= full] if cfg.learn == "right" else ranked[:1]
+    ranked = sorted(((each, path) for each in tried for path in each.paths), key=lambda both: -both[1].worth)
+    good = [both for both in ranked if both[1].worth >= full] if cfg.learn == "right" else ranked[:1]
     found: dict[int, tuple[str, Rollout]] = {}
-    for value, i, path in good:
-        if value > 0 and path.final is not None:
-            found[id(replies[i])] = "decomposer", replies[i]
+    for each, path in good:
+        if path.worth > 0 and path.final is not None:
+            found[id(each.reply)] = "decomposer", each.reply
             found |= {id(reply): ("subquestion", reply) for reply in path.replies.values()}
             found[id(path.final)] = "solver", path.final
     return [Episode(role, _group(question, role), rollout, 1.0) for role, rollout in found.values()]
@@ -210,31 +218,22 @@ def _group(question: int, role: str) -> int:
     return question * len(_ROLES) + _ROLES.index(role)
 
 
-def _record(
-    task: Task,
-    replies: Sequence[Rollout],
-    read: Sequence[Plan | Rejection],
-    walked: Sequence[Sequence[Path]],
-    worth: Sequence[Sequence[float]],
-) -> dict[str, Any]:
+def _record(task: Task, tried: Sequence[Tried]) -> dict[str, Any]:
     """One question for tasks.jsonl: every plan with its paths' worth, and one path in full."""
     told = [
         {"plan": reply.text}
-        | ({"rejected": plan.reason} if isinstance(plan, Rejection) else {"rewards": list(values)})
+        | ({"rejected": plan.reason} if isinstance(plan, Rejection) else {"rewards": [path.worth for path in own]})
         | ({"faults": [path.fault for path in own]} if any(path.fault for path in own) else {})
         | ({"said": own[0].said, "transcript": own[0].transcript()} if own else {})
-        for reply, plan, own, values in zip(replies, read, walked, worth, strict=True)
+        for reply, plan, own in tried
     ]
-    everything = [value for values in worth for value in values]
-    mean = float(np.sum(everything)) / max(sum(len(own) or 1 for own in walked), 1)
+    mean = sum(sum(each.worth) for each in tried) / max(sum(len(each.paths) or 1 for each in tried), 1)
     return {"id": task.document_id, "question": task.question, "answer": task.answer, "reward": mean, "plans": told}
 
 
-def _measured(
-    walked: Sequence[Sequence[Sequence[Path]]], read: Sequence[Sequence[Plan | Rejection]], records: Sequence[Any]
-) -> Metrics:
-    everything = [path for own in walked for found in own for path in found]
-    plans = [plan for own in read for plan in own]
+def _measured(tried: Sequence[Sequence[Tried]], records: Sequence[Any]) -> Metrics:
+    everything = [path for own in tried for each in own for path in each.paths]
+    plans = [each.plan for own in tried for each in own]
     if not plans:
         return {}
     good = [plan for plan in plans if isinstance(plan, Plan)]
@@ -258,13 +257,13 @@ def demand(cfg: AceSearcherConfig) -> list[Ask]:
         good = n if cfg.learn == "best" else every
         counts = good, good * cfg.most_questions, good
     group = 2 if cfg.learn == "pairs" else 1
-    sought: dict[str, Any] = {"seat": "solver", "finds": cfg.kind != "document"}
+    sought: dict[str, Any] = {"seat": "solver", "finds": cfg.kind in paths.SEARCHING}
     shared: dict[str, Any] = {"group": group, "estimator": "none", "off_policy": cfg.sampled_by == "initial"}
     return [
         Ask("decomposer", n, cfg.plans, cfg.plan_max_new, trained=counts[0], **shared),
         Ask("subquestion", plans, cfg.solutions, cfg.answer_max_new, "document", counts[1], **shared, **sought),
         Ask("later", every, 1, cfg.answer_max_new, "document", **shared, **sought),
-        Ask("solver", every, 1, cfg.final_max_new, "document", counts[2], **shared),
+        Ask("solver", every, 1, cfg.final_max_new, "document", counts[2], programs=cfg.programs, **shared),
     ]
 
 
@@ -275,11 +274,8 @@ def exam(cfg: AceSearcherConfig) -> Exam:
     def planned(
         world: World, tasks: Sequence[Task], *, samples: int, first_row: Sequence[int], stream: int, max_new: int
     ) -> list[list[Reply]]:
-        replies, _, walked = _walk(world, tasks, cfg, samples=samples, first_row=first_row, copies=1, stream=stream)
-        return [
-            [_reply(reply, found[0] if found else None) for reply, found in zip(own, ways, strict=True)]
-            for own, ways in zip(replies, walked, strict=True)
-        ]
+        tried = _walk(world, tasks, cfg, samples=samples, first_row=first_row, copies=1, stream=stream)
+        return [[_reply(each.reply, each.paths[0] if each.paths else None) for each in own] for own in tried]
 
     def direct(world: World, tasks: Sequence[Task], *, max_new: int, **sampling: Any) -> list[list[Reply]]:
         found = paths.direct(world, tasks, way, **sampling)
@@ -287,7 +283,7 @@ def exam(cfg: AceSearcherConfig) -> Exam:
 
     respond = planned if cfg.exam == "plan" else direct
     role = "decomposer" if cfg.exam == "plan" else "solver"
-    return Exam(role, lambda task: _ask(way, task), respond, cfg.final_max_new, searches=cfg.kind != "document")
+    return Exam(role, lambda task: _ask(way, task), respond, cfg.final_max_new, searches=cfg.kind in paths.SEARCHING)
 
 
 def _reply(plan: Rollout, path: Path | None) -> Reply:

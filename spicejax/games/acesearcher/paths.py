@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 from spicejax.games.acesearcher import plans
 from spicejax.games.acesearcher.plans import Plan
@@ -18,12 +19,17 @@ from spicejax.text import prompts
 from spicejax.text.prompts import Templates
 from spicejax.types import Messages, Passage, Rejection, Rollout, Task
 
-# qa, claim: with passages that are looked up; document: the text that comes with the question
-Kind = Literal["qa", "claim", "document"]
+# qa, claim: with passages that are looked up; document: about the text that comes with the question; program: likewise,
+# and the last reply is a program whose value is the answer
+Kind = Literal["qa", "claim", "document", "program"]
+KINDS = get_args(Kind)
+SEARCHING = ("qa", "claim")
+Programs = Literal["off", "sandbox", "accept"]
 Request = Literal["full", "nano"]  # nano: bare, for models of a few million parameters
 
 PACKAGE = "spicejax.games.acesearcher"  # that holds the templates
 _APART = 2**24  # between the rows of one sub-question and those of the next
+_CODE = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
 ANSWER = ("<answer>", "</answer>")
 
 
@@ -31,7 +37,8 @@ ANSWER = ("<answer>", "</answer>")
 class Way:
     """How questions are planned, looked up and answered."""
 
-    kind: Kind = "qa"
+    kind: Kind = "qa"  # unless the question has one of its own
+    programs: Programs = "off"
     request: Request = "full"
     most_questions: int = 6  # of a plan
     found: int = 10  # passages looked up for each sub-question
@@ -54,6 +61,7 @@ class Path:
     passages: dict[int, list[Passage]] = dataclasses.field(default_factory=dict)
     final: Rollout | None = None
     said: str | None = None  # the final answer
+    worth: float = 0.0  # of what it says
     fault: str = ""  # why it has none, or not in its form
 
     @property
@@ -71,27 +79,44 @@ class Path:
         return [*steps, {"wrote": self.final.text}] if self.final is not None else steps
 
 
+def kind_of(task: Task, way: Way) -> Kind:
+    """How a question is asked: as it says itself, else as the way does. Raises ValueError for what cannot be."""
+    kind = task.kind or way.kind
+    if kind not in KINDS:
+        raise ValueError(f"question {task.question[:60]!r}: kind={kind!r} is unknown; choose from {', '.join(KINDS)}")
+    if kind in SEARCHING and way.kind not in SEARCHING:
+        raise ValueError(f"question {task.question[:60]!r}: kind={kind!r} looks up passages; give acesearcher.kind=qa")
+    if kind == "program" and way.programs == "off":
+        raise ValueError(
+            f"question {task.question[:60]!r}: kind='program' runs what the model writes; give "
+            "acesearcher.programs=sandbox (docs/security.md)"
+        )
+    return cast(Kind, kind)
+
+
 def plan_messages(task: Task, way: Way) -> Messages:
     """Ask for a plan."""
     if way.request == "nano":
         return _user(f"plan: {task.question}")
-    values = {"question": task.question} | ({"documents": task.context} if way.kind == "document" else {})
-    return _filled(f"plan_{way.kind}", way.templates, values)
+    if (kind := kind_of(task, way)) in SEARCHING:
+        return _filled(f"plan_{kind}", way.templates, {"question": task.question})
+    return _filled("plan_document", way.templates, {"question": task.question, "documents": task.context})
 
 
-def answer_messages(question: str, documents: str, way: Way) -> Messages:
+def answer_messages(question: str, documents: str, way: Way, kind: Kind) -> Messages:
     """Ask a sub-question."""
     if way.request == "nano":
         return _user(f"{documents}\n{question}")
-    return _filled(f"answer_{way.kind}", way.templates, {"documents": documents, "question": question})
+    name = kind if kind in SEARCHING else "document"
+    return _filled(f"answer_{name}", way.templates, {"documents": documents, "question": question})
 
 
-def final_messages(question: str, documents: str, steps: str, way: Way) -> Messages:
+def final_messages(question: str, documents: str, steps: str, way: Way, kind: Kind) -> Messages:
     """Ask the question itself, with what was found out."""
     if way.request == "nano":
         return _user(f"{steps}\n{question}")
-    values = {"question": question, "steps": steps} | ({} if way.kind == "claim" else {"documents": documents})
-    return _filled(f"final_{way.kind}", way.templates, values)
+    values = {"question": question, "steps": steps} | ({} if kind == "claim" else {"documents": documents})
+    return _filled(f"final_{kind}", way.templates, values)
 
 
 def direct_messages(question: str, documents: str, way: Way) -> Messages:
@@ -149,7 +174,8 @@ def _ready(paths: Sequence[Path]) -> list[tuple[Path, int]]:
 
 
 def _look_up(world: World, asked: Sequence[tuple[Path, int]], way: Way) -> None:
-    if way.kind == "document":
+    asked = [(path, k) for path, k in asked if kind_of(path.task, way) in SEARCHING]
+    if not asked:
         return
     queries = [path.plan.filled(k, path.answers) for path, k in asked]
     for (path, k), found in zip(asked, world.look_up(queries, way.found), strict=True):
@@ -160,8 +186,9 @@ def _answer(world: World, asked: Sequence[tuple[Path, int]], way: Way, copies: i
     """Ask sub-questions. One that all copies of a plan have in common is a prompt with as many samples."""
     groups: list[tuple[Messages, int, list[Path]]] = []
     for path, k in sorted(asked, key=lambda each: (each[1], each[0].row)):
-        build = functools.partial(answer_messages, path.plan.filled(k, path.answers), way=way)
-        prompt = _fitting(world, path.passages.get(k, []), way, build, path.task.context)
+        kind = kind_of(path.task, way)
+        build = functools.partial(answer_messages, path.plan.filled(k, path.answers), way=way, kind=kind)
+        prompt = _fitting(world, path.passages.get(k, []), way, build, path.task)
         if prompt is None:
             path.fault = "too_long"
         elif groups and groups[-1][:2] == (prompt, k) and groups[-1][2][0].row // copies == path.row // copies:
@@ -186,12 +213,15 @@ def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
     asked: list[tuple[Path, Messages]] = []
     for path in paths:
         answers = [path.answers[k] for k in range(len(path.plan.questions))]
-        build = functools.partial(final_messages, path.task.question, steps=plans.listed(path.plan, answers), way=way)
+        build = functools.partial(
+            final_messages, path.task.question, steps=plans.listed(path.plan, answers), way=way,
+            kind=kind_of(path.task, way),
+        )  # fmt: skip
         share = plans.shares(way.total, len(answers))
         ranks = [path.passages[k][r] for r in range(share) for k in sorted(path.passages) if r < len(path.passages[k])]
         # Differs: in the order of their ranks; the code shuffles them through a set
         best = list({p.id: p for p in ranks}.values())  # each once, the first of every sub-question before the second
-        prompt = _fitting(world, best, way, build, path.task.context)
+        prompt = _fitting(world, best, way, build, path.task)
         if prompt is None:
             path.fault = "too_long"
         else:
@@ -199,17 +229,46 @@ def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
     rows, prompts_ = [path.row for path, _ in asked], [prompt for _, prompt in asked]
     found = world.ask("solver", prompts_, samples=1, first_row=rows, max_new=way.final_max_new, stream=stream)
     for (path, _), (reply,) in zip(asked, found, strict=True):
-        path.final, path.said = reply, said(reply)
+        path.final = reply
+    programs = [path for path, _ in asked if kind_of(path.task, way) == "program"]
+    for path, _ in asked:
+        path.said = None if path in programs else said(path.final)
+    _execute(world, programs)
+    for path, _ in asked:
         if path.said is None:
-            path.fault = "final_answer"
+            path.fault = path.fault or "final_answer"
+
+
+def _execute(world: World, paths: Sequence[Path]) -> None:
+    """Run what paths have programmed; its value is what they say."""
+    written = [(path, text) for path in paths if path.final and (text := program_of(path.final))]
+    for (path, _), ran in zip(written, world.execute([text for _, text in written]), strict=True):
+        path.said = told(ran.value) if ran.how == "value" else None
+        path.fault = "" if path.said is not None else f"program_{ran.how}"
+
+
+def program_of(rollout: Rollout) -> str:
+    """The last block of code of a reply; "" without one, or where the reply was cut off."""
+    blocks = _CODE.findall(rollout.text)
+    return blocks[-1] if blocks and rollout.finish_reason != "length" else ""
+
+
+def told(value: Any) -> str | None:
+    """A program's value as an answer."""
+    if isinstance(value, bool):
+        return "Yes" if value else "No"
+    if isinstance(value, list):
+        return ", ".join(filter(None, map(told, value))) or None
+    return None if value is None else str(value).strip() or None
 
 
 def _fitting(
-    world: World, passages: Sequence[Passage], way: Way, build: Callable[..., Messages], context: str
+    world: World, passages: Sequence[Passage], way: Way, build: Callable[..., Messages], task: Task
 ) -> Messages | None:
     """The prompt with as many of the best passages as fit; None where none of them does, or the context does not."""
+    searching = kind_of(task, way) in SEARCHING
     for most in range(len(passages), -1, -1):
-        prompt = build(documents=context if way.kind == "document" else shown(passages[:most], way.request))
+        prompt = build(documents=shown(passages[:most], way.request) if searching else task.context)
         if world.fits("solver", prompt):
             return prompt
     return None
@@ -219,10 +278,11 @@ def direct(
     world: World, tasks: Sequence[Task], way: Way, *, samples: int, first_row: Sequence[int], stream: int
 ) -> list[list[Rollout]]:
     """Answer at once, with passages looked up for the question itself: what decomposing is compared with."""
-    questions = [task.question for task in tasks]
-    looked_up = [[] for _ in tasks] if way.kind == "document" else world.look_up(questions, way.found)
+    searching = [task for task in tasks if kind_of(task, way) in SEARCHING]
+    found = iter(world.look_up([task.question for task in searching], way.found) if searching else [])
+    looked_up = [next(found) if kind_of(task, way) in SEARCHING else [] for task in tasks]
     asked = []
-    for task, found in zip(tasks, looked_up, strict=True):
+    for task, passages in zip(tasks, looked_up, strict=True):
         build = functools.partial(direct_messages, task.question, way=way)
-        asked.append(_fitting(world, found, way, build, task.context) or build(documents=""))
+        asked.append(_fitting(world, passages, way, build, task) or build(documents=""))
     return world.ask("solver", asked, samples=samples, first_row=first_row, max_new=way.final_max_new, stream=stream)

@@ -10,6 +10,8 @@ from spicejax.score import qa
 # exact: exact match x form (AceSearcher, eq. 4.1), 0 or 1; summed: exact match + containment + F1 (its code), 0 to 3
 RewardKind = Literal["exact", "summed"]
 
+NEAR, NEAR_PERCENT = 1e-2, 1e-3  # of two numbers; of one and a hundredth or a hundred times the other
+_EDGE = 1e-9  # of rounding
 _NUMBERS = "zero one two three four five six seven eight nine ten".split()
 
 
@@ -27,6 +29,28 @@ def reward(answer: str | None, right: Sequence[str], *, formed: bool, kind: Rewa
     if kind == "exact":
         return float(formed and qa.exact(answer, right))
     return max((_summed(answer, each) for each in right), default=0.0)
+
+
+def of_program(answer: str | None, right: Sequence[str], *, kind: RewardKind) -> float:
+    """Worth of a program's value: full where it agrees with a right answer as a number, else as `reward`."""
+    if answer and any(agree(answer, each) for each in right):
+        return 1.0 if kind == "exact" else 3.0
+    return reward(answer, right, formed=True, kind=kind)
+
+
+def agree(answer: str, right: str) -> bool:
+    """Whether two numbers are the same but for rounding, or but for percent (as the public code has it)."""
+    try:
+        said, wanted = _number(answer), _number(right)
+    except (ValueError, ZeroDivisionError):
+        return False
+    near = abs(said - wanted) <= NEAR + _EDGE
+    return near or any(abs(said * f - wanted) <= NEAR_PERCENT + _EDGE for f in (100, 0.01))
+
+
+def _number(text: str) -> float:
+    above, _, below = text.replace(",", "").strip().strip("$%").partition("/")
+    return float(above) / float(below or 1)
 
 
 def _summed(answer: str, right: str) -> float:

@@ -1,6 +1,7 @@
 """AceSearcher on a scripted policy: what is asked when, what it is worth, what is paired, how it is examined."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from spicejax.games.catalogue import GAMES
 from spicejax.games.world import World
 from spicejax.generate.policy import Buckets
 from spicejax.generate.sampler import SamplerConfig
+from spicejax.score.sandbox import Sandbox
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Episode, Passage, Preference, Task
 
@@ -220,3 +222,68 @@ def test_preferences_have_the_better_ones_prompt():
     for lesson in played.lessons:
         assert isinstance(lesson, Preference)
         assert np.array_equal(lesson.chosen.prompt_ids, lesson.rejected.prompt_ids)
+
+
+PROGRAM = "```python\ndef solution():\n    return 30 - 12.5\n```"
+MIXED = (
+    TASK,
+    Task("Bo lives in Rome.", "No", "Boolean", "c", kind="claim"),
+    Task("How much is left?", "18", "Integer", "d", context="Ada had 30 and gave 12.", kind="document"),
+    Task("How much is left?", "17.50", "Float", "e", context="Ada had 30 and gave 12.50.", kind="program"),
+)
+
+
+def everything(text, row):
+    if "Write one of them on each line" in text:
+        return "### How much had Ada?"
+    if "Write a Python function" in text:
+        return PROGRAM if row % 2 == 0 else PROGRAM.replace("12.5", "x")
+    if "between <answer>" in text:
+        right = "No" if "claim" in text else "18" if "gave 12" in text else "Oslo"
+        return f"<answer>{right if row % 2 == 0 else 'Ada'}</answer>"
+    return "30"
+
+
+def test_a_round_mixes_kinds_of_questions():
+    """Each in its own words, with passages or its own text; a program is run and worth what its value is."""
+    cfg = AceSearcherConfig(questions=4, plans=1, solutions=2, found=2, total=2, programs="accept")
+    player = Scripted(everything, buckets=Buckets((4000,), 8))
+    kept = dataclasses.replace(world(player), programs=Sandbox(accept=True).run)
+    played = acesearcher.play(kept, list(MIXED), cfg)
+    assert found.calls == [["How much had Ada?"]], "asked once for the two that look up"
+    assert [record["plans"][0]["rewards"] for record in played.records] == [[1.0, 0.0]] * 4
+    assert played.records[3]["plans"][0]["said"] == "17.5"
+    assert played.metrics["fault/program_error"] == 1
+    finals = [lesson.chosen.text for lesson in played.lessons if lesson.role == "solver"]
+    assert finals == ["<answer>Oslo</answer>", "<answer>No</answer>", "<answer>18</answer>", PROGRAM]
+    texts = [text for text, _ in player.asked]
+    assert sum("Split it into smaller claims" in text for text in texts) == 1
+    assert sum("gave 12.50." in text for text in texts) == 4, "plan, sub-question, two programs"
+
+
+@pytest.mark.parametrize(
+    "task, more, fault",
+    [
+        (MIXED[3], {}, "kind='program' runs what the model writes; give acesearcher.programs=sandbox"),
+        (TASK, {"kind": "document"}, ""),
+        (MIXED[1], {"kind": "document"}, "kind='claim' looks up passages; give acesearcher.kind=qa"),
+        (
+            dataclasses.replace(TASK, kind="poem"),
+            {},
+            "kind='poem' is unknown; choose from qa, claim, document, program",
+        ),
+    ],
+)
+def test_a_kind_that_cannot_be_asked_is_said_when_items_are_read(task, more, fault):
+    cfg = AceSearcherConfig(**more)
+    if not fault:
+        assert acesearcher.prompts_of(cfg, task)
+        return
+    with pytest.raises(ValueError, match=re.escape(fault)):
+        acesearcher.prompts_of(cfg, task)
+
+
+def test_programs_are_off_unless_said():
+    with pytest.raises(ValueError, match="acesearcher.kind=program runs what the model writes"):
+        AceSearcherConfig(kind="program")
+    assert AceSearcherConfig(kind="program", programs="sandbox").kind == "program"

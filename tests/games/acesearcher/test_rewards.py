@@ -2,7 +2,7 @@
 
 import pytest
 
-from spicejax.games.acesearcher.rewards import reward
+from spicejax.games.acesearcher.rewards import agree, of_program, reward
 
 
 def summed(answer, *right):
@@ -51,3 +51,28 @@ def test_small_numbers_are_words():
 def test_an_empty_answer_is_worth_nothing(answer, right, kind):
     """The public code pays 1 of 3 for one, and 3 of 3 where the answer is yes or no."""
     assert reward(answer, (right,), formed=True, kind=kind) == 0.0
+
+
+@pytest.mark.parametrize(
+    "answer, right, same",
+    [
+        ("17.5", "17.50", True),
+        ("17.51", "17.5", True),
+        ("17.52", "17.5", False),
+        ("4/3", "1.333", True),
+        ("1,200", "1200", True),
+        ("$12", "12", True),
+        ("0.125", "12.5", True),  # a share and its percent
+        ("12.5", "0.125", True),
+        ("12.7", "0.125", False),
+        ("nan", "1", False),
+        ("1e400", "1", False),
+        ("1/0", "1", False),
+        ("Oslo", "Oslo", False),  # no numbers: compared as texts
+    ],
+)
+def test_values_of_programs_agree_but_for_rounding_and_percent(answer, right, same):
+    assert agree(answer, right) == same
+    worth = of_program(answer, [right], kind="exact")
+    assert worth == float(same or answer == right)
+    assert of_program(answer, ["x", right], kind="summed") >= 3 * same
