@@ -14,6 +14,8 @@ model.path takes it), or that of an OpenAI-compatible server (judge.url=http://H
 
 --rollouts=N grades the questions instead: each is answered, sampled, until an answer is right, N times at most. Prints
 how many are easy (below 10), medium and hard (above 20); --out gets questions.jsonl, which can be a --corpus again.
+
+--examples=FILE asks nothing: it prints the mean negative log-likelihood of the given replies' tokens, source by source.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ if __name__ == "__main__":
 
 from spicejax import configs
 from spicejax.data import questions
+from spicejax.data.examples import load_examples
 from spicejax.evaluation import scores
 from spicejax.remote import ServerError
 from spicejax.run import evaluate
@@ -45,7 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="work folder of a run, or folder, .gguf file, package:NAME")
     parser.add_argument("--config", default="", help="recipe of configs/; of a chain its last run. A run has its own")
-    parser.add_argument("--questions", required=True, help='jsonl of {"question", "answer"}, or facts:NAME')
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--questions", help='jsonl of {"question", "answer"}, or facts:NAME')
+    asked.add_argument("--examples", help='jsonl of {"prompt", "completion", "source"}, or folder of prepare_sft.py')
     parser.add_argument("--most", type=int, default=0, help="the first so many questions; 0 = all")
     parser.add_argument("--rollouts", type=int, default=0, help="grade by the answers it takes, this many at most")
     parser.add_argument("--judge", default="", help="also ask whether answers mean the same: self, FOLDER, or server")
@@ -58,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, ImportError, FloatingPointError, CheckpointError, ServerError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if options.json or options.rollouts:
+    if options.json or options.rollouts or options.examples:
         print(json.dumps(found))
     else:
         print(scores.table(found["scores"], found["questions"]))
@@ -67,7 +72,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     """Evaluate and write what is to be kept."""
-    items = questions.load_suites(options.questions, options.most)
     model = Path(options.model)
     trained = model if evaluate.is_run(model) else None
     recipe = configs.stages(options.config)[-1] if options.config else None
@@ -76,6 +80,12 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
         options.out.mkdir(parents=True, exist_ok=True)
     if options.rollouts < 0:
         raise ValueError(f"--rollouts={options.rollouts}: give 1 or more, or 0 for an evaluation")
+    if options.examples:
+        found = evaluate.likelihood(cfg, load_examples(options.examples)[: options.most or None], trained)
+        if options.out:
+            (options.out / "likelihood.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        return found
+    items = questions.load_suites(options.questions, options.most)
     records = evaluate.evaluate(cfg, items, trained, rollouts=options.rollouts, judge=options.judge)
     if options.rollouts:
         if options.out:

@@ -57,6 +57,7 @@ class Example:
 
     prompt: tuple[tuple[str, str], ...]  # (role, content) of each turn
     reply: str
+    source: str = ""  # the set it is from, where it is told
 
     @property
     def messages(self) -> Messages:

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import grain
 import numpy as np
@@ -102,7 +102,7 @@ def open_items(
 
     Args:
       kind: documents are read by `corpus.open_corpus`, with `encode`, `max_tokens` and `min_chars`; the others are a
-        jsonl file.
+        jsonl file, examples also a folder of launch/prepare_sft.py.
       seed: of the permutations.
     Raises: FileNotFoundError; ValueError naming file and line, or where nothing can be used.
     """
@@ -111,6 +111,9 @@ def open_items(
         return Items(found.documents, found.digest, seed, batch_size)
     if kind == "questions":
         read: list[Any] = [item.task for item in questions.load_items(spec)]
+    elif kind == "examples" and prepared.is_prepared(spec):
+        stored = prepared.open_examples(spec)
+        return Items(cast(Sequence[Any], stored), stored.manifest["digest"], seed, batch_size)
     else:
         read = answers.load_answers(spec) if kind == "answers" else examples.load_examples(spec)
     text = json.dumps([dataclasses.asdict(item) for item in read])

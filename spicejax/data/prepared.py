@@ -1,12 +1,13 @@
-"""Prepared corpora: a folder with segments as ArrayRecord and the manifest that says how they were made."""
+"""Prepared corpora and examples: a folder of ArrayRecord with the manifest that says how they were made."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, Protocol, TypedDict
 
@@ -14,11 +15,13 @@ import grain
 
 from spicejax.models.files import checked, read_object
 from spicejax.text.vocabulary import PROBE
-from spicejax.types import Document
+from spicejax.types import Document, Example
 
 MANIFEST = "manifest.json"
 RECORDS = "documents.array_record"
 FORMAT = "spicejax-corpus-1"
+EXAMPLES = "spicejax-examples-1"
+EXAMPLE_RECORDS = "examples.array_record"
 
 
 class Manifest(TypedDict):
@@ -100,16 +103,49 @@ def open_prepared(path: str, encode: Callable[[str], list[int]], max_tokens: int
             f"{folder} has segments of up to {manifest['max_tokens']} tokens, but max_tokens={max_tokens}; {again} "
             f"with --max_tokens={max_tokens}, or raise max_tokens"
         )
-    records = folder / RECORDS
-    if not records.is_file():
-        raise ValueError(f"{records} is missing; {again}")
+    return Prepared(manifest, _records(folder / RECORDS, manifest["segments"], again))
+
+
+def _records(path: Path, count: int, again: str) -> Any:
+    if not path.is_file():
+        raise ValueError(f"{path} is missing; {again}")
     try:
-        source: Any = grain.sources.ArrayRecordDataSource([str(records)])
+        source: Any = grain.sources.ArrayRecordDataSource([str(path)])
     except RuntimeError as error:
-        raise ValueError(f"{records} is broken or cut short {error}; {again}") from error
-    if len(source) != manifest["segments"]:
-        raise ValueError(f"{records} has {len(source)} records, the manifest says {manifest['segments']}; {again}")
-    return Prepared(manifest, source)
+        raise ValueError(f"{path} is broken or cut short {error}; {again}") from error
+    if len(source) != count:
+        raise ValueError(f"{path} has {len(source)} records, the manifest says {count}; {again}")
+    return source
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """Random access to the examples of a folder that launch/prepare_sft.py wrote."""
+
+    manifest: Mapping[str, Any]
+    records: Any  # grain.sources.ArrayRecordDataSource
+
+    def __len__(self) -> int:
+        return self.manifest["examples"]
+
+    def __getitem__(self, index: int) -> Example:
+        row = json.loads(self.records[index])
+        return Example((("user", row["prompt"]),), row["completion"], row["source"])
+
+
+def open_examples(path: str | Path) -> Examples:
+    """Open a folder of examples; the number of records is checked, the digest is taken from the manifest.
+
+    Raises: ValueError for another format, or where records are missing or broken.
+    """
+    folder, again = Path(path).expanduser(), "run launch/prepare_sft.py again"
+    try:
+        manifest = read_object(folder / MANIFEST)
+    except ValueError as error:
+        raise ValueError(f"{folder / MANIFEST} is broken ({error}); {again}") from error
+    if manifest.get("format") != EXAMPLES or not isinstance(manifest.get("examples"), int):
+        raise ValueError(f"{folder}: format {manifest.get('format')!r:.80}, expected {EXAMPLES!r}; {again}")
+    return Examples(manifest, _records(folder / EXAMPLE_RECORDS, manifest["examples"], again))
 
 
 def require_new(out: str | Path) -> Path:
@@ -128,6 +164,28 @@ def write_prepared(out: str | Path, documents: Documents, manifest: Mapping[str,
     Raises:
       FileExistsError: `out` exists and is no empty folder.
     """
+    rows = (dataclasses.asdict(documents[i]) for i in range(len(documents)))
+    full = {"format": FORMAT, **manifest, "segments": len(documents), "digest": digest(documents)}
+    _write(out, RECORDS, rows, full)
+
+
+def write_examples(out: str | Path, rows: Sequence[Mapping[str, str]], manifest: Mapping[str, Any]) -> None:
+    """Write a folder of examples likewise.
+
+    Args:
+      rows: {"source", "prompt", "completion"} in the order in which they are to be numbered.
+    Raises:
+      FileExistsError: `out` exists and is no empty folder.
+    """
+    total = hashlib.sha256()
+    for row in rows:
+        total.update(json.dumps(row, ensure_ascii=False, sort_keys=True).encode("utf-8") + b"\n")
+    counts = dict(sorted(collections.Counter(row["source"] for row in rows).items()))
+    full = {"format": EXAMPLES, **manifest, "examples": len(rows), "sources": counts, "digest": total.hexdigest()}
+    _write(out, EXAMPLE_RECORDS, rows, full)
+
+
+def _write(out: str | Path, name: str, rows: Iterable[Mapping[str, Any]], manifest: Mapping[str, Any]) -> None:
     from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
 
     target = require_new(out)
@@ -136,10 +194,9 @@ def write_prepared(out: str | Path, documents: Documents, manifest: Mapping[str,
         work = Path(beside, "new")
         work.mkdir()
         # One record a group: training reads single records in random order.
-        writer = array_record_module.ArrayRecordWriter(str(work / RECORDS), "group_size:1")
-        for i in range(len(documents)):
-            writer.write(json.dumps(dataclasses.asdict(documents[i]), ensure_ascii=False).encode("utf-8"))
+        writer = array_record_module.ArrayRecordWriter(str(work / name), "group_size:1")
+        for row in rows:
+            writer.write(json.dumps(row, ensure_ascii=False).encode("utf-8"))
         writer.close()
-        full = {"format": FORMAT, **manifest, "segments": len(documents), "digest": digest(documents)}
-        (work / MANIFEST).write_text(json.dumps(full, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        (work / MANIFEST).write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         work.rename(target)

@@ -13,6 +13,7 @@ import jax
 from spicejax import config as configuration
 from spicejax.data.questions import Item
 from spicejax.evaluation import scores
+from spicejax.evaluation.likelihood import losses
 from spicejax.games.catalogue import game_of
 from spicejax.games.game import Exam, Reply
 from spicejax.games.world import World
@@ -29,7 +30,7 @@ from spicejax.run.config import RunConfig, with_precision
 from spicejax.run.settle import settled, with_world
 from spicejax.score.verifiers import Verifier
 from spicejax.text import tokens
-from spicejax.types import Task
+from spicejax.types import Example, Task
 
 
 def is_run(path: Path) -> bool:
@@ -95,6 +96,12 @@ def answer(cfg: RunConfig, tasks: Sequence[Task], workdir: Path | None = None) -
                 raise ValueError(f"question {number} makes a prompt of more than {room} tokens; raise buckets.prompt")
         sampling: dict[str, Any] = {"samples": 1, "first_row": range(len(tasks)), "stream": 0}
         return [reply for (reply,) in exam.respond(world, tasks, max_new=exam.max_new, **sampling)]
+
+
+def likelihood(cfg: RunConfig, examples: Sequence[Example], workdir: Path | None = None) -> dict[str, dict[str, float]]:
+    """How likely given replies are, source by source, see likelihood.losses. Raises: as `opened`."""
+    with opened(cfg, workdir) as (world, exam):
+        return losses(world, exam.role, examples)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,245 @@
+"""The mixture that AceSearcher fine-tunes on (arXiv:2509.24193, table 5) as seqio tasks and one mixture.
+
+Every source is a file in the format that it is published in, under DATA/NAME/, or DATA/NAME.jsonl with rows of your own
+(`published.plain`), or a data set of TFDS. Mixing needs the extra `seqio` (TensorFlow); reading what is written
+does not.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from spicejax.data import published
+from spicejax.data.published import Reader, Row
+from spicejax.score import qa
+
+log = logging.getLogger(__name__)
+
+# What is taught: answer = from a text; plan = the sub-questions; reason = the way and the answer; program = a program
+Use = Literal["answer", "claim", "plan", "reason", "program"]
+Pair = tuple[str, str]  # prompt, completion
+Files = Mapping[str, tuple[Path, Reader] | None]
+Render = Callable[[Row, Use], Pair | None]  # None where a row does not tell what is to be taught
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """One line of the table."""
+
+    name: str
+    use: Use
+    count: int  # examples taken
+    file: str  # as published, under DATA/folder/
+    where: str  # it is published
+    reader: Reader
+    tfds: str = ""  # its name there, where its rows have the reader's shape
+    seed_of: str = ""  # its key in MuSiQue's list of questions that must not be trained on
+    own_folder: str = ""  # where two lines share a file
+
+    @property
+    def folder(self) -> str:
+        """Under DATA."""
+        return self.own_folder or self.name
+
+
+_SQUAD, _HUB = "https://rajpurkar.github.io/SQuAD-explorer/", "https://huggingface.co/datasets"
+_GSM8K = "https://github.com/openai/grade-school-math"
+ACESEARCHER: tuple[Source, ...] = (
+    Source("narrativeqa", "answer", 20_000, "train.jsonl", f"{_HUB}/deepmind/narrativeqa (rows as jsonl)",
+           published.narrativeqa),
+    Source("squad1", "answer", 10_000, "train-v1.1.json", _SQUAD, published.squad, "squad/v1.1", "squad"),
+    Source("squad2", "answer", 10_000, "train-v2.0.json", _SQUAD, published.squad, "squad/v2.0", "squad"),
+    Source("tatqa", "answer", 12_000, "tatqa_dataset_train.json",
+           "https://github.com/NExTplusplus/TAT-QA/tree/master/dataset_raw", published.tatqa),
+    Source("fever", "claim", 10_000, "train.jsonl", "https://fever.ai/dataset/fever.html", published.fever),
+    Source("drop", "answer", 20_000, "drop_dataset_train.json", f"{_HUB}/ucinlp/drop (its zip)", published.drop,
+           "drop"),
+    Source("quoref", "answer", 20_000, "quoref-train-v0.1.json", f"{_HUB}/allenai/quoref (its zip)", published.squad),
+    Source("ropes", "answer", 10_000, "train-v1.0.json", f"{_HUB}/allenai/ropes (its archive)", published.squad),
+    Source("nq", "answer", 20_000, "biencoder-nq-train.json.gz",
+           "https://dl.fbaipublicfiles.com/dpr/data/retriever/biencoder-nq-train.json.gz", published.natural_questions,
+           seed_of="natural_questions"),
+    Source("gsm8k_plan", "plan", 7_000, "train_socratic.jsonl", _GSM8K, published.gsm8k, own_folder="gsm8k"),
+    Source("convfinqa", "plan", 1_000, "train.json", "https://github.com/czyssrs/ConvFinQA", published.convfinqa),
+    Source("strategyqa", "plan", 1_600, "train.json", "https://github.com/eladsegal/strategyqa (data/strategyqa)",
+           published.strategyqa),
+    Source("ifqa", "reason", 2_000, "train.json", "https://github.com/wyu97/IfQA/tree/main/dataset", published.ifqa),
+    Source("tabmwp", "reason", 10_000, "problems_train.json", "https://promptpg.github.io/index.html#dataset",
+           published.tabmwp),
+    Source("gsm8k_reason", "reason", 7_000, "train_socratic.jsonl", _GSM8K, published.gsm8k, own_folder="gsm8k"),
+    Source("mathinstruct_reason", "reason", 10_000, "MathInstruct.json", f"{_HUB}/TIGER-Lab/MathInstruct",
+           published.math_instruct, own_folder="mathinstruct"),
+    Source("mathinstruct_program", "program", 10_000, "MathInstruct.json", f"{_HUB}/TIGER-Lab/MathInstruct",
+           published.math_instruct, own_folder="mathinstruct"),
+)  # fmt: skip
+
+
+def chosen(names: Sequence[str]) -> list[Source]:
+    """The sources of these names; all of them where none is given. Raises ValueError for an unknown one."""
+    known = {source.name: source for source in ACESEARCHER}
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(f"--sources={unknown[0]}: unknown; choose from {', '.join(known)}")
+    return [known[name] for name in names or known]
+
+
+def files(data: Path, sources: Sequence[Source], tfds: bool) -> Files:
+    """The file of each source and its reader; None for what TFDS has.
+
+    Raises: FileNotFoundError naming every file that is missing and where it is published.
+    """
+    found: dict[str, tuple[Path, Reader] | None] = {}
+    missing = []
+    for source in sources:
+        published_at = data / source.folder / source.file
+        own = (data / f"{source.name}.jsonl", published.plain), (data / f"{source.folder}.jsonl", published.plain)
+        there = next((each for each in ((published_at, source.reader), *own) if each[0].is_file()), None)
+        if there is None and not (tfds and source.tfds):
+            missing.append(f"{source.name}: {published_at} is missing; it is published at {source.where}")
+        found[source.name] = there
+    if missing:
+        names = ",".join(s.name for s in sources if not any(m.startswith(f"{s.name}:") for m in missing))
+        raise FileNotFoundError("\n".join([*missing, f"or go without: --sources={names}"]))
+    return found
+
+
+def leaks(path: Path) -> dict[str, set[str]]:
+    """MuSiQue's list (dev_test_singlehop_questions_v1.0.json): of each seed set the ids and normalised questions."""
+    told = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(told, dict) or not all(isinstance(each, list) for each in told.values()):
+        raise ValueError(f"{path}: give MuSiQue's dev_test_singlehop_questions_v1.0.json")
+    return {
+        name: {
+            text
+            for each in entries
+            for text in ([str(each.get("id", "")), qa.normal(str(each.get("question", "")))]
+                         if isinstance(each, dict) else [str(each), qa.normal(str(each))])
+            if text
+        }
+        for name, entries in told.items()
+    }  # fmt: skip
+
+
+def rows(source: Source, file: tuple[Path, Reader] | None) -> Iterator[Row]:
+    """Rows of a source, from its file or from TFDS."""
+    if file is None:
+        import tensorflow_datasets as tfds  # pyright: ignore[reportMissingImports]
+
+        for entry in tfds.as_numpy(tfds.load(source.tfds, split="train")):
+            yield from source.reader(_texts(entry))
+        return
+    yield from published.read(*file)
+
+
+def _texts(entry: Any) -> Any:
+    if isinstance(entry, Mapping):
+        return {name: _texts(each) for name, each in entry.items()}
+    if isinstance(entry, np.ndarray):
+        return [_texts(each) for each in entry]
+    return entry.decode() if isinstance(entry, bytes) else entry
+
+
+class Taken(dict[str, list[Pair]]):
+    """Examples by source, and what was left out: counts[source][reason]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: dict[str, collections.Counter[str]] = {}
+
+
+def take(
+    sources: Sequence[Source],
+    found: Files,
+    render: Render,
+    *,
+    leaked: Mapping[str, set[str]],
+    seed: int = 0,
+    scale: float = 1.0,
+) -> Taken:
+    """Examples of each source: those that can be taught, none twice, none that MuSiQue asks, `count` of them by lot.
+
+    Args:
+      found: see `files`.
+      leaked: see `leaks`.
+      scale: of all counts.
+    """
+    taken, seen = Taken(), set[str]()
+    for n, source in enumerate(sources):
+        kept: list[Pair] = []
+        counts = taken.counts[source.name] = collections.Counter()
+        forbidden = leaked.get(source.seed_of, set())
+        for row in rows(source, found[source.name]):
+            counts["read"] += 1
+            pair = render(row, source.use)
+            if forbidden and (row.id in forbidden or qa.normal(row.question) in forbidden):
+                counts["in_musique"] += 1
+            elif pair is None:
+                counts["not_told"] += 1
+            elif (key := qa.normal(pair[0])) in seen:
+                counts["twice"] += 1
+            else:
+                seen.add(key)
+                kept.append(pair)
+        most = max(1, round(source.count * scale))
+        order = np.random.default_rng([seed, n]).permutation(len(kept))[:most]
+        taken[source.name] = [kept[i] for i in order]
+        counts["taken"] = len(order)
+        log.info("%s: %s", source.name, ", ".join(f"{count} {reason}" for reason, count in counts.items()))
+    return taken
+
+
+def mixture(taken: Mapping[str, Sequence[Pair]], name: str = "acesearcher") -> Any:
+    """A seqio.Mixture whose tasks have the examples of one source each, at rates of their numbers.
+
+    One epoch (num_epochs=1) has every example once. Features: inputs and targets, texts; source.
+    """
+    import seqio  # pyright: ignore[reportMissingImports]
+    import tensorflow as tf  # pyright: ignore
+
+    feature = seqio.Feature(seqio.PassThroughVocabulary(0), add_eos=False, dtype=tf.string, rank=0)
+
+    def dataset(split: str, shuffle_files: bool, seed: int | None = None, *, of: str) -> tf.data.Dataset:
+        columns: Any = {
+            "inputs": [prompt for prompt, _ in taken[of]],
+            "targets": [completion for _, completion in taken[of]],
+            "source": [of] * len(taken[of]),
+        }
+        return tf.data.Dataset.from_tensor_slices(columns)
+
+    tasks = [
+        seqio.Task(
+            f"{name}_{each}",
+            source=seqio.FunctionDataSource(
+                functools.partial(dataset, of=each), splits=["train"], num_input_examples={"train": len(taken[each])}
+            ),
+            output_features={"inputs": feature, "targets": feature},
+            preprocessors=[],
+        )
+        for each in taken
+    ]
+    rates = [(task, float(len(taken[each]))) for task, each in zip(tasks, taken, strict=True)]
+    draw = functools.partial(tf.data.Dataset.sample_from_datasets, stop_on_empty_dataset=False)
+    return seqio.Mixture(name, rates, sample_fn=draw)
+
+
+def mixed(taken: Mapping[str, Sequence[Pair]], seed: int = 0) -> Iterator[dict[str, str]]:
+    """One epoch of the mixture: {"source", "prompt", "completion"} of every example once, in the mixture's order."""
+    found: Iterable[Mapping[str, bytes]] = (
+        mixture(taken)
+        .get_dataset(
+            None, split="train", shuffle=False, seed=seed, num_epochs=1, passthrough_features=["source"],
+            trim_output_features=False, try_in_mem_cache=False,
+        )
+        .as_numpy_iterator()
+    )  # fmt: skip
+    for row in found:
+        text = {key: row[key].decode() for key in ("source", "inputs", "targets")}
+        yield {"source": text["source"], "prompt": text["inputs"], "completion": text["targets"]}

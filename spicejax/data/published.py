@@ -1,0 +1,228 @@
+"""Question sets in the formats they are published in, read into rows of one shape."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, cast
+
+from spicejax.data.rows import read_rows
+
+_CALCULATED = re.compile(r"<<[^<>]*>>")  # GSM8K's marks for a calculator
+_FENCE = re.compile(r"^```(?:python)?\n(.*?)```", re.DOTALL)
+_CHUNK = 1 << 20  # characters read at a time
+YES = {True: "Yes", False: "No", "SUPPORTS": "Yes", "REFUTES": "No", "yes": "Yes", "no": "No"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A question with what its set tells about it."""
+
+    id: str
+    question: str
+    answers: tuple[str, ...] = ()  # the first is the answer; none where it has none
+    context: str = ""  # the text it is about
+    steps: tuple[str, ...] = ()  # sub-questions that lead to the answer
+    solution: str = ""  # the way to it in words
+    program: str = ""  # the way to it in Python
+
+
+Reader = Callable[[Any], Iterable[Row]]  # of one entry of a file
+
+
+def read(path: Path, reader: Reader) -> Iterator[Row]:
+    """Rows of a file: jsonl, a JSON array or a JSON object, packed by gzip or not, entry by entry.
+
+    Raises: ValueError naming file and entry where one is not as published.
+    """
+    for where, entry in _entries(path):
+        try:
+            yield from reader(entry)
+        except (KeyError, TypeError, IndexError, AttributeError) as error:
+            raise ValueError(f"{where}: not as published ({type(error).__name__}: {error})") from None
+
+
+def _entries(path: Path) -> Iterator[tuple[str, Any]]:
+    """(place, entry): the lines of a jsonl, the members of an array, the (key, value) pairs of an object."""
+    if path.suffix == ".jsonl":
+        yield from read_rows(path, "questions with answers")
+        return
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+        stream = cast(IO[str], file)
+        first = stream.read(1)
+        while first.isspace():
+            first = stream.read(1)
+        if first == "[":
+            yield from ((f"{path}: entry {n}", each) for n, each in enumerate(_members(stream, path), 1))
+            return
+        try:
+            whole = json.loads(first + stream.read())
+        except ValueError as error:
+            raise ValueError(f"{path}: not JSON: {error}") from None
+    members = whole["data"] if isinstance(whole.get("data"), list) else whole.items()
+    yield from ((f"{path}: entry {n}", each) for n, each in enumerate(members, 1))
+
+
+def _members(stream: IO[str], path: Path) -> Iterator[Any]:
+    """Members of the array whose bracket was read; the file is never held as a whole (DPR's is of several GB)."""
+    decoder, text, ended = json.JSONDecoder(), "", False
+    while True:
+        text = text.lstrip(" \t\r\n,")
+        if text.startswith("]"):
+            return
+        try:
+            member, end = decoder.raw_decode(text)
+            if end == len(text) and not ended:
+                raise ValueError("a number may go on")
+        except ValueError as error:
+            more = stream.read(max(_CHUNK, len(text)))
+            if not more:
+                raise ValueError(f"{path}: cut short, or not JSON: {error}") from None
+            text, ended = text + more, False
+            continue
+        yield member
+        text = text[end:]
+
+
+def squad(article: Mapping[str, Any]) -> Iterator[Row]:
+    """SQuAD 1.1 and 2.0, Quoref, ROPES (background and situation); also one flat row of TFDS."""
+    for paragraph in article.get("paragraphs") or [{**article, "qas": [article]}]:
+        parts = [paragraph.get(name) for name in ("context", "background", "situation")]
+        for asked in paragraph["qas"]:
+            answers = asked["answers"]
+            texts = answers["text"] if isinstance(answers, Mapping) else [each["text"] for each in answers]
+            yield Row(str(asked["id"]), asked["question"].strip(), _once(texts), "\n\n".join(filter(None, parts)))
+
+
+def drop(entry: Any) -> Iterator[Row]:
+    """DROP: a number, a date or spans; also one flat row of TFDS."""
+    if isinstance(entry, Mapping):
+        yield Row(str(entry["query_id"]), entry["question"], _once([entry["answer"]]), entry["passage"])
+        return
+    _, told = entry
+    for asked in told["qa_pairs"]:
+        answer = asked["answer"]
+        date = " ".join(filter(None, (str(answer.get("date", {}).get(part, "")) for part in ("day", "month", "year"))))
+        said = str(answer.get("number", "")) or date or ", ".join(answer.get("spans", []))
+        yield Row(str(asked["query_id"]), asked["question"], _once([said]), told["passage"])
+
+
+def tatqa(entry: Mapping[str, Any]) -> Iterator[Row]:
+    """TAT-QA: paragraphs and a table; a number has its scale (million, percent) behind it."""
+    ordered = sorted(entry["paragraphs"], key=lambda paragraph: int(paragraph["order"]))
+    context = "\n".join([*(p["text"] for p in ordered), table(entry["table"]["table"])])
+    for asked in entry["questions"]:
+        answer = asked["answer"]
+        said = ", ".join(map(str, answer)) if isinstance(answer, list) else str(answer)
+        way = str(asked.get("derivation") or "")
+        yield Row(str(asked["uid"]), asked["question"], _once([f"{said} {asked.get('scale') or ''}"]), context,
+                  solution=way)  # fmt: skip
+
+
+def fever(entry: Mapping[str, Any]) -> Iterator[Row]:
+    """FEVER: a claim that is true or not; one that cannot be told has no answer."""
+    label = YES.get(entry["label"])
+    yield Row(str(entry["id"]), entry["claim"], (label,) if label else (), str(entry.get("context", "")))
+
+
+def natural_questions(entry: Mapping[str, Any]) -> Iterator[Row]:
+    """NQ as DPR has it: the first passage that holds the answer."""
+    for passage in entry["positive_ctxs"][:1]:
+        text = f"{passage['title']}\n{passage['text']}"
+        yield Row(str(passage.get("passage_id", "")), entry["question"], _once(entry["answers"]), text)
+
+
+def narrativeqa(entry: Mapping[str, Any]) -> Iterator[Row]:
+    """NarrativeQA: about the summary of a story."""
+    document = entry["document"]
+    name = f"{document['id']}/{entry['question']['text']}"
+    answers = [each["text"] for each in entry["answers"]]
+    yield Row(name, entry["question"]["text"], _once(answers), document["summary"]["text"])
+
+
+def gsm8k(entry: Mapping[str, Any]) -> Iterator[Row]:
+    """GSM8K: the problem is the text, its last sentence the question; of the socratic form sub-questions too."""
+    lines = [_CALCULATED.sub("", line).strip() for line in entry["answer"].strip().splitlines()]
+    pairs = [line.partition(" ** ") for line in lines if not line.startswith("####")]
+    steps = tuple(before.strip() for before, mark, _ in pairs if mark)
+    solution = "\n".join((after if mark else before).strip() for before, mark, after in pairs)
+    problem = entry["question"].strip()
+    answer = lines[-1].removeprefix("####").strip().replace(",", "")
+    yield Row(problem, _last_sentence(problem), (answer,), problem, steps, solution)
+
+
+def convfinqa(entry: Mapping[str, Any]) -> Iterator[Row]:
+    """ConvFinQA: texts around a table; the turns of the conversation are the steps."""
+    context = "\n".join([*entry["pre_text"], table(entry["table"]), *entry["post_text"]])
+    told = entry["annotation"]
+    for name in ("qa", "qa_0", "qa_1"):
+        if name in entry:
+            asked = entry[name]
+            yield Row(f"{entry['id']}/{name}", asked["question"], _once([asked["answer"]]), context,
+                      tuple(told["dialogue_break"]))  # fmt: skip
+
+
+def strategyqa(entry: Mapping[str, Any]) -> Iterator[Row]:
+    """StrategyQA: yes or no, with facts and a decomposition where it has them."""
+    steps, facts = tuple(entry.get("decomposition") or ()), entry.get("facts") or ()
+    yield Row(str(entry.get("qid", "")), entry["question"], (YES[entry["answer"]],), steps=steps,
+              solution=" ".join(facts))  # fmt: skip
+
+
+def ifqa(entry: Mapping[str, Any]) -> Iterator[Row]:
+    """IfQA: what would be if."""
+    yield Row(str(entry["idx"]), entry["question"], _once(entry["answers"]), "\n".join(entry["context"]))
+
+
+def tabmwp(entry: Any) -> Iterator[Row]:
+    """TabMWP: about a table."""
+    name, asked = entry
+    context = "\n".join(filter(None, (asked.get("table_title"), asked["table"])))
+    choices = f" ({', '.join(asked['choices'])})" if asked.get("choices") else ""
+    answer = f"{asked['answer']} {asked.get('unit') or ''}"
+    yield Row(name, asked["question"] + choices, _once([answer]), context, solution=asked["solution"].strip())
+
+
+def math_instruct(entry: Mapping[str, Any]) -> Iterator[Row]:
+    """MathInstruct: a chain of thought, or a program, by the folder it comes from."""
+    asked, told = entry["instruction"].strip(), entry["output"].strip()
+    if "/PoT/" in entry["source"]:
+        fenced = _FENCE.search(told)
+        yield Row(asked, asked, program=fenced[1] if fenced else told)
+    else:
+        yield Row(asked, asked, solution=told)
+
+
+def plain(entry: Mapping[str, Any]) -> Iterator[Row]:
+    """One row of your own: question (or claim) and answer or answers, with any of document or context, passages,
+    decomposition, facts, derivation, solution, program."""
+    passages = "\n\n".join(f"{p['title']}\n{p['text']}" for p in entry.get("passages") or ())
+    asked = str(entry.get("claim") or entry["question"]).strip()
+    answers = entry.get("answers") or [entry["answer"]]
+    solution = entry.get("solution") or entry.get("derivation") or " ".join(entry.get("facts") or ())
+    if "####" in solution:
+        yield from gsm8k({"question": asked, "answer": solution})
+        return
+    said = [", ".join(map(str, each)) if isinstance(each, list) else YES.get(each, each) for each in answers]
+    if entry.get("scale"):
+        said = [f"{each} {entry['scale']}" for each in said]
+    context = str(entry.get("document") or entry.get("context") or passages)
+    yield Row(str(entry.get("id", "")), asked, _once([each for each in said if each != "NOT ENOUGH INFO"]), context,
+              tuple(entry.get("decomposition") or ()), solution, str(entry.get("program") or ""))  # fmt: skip
+
+
+def table(rows: Iterable[Iterable[Any]]) -> str:
+    """A table as text."""
+    return "\n".join(" | ".join(str(cell).strip() for cell in row) for row in rows)
+
+
+def _once(texts: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for each in texts if (text := str(each).strip())))
+
+
+def _last_sentence(text: str) -> str:
+    return re.split(r"(?<=[.?!])\s+", text)[-1]

@@ -1,0 +1,61 @@
+"""How likely a policy finds given replies, source by source."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from spicejax.games.world import World
+from spicejax.models import transformer
+from spicejax.types import Example, Params
+
+_ROWS = 8  # that are computed together
+_SHORTEST = 64  # tokens of a row; longer ones by doubling
+_CHUNK = 8192  # vocabulary entries at a time
+
+
+def losses(world: World, role: str, examples: Sequence[Example]) -> dict[str, dict[str, float]]:
+    """Mean negative log-likelihood of a reply's token, in nats, of each source ("" = untold) and of all ("all").
+
+    Args:
+      role: whose seat's policy, tokenizer and chat template are taken; the end of the turn counts as a token.
+    """
+    player = world.players[role]
+    given = [world.given(role, example) for example in examples]
+    longest = [len(r.prompt_ids) + len(r.token_ids) for r in given]
+    sums = np.zeros(len(given))
+    order = np.argsort(longest, kind="stable")
+    for first in range(0, len(order), _ROWS):
+        own = order[first : first + _ROWS]
+        length = max(_SHORTEST, 1 << (longest[own[-1]] - 1).bit_length())
+        tokens, weight = np.zeros((2, _ROWS, length), np.int32)
+        for row, k in enumerate(own):
+            prompt, reply = given[k].prompt_ids, given[k].token_ids
+            tokens[row, : longest[k]] = [*prompt, *reply]
+            weight[row, len(prompt) : longest[k]] = 1
+        sums[own] = np.asarray(_nll(player.cfg, player.params, tokens, weight))[: len(own)]
+    counts = np.array([len(r.token_ids) for r in given])
+    names = np.array([example.source for example in examples])
+    chosen = {name: names == name for name in sorted(set(names))} | {"all": np.ones(len(names), bool)}
+    return {
+        name: {
+            "loss": float(sums[own].sum() / counts[own].sum()),
+            "tokens": int(counts[own].sum()),
+            "examples": int(own.sum()),
+        }
+        for name, own in chosen.items()
+    }
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _nll(cfg: transformer.TransformerConfig, params: Params, tokens: Any, weight: Any) -> jax.Array:
+    """Sum over each row, [B] float32, of the replies' tokens' negative log-likelihoods."""
+    positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+    hidden = transformer.hidden_states(cfg, params, tokens, positions, segment_ids=jnp.ones_like(tokens))
+    scored = transformer.token_logprobs(cfg, params, hidden[:, :-1], tokens[:, 1:], temperature=1.0, chunk=_CHUNK)
+    return -jnp.sum(scored * weight[:, 1:], axis=1)

@@ -1,0 +1,59 @@
+"""What AceSearcher is fine-tuned on: rows of published question sets as prompts and replies of its three roles."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+from spicejax.data.mixtures import Pair, Use
+from spicejax.data.published import Row
+from spicejax.games.acesearcher import paths, plans
+from spicejax.text import prompts
+from spicejax.text.prompts import Templates
+
+UNKNOWN = "not answerable"  # what is said where a text does not tell
+
+
+def render(row: Row, use: Use, own: Templates | None = None) -> Pair | None:
+    """A row as a prompt, by your own templates where there are any, and its reply; None where it does not tell one."""
+    answer = row.answers[0] if row.answers else ""
+    if use == "claim":
+        return (_prompt("answer_claim", row, own), answer) if answer in ("Yes", "No") else None
+    if use == "answer":
+        name = "answer_document" if row.solution else "answer_qa"  # what is calculated is asked so
+        return (_prompt(name, row, own), answer or UNKNOWN) if row.context or answer else None
+    if use == "plan":
+        name = "plan_document" if row.context else "plan_qa"
+        return (_prompt(name, row, own), "\n".join(f"{plans.MARK} {step}" for step in row.steps)) if row.steps else None
+    if use == "program":
+        written = _as_function(row.program)
+        return (_prompt("program", row, own), f"```python\n{written}\n```") if written else None
+    if not answer and not row.solution:
+        return None
+    closing = paths.ANSWER[0] + answer + paths.ANSWER[1] if answer else ""
+    return _prompt("reason", row, own), "\n".join(filter(None, (row.solution, closing)))
+
+
+def _prompt(name: str, row: Row, own: Templates | None) -> str:
+    template = prompts.read(paths.PACKAGE, name, own or {})
+    (turn,) = prompts.turns(template, "[]", {"question": row.question} | _documents(template, row))
+    return turn["content"].lstrip()
+
+
+def _documents(template: str, row: Row) -> dict[str, str]:
+    return {"documents": row.context} if "{documents}" in template else {}
+
+
+def _as_function(program: str) -> str | None:
+    """A script that ends by printing its answer as solution() that returns it; None for other programs."""
+    try:
+        body = ast.parse(program).body
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    last = body[-1] if body else None
+    if not (isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and len(last.value.args) == 1
+            and isinstance(last.value.func, ast.Name) and last.value.func.id == "print"):  # fmt: skip
+        return None
+    lines = program.splitlines()[: last.lineno - 1]
+    value = ast.unparse(last.value.args[0])
+    return "def solution():\n" + textwrap.indent("\n".join([*lines, f"return {value}"]), "    ")
