@@ -29,8 +29,8 @@ TUNED = dataclasses.replace(
     spice_smollm2.CONFIG,
     name="acesearcher_smollm2_sft",
     corpus=CorpusConfig(source=""),
-    game=SupervisedConfig(examples=32, max_new=384),
-    buckets=Buckets(prompt=(256, 640), rows=24),
+    game=SupervisedConfig(examples=32, max_new=256),
+    buckets=Buckets(prompt=(256, 512), rows=24),
     learner=dataclasses.replace(
         spice_smollm2.CONFIG.learner,
         loss="supervised",
@@ -38,13 +38,13 @@ TUNED = dataclasses.replace(
         layout="packed",
         row_length=1024,
         rows=1,
-        learning_rate=2e-5,
+        learning_rate=3e-5,
         warmup_steps=2,
         schedule="cosine",
-        decay_steps=40,
+        decay_steps=16,
     ),
     eval=EvalConfig(every=0, tasks="none"),
-    iterations=40,
+    iterations=16,
 )
 ROUND = dataclasses.replace(
     TUNED,

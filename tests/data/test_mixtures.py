@@ -1,0 +1,111 @@
+"""The mixture: the table's counts, what is left out, and one epoch of it by seqio, every example once."""
+
+import collections
+import json
+
+import pytest
+
+from spicejax.data import mixtures, published
+from spicejax.data.mixtures import ACESEARCHER, Source
+from spicejax.data.published import Row
+
+TABLE = {
+    "narrativeqa": 20_000, "squad1": 10_000, "squad2": 10_000, "tatqa": 12_000, "fever": 10_000, "drop": 20_000,
+    "quoref": 20_000, "ropes": 10_000, "nq": 20_000, "gsm8k_plan": 7_000, "convfinqa": 1_000, "strategyqa": 1_600,
+    "ifqa": 2_000, "tabmwp": 10_000, "gsm8k_reason": 7_000, "mathinstruct_reason": 10_000,
+    "mathinstruct_program": 10_000,
+}  # fmt: skip
+
+
+def render(row: Row, use):
+    return (f"{use}: {row.question}", row.answers[0]) if row.answers else None
+
+
+def write(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(map(json.dumps, rows)))
+
+
+def numbered(name, count):
+    return [{"id": f"{name}{k}", "question": f"{name} {k}?", "answer": str(k)} for k in range(count)]
+
+
+def test_the_table_is_the_papers():
+    assert {source.name: source.count for source in ACESEARCHER} == TABLE
+    assert sum(TABLE.values()) == 180_600
+    assert [source.name for source in ACESEARCHER if source.seed_of] == ["squad1", "squad2", "nq"]
+
+
+def test_files_are_found_as_published_or_as_your_own_and_missing_ones_are_all_named(tmp_path):
+    sources = mixtures.chosen(["squad1", "gsm8k_plan", "gsm8k_reason", "ifqa"])
+    write(tmp_path / "squad1" / "train-v1.1.json", [])
+    write(tmp_path / "gsm8k.jsonl", numbered("g", 1))
+    with pytest.raises(FileNotFoundError) as caught:
+        mixtures.files(tmp_path, sources, tfds=False)
+    assert str(caught.value).splitlines() == [
+        f"ifqa: {tmp_path}/ifqa/train.json is missing; it is published at "
+        "https://github.com/wyu97/IfQA/tree/main/dataset",
+        "or go without: --sources=squad1,gsm8k_plan,gsm8k_reason",
+    ]
+    found = mixtures.files(tmp_path, sources[:3], tfds=False)
+    assert found["squad1"] == (tmp_path / "squad1" / "train-v1.1.json", published.squad)
+    assert found["gsm8k_plan"] == found["gsm8k_reason"] == (tmp_path / "gsm8k.jsonl", published.plain)
+    assert mixtures.files(tmp_path, mixtures.chosen(["drop"]), tfds=True) == {"drop": None}
+    with pytest.raises(ValueError, match="--sources=squad3: unknown; choose from narrativeqa, squad1"):
+        mixtures.chosen(["squad1", "squad3"])
+
+
+def test_no_prompt_twice_none_of_musique_none_without_what_is_taught(tmp_path):
+    """Leaks by id or by question, of the set they were made of alone."""
+    squad = [
+        *numbered("q", 6),
+        {"id": "x", "question": "Q 3?", "answer": "again"},
+        {"id": "y", "question": "Z?", "answers": []},
+    ]
+    squad[-1] = {"id": "y", "question": "z?", "answers": [""]}
+    write(tmp_path / "squad1.jsonl", squad)
+    write(tmp_path / "fever.jsonl", numbered("q", 3))
+    (tmp_path / "leaks.json").write_text(
+        json.dumps({"squad": [{"id": "q1", "question": "?"}, {"id": "-", "question": "q 2"}], "T-REx": ["q 0?"]})
+    )
+    sources = mixtures.chosen(["squad1", "fever"])
+    found = mixtures.files(tmp_path, sources, tfds=False)
+    taken = mixtures.take(sources, found, render, leaked=mixtures.leaks(tmp_path / "leaks.json"))
+    assert sorted(taken["squad1"]) == [
+        ("answer: q 0?", "0"),
+        ("answer: q 3?", "3"),
+        ("answer: q 4?", "4"),
+        ("answer: q 5?", "5"),
+    ]
+    assert taken.counts["squad1"] == {"read": 8, "in_musique": 2, "twice": 1, "not_told": 1, "taken": 4}
+    assert len(taken["fever"]) == 3, "another use of the same questions, and no seed of MuSiQue"
+    again = mixtures.take(sources, found, render, leaked={})
+    assert again.counts["squad1"]["taken"] == 6
+    (tmp_path / "leaks.json").write_text("[]")
+    with pytest.raises(ValueError, match="give MuSiQue's dev_test_singlehop_questions"):
+        mixtures.leaks(tmp_path / "leaks.json")
+
+
+def test_as_many_as_the_table_says_by_lot(tmp_path, monkeypatch):
+    few = Source("squad1", "answer", 40, "f.json", "", published.squad)
+    write(tmp_path / "squad1.jsonl", numbered("q", 100))
+    found = mixtures.files(tmp_path, [few], tfds=False)
+    whole, half, other = (
+        mixtures.take([few], found, render, leaked={}, scale=scale, seed=seed)["squad1"]
+        for scale, seed in ((1.0, 0), (0.5, 0), (1.0, 1))
+    )
+    assert (len(whole), len(half), len(other)) == (40, 20, 40)
+    assert half == whole[:20] and set(other) != set(whole) != {(f"answer: q {k}?", str(k)) for k in range(40)}
+
+
+def test_an_epoch_of_the_mixture_has_every_example_once_at_the_rates_of_the_table():
+    pytest.importorskip("seqio")
+    taken = {name: [(f"{name} {k}", "y") for k in range(count // 100)] for name, count in TABLE.items()}
+    rows = list(mixtures.mixed(taken, seed=3))
+    assert collections.Counter(row["source"] for row in rows) == {name: count // 100 for name, count in TABLE.items()}
+    assert {row["prompt"] for row in rows} == {prompt for pairs in taken.values() for prompt, _ in pairs}
+    head = collections.Counter(row["source"] for row in rows[:600])
+    for name, count in TABLE.items():
+        share = count / 180_600
+        assert abs(head[name] - 600 * share) < 5 * (600 * share * (1 - share)) ** 0.5, "mixed, not one after another"
+    assert rows == list(mixtures.mixed(taken, seed=3)) != list(mixtures.mixed(taken, seed=4))

@@ -1,0 +1,307 @@
+"""Question sets in the formats that they are published in: one small file of each, as its authors lay it out."""
+
+import gzip
+import json
+
+import pytest
+
+from spicejax.data import published
+from spicejax.data.published import Row
+
+SQUAD = {
+    "version": "1.1",
+    "data": [
+        {
+            "title": "Oslo",
+            "paragraphs": [
+                {
+                    "context": "Oslo lies in Norway.",
+                    "qas": [
+                        {
+                            "id": "5a",
+                            "question": " Where is Oslo? ",
+                            "answers": [{"text": "Norway", "answer_start": 13}] * 2,
+                        },
+                        {"id": "5b", "question": "Who?", "answers": [], "is_impossible": True},
+                    ],
+                }
+            ],
+        }
+    ],
+}
+ROPES = {
+    "data": [
+        {
+            "paragraphs": [
+                {
+                    "background": "Heat melts ice.",
+                    "situation": "A is hot, B is cold.",
+                    "qas": [{"id": "7", "question": "Where does ice melt?", "answers": [{"text": "A"}]}],
+                }
+            ]
+        }
+    ]
+}
+DROP = {
+    "nfl_1": {
+        "passage": "Two teams.",
+        "qa_pairs": [
+            {"query_id": "a", "question": "How many?", "answer": {"number": "2", "date": {}, "spans": []}},
+            {
+                "query_id": "b",
+                "question": "When?",
+                "answer": {"number": "", "date": {"day": "3", "month": "May", "year": "1901"}, "spans": []},
+            },
+            {
+                "query_id": "c",
+                "question": "Who?",
+                "answer": {"number": "", "date": {"day": "", "month": "", "year": ""}, "spans": ["Al", "Bo"]},
+            },
+        ],
+    }
+}
+TATQA = [
+    {
+        "table": {"uid": "t", "table": [["", "2019"], ["Sales", "$ 3"]]},
+        "paragraphs": [{"order": 2, "text": "Second."}, {"order": 1, "text": "First."}],
+        "questions": [
+            {"uid": "q1", "question": "Sum?", "answer": 172, "scale": "million", "derivation": "(166+178)/2"},
+            {"uid": "q2", "question": "Which?", "answer": ["a", "b"], "scale": ""},
+        ],
+    }
+]
+SOCRATIC = {
+    "question": "Ann has 3 pears. She eats 1. How many are left?",
+    "answer": "How many does she eat? ** She eats 1*1=<<1*1=1>>1.\n"
+    "How many are left? ** 3-1=<<3-1=2>>2 are left.\n#### 2",
+}
+PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
+
+
+@pytest.mark.parametrize(
+    "name, value, reader, rows",
+    [
+        (
+            "train-v2.0.json",
+            SQUAD,
+            published.squad,
+            [
+                Row("5a", "Where is Oslo?", ("Norway",), "Oslo lies in Norway."),
+                Row("5b", "Who?", (), "Oslo lies in Norway."),
+            ],
+        ),
+        (
+            "train-v1.0.json",
+            ROPES,
+            published.squad,
+            [Row("7", "Where does ice melt?", ("A",), "Heat melts ice.\n\nA is hot, B is cold.")],
+        ),
+        (
+            "drop.json",
+            DROP,
+            published.drop,
+            [
+                Row("a", "How many?", ("2",), "Two teams."),
+                Row("b", "When?", ("3 May 1901",), "Two teams."),
+                Row("c", "Who?", ("Al, Bo",), "Two teams."),
+            ],
+        ),
+        (
+            "tatqa.json",
+            TATQA,
+            published.tatqa,
+            [
+                Row("q1", "Sum?", ("172 million",), "First.\nSecond.\n | 2019\nSales | $ 3", solution="(166+178)/2"),
+                Row("q2", "Which?", ("a, b",), "First.\nSecond.\n | 2019\nSales | $ 3"),
+            ],
+        ),
+        (
+            "train.jsonl",
+            [
+                {"id": 1, "claim": "Oslo is large.", "label": "SUPPORTS"},
+                {"id": 2, "claim": "x", "label": "NOT ENOUGH INFO"},
+            ],
+            published.fever,
+            [Row("1", "Oslo is large.", ("Yes",)), Row("2", "x")],
+        ),
+        (
+            "nq.json.gz",
+            [
+                {
+                    "question": "who",
+                    "answers": ["Al"],
+                    "positive_ctxs": [{"title": "T", "text": "Al.", "passage_id": "9"}],
+                    "hard_negative_ctxs": [],
+                },
+                {"question": "none", "answers": ["x"], "positive_ctxs": []},
+            ],
+            published.natural_questions,
+            [Row("9", "who", ("Al",), "T\nAl.")],
+        ),
+        (
+            "narrativeqa.jsonl",
+            [
+                {
+                    "document": {"id": "d", "summary": {"text": "A tale."}},
+                    "question": {"text": "Who?"},
+                    "answers": [{"text": "Al"}, {"text": "Al B"}],
+                }
+            ],
+            published.narrativeqa,
+            [Row("d/Who?", "Who?", ("Al", "Al B"), "A tale.")],
+        ),
+        (
+            "train_socratic.jsonl",
+            [SOCRATIC],
+            published.gsm8k,
+            [
+                Row(
+                    PROBLEM,
+                    "How many are left?",
+                    ("2",),
+                    PROBLEM,
+                    ("How many does she eat?", "How many are left?"),
+                    "She eats 1*1=1.\n3-1=2 are left.",
+                )
+            ],
+        ),
+        (
+            "convfinqa.json",
+            [
+                {
+                    "id": "f",
+                    "pre_text": ["Before."],
+                    "table": [["a", "1"]],
+                    "post_text": ["After."],
+                    "qa": {"question": "Rise?", "answer": "3%"},
+                    "annotation": {"dialogue_break": ["what was a?", "and b?"]},
+                }
+            ],
+            published.convfinqa,
+            [Row("f/qa", "Rise?", ("3%",), "Before.\na | 1\nAfter.", ("what was a?", "and b?"))],
+        ),
+        (
+            "strategyqa.json",
+            [
+                {
+                    "qid": "s",
+                    "question": "Can it?",
+                    "answer": True,
+                    "facts": ["It flies."],
+                    "decomposition": ["What is it?", "Does #1 fly?"],
+                }
+            ],
+            published.strategyqa,
+            [Row("s", "Can it?", ("Yes",), steps=("What is it?", "Does #1 fly?"), solution="It flies.")],
+        ),
+        (
+            "ifqa.json",
+            [{"idx": 0, "question": "If?", "answers": ["2"], "context": ["One.", "Two."]}],
+            published.ifqa,
+            [Row("0", "If?", ("2",), "One.\nTwo.")],
+        ),
+        (
+            "tabmwp.json",
+            {
+                "12": {
+                    "question": "Cost?",
+                    "choices": ["$1", "$2"],
+                    "answer": "$2",
+                    "unit": None,
+                    "table_title": "Shop",
+                    "table": "a | $2",
+                    "solution": "See a.",
+                }
+            },
+            published.tabmwp,
+            [Row("12", "Cost? ($1, $2)", ("$2",), "Shop\na | $2", solution="See a.")],
+        ),
+        (
+            "MathInstruct.json",
+            [
+                {"source": "data/CoT/x.json", "instruction": "1+1?", "output": "It is 2."},
+                {"source": "data/PoT/y.json", "instruction": "2+2?", "output": "x = 4\nprint(x)"},
+            ],
+            published.math_instruct,
+            [Row("1+1?", "1+1?", solution="It is 2."), Row("2+2?", "2+2?", program="x = 4\nprint(x)")],
+        ),
+        (
+            "own.jsonl",
+            [
+                {
+                    "id": "a",
+                    "question": "Q",
+                    "answers": [["x", "y"]],
+                    "passages": [{"title": "T", "text": "P"}],
+                    "decomposition": ["s"],
+                },
+                {"claim": "C", "question": "Label C", "answer": "REFUTES"},
+                {"question": PROBLEM, "answer": "2", "solution": "3-1=<<3-1=2>>2\n#### 2"},
+                {"question": "D", "answer": "5", "scale": "percent", "document": "Text", "derivation": "10/2"},
+            ],
+            published.plain,
+            [
+                Row("a", "Q", ("x, y",), "T\nP", ("s",)),
+                Row("", "C", ("No",)),
+                Row(PROBLEM, "How many are left?", ("2",), PROBLEM, (), "3-1=2"),
+                Row("", "D", ("5 percent",), "Text", (), "10/2"),
+            ],
+        ),
+    ],
+)
+def test_each_format_as_published(tmp_path, name, value, reader, rows):
+    path = tmp_path / name
+    text = "\n".join(map(json.dumps, value)) if name.endswith(".jsonl") else json.dumps(value, indent=1)
+    path.write_bytes(gzip.compress(text.encode())) if name.endswith(".gz") else path.write_text(text)
+    assert list(published.read(path, reader)) == rows
+
+
+def test_flat_rows_of_tfds_are_read_too():
+    flat = {
+        "id": "5a",
+        "title": "Oslo",
+        "context": "C",
+        "question": "Q",
+        "answers": {"text": ["A", "A"], "answer_start": [1, 1]},
+    }
+    assert list(published.squad(flat)) == [Row("5a", "Q", ("A",), "C")]
+    flat = {"query_id": "a", "passage": "P", "question": "Q", "answer": "3"}
+    assert list(published.drop(flat)) == [Row("a", "Q", ("3",), "P")]
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
+def test_an_array_is_read_in_pieces_of_any_size(tmp_path, monkeypatch, chunk):
+    """DPR's file is of several GB: it is never held as a whole."""
+    monkeypatch.setattr(published, "_CHUNK", chunk)
+    members = [{"a": '[{\\"}], '}, 12, -3.5e2, "x" * 50, [], {}, [[1], "ü"]]
+    path = tmp_path / "a.json"
+    path.write_text(" \n" + json.dumps(members, indent=2) + "\n")
+    assert [entry for _, entry in published._entries(path)] == members
+
+
+@pytest.mark.parametrize(
+    "name, text, wanted",
+    [
+        ("a.json", '[{"id": 1, "claim": "x"}]', "a.json: entry 1: not as published (KeyError: 'label')"),
+        ("a.json", '[{"id": 1', "a.json: cut short, or not JSON"),
+        ("a.json", "<html>", "a.json: not JSON"),
+        ("a.jsonl", '{"id": 1, "claim": "x", "label": "REFUTES"}\n[]', "a.jsonl:2: a list, not a JSON object"),
+    ],
+)
+def test_what_is_not_as_published_is_named(tmp_path, name, text, wanted):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError) as caught:
+        list(published.read(tmp_path / name, published.fever))
+    assert wanted in str(caught.value)
+
+
+def test_real_sets_are_read(shared_data):
+    names = {
+        "gsm8k_train_200/gsm8k_train_200": 200, "document_qa/tatqa_dev_200": 200, "fact_verification/fever_200": 200,
+        "open_qa/nq_efficientqa_dev_200": 200, "open_qa/strategyqa_train_200": 200, "multihop_qa/hotpotqa_train_96": 96,
+    }  # fmt: skip
+    for name, count in names.items():
+        rows = list(published.read(shared_data / f"{name}.jsonl", published.plain))
+        assert len(rows) == count and all(row.question for row in rows), name
+        if "fever" not in name:
+            assert all(row.answers for row in rows), name

@@ -1,0 +1,66 @@
+"""What the roles are taught: rows of question sets as prompts and replies, or nothing where a row does not tell."""
+
+import pytest
+
+from spicejax.data.published import Row
+from spicejax.games.acesearcher import plans
+from spicejax.games.acesearcher.examples import UNKNOWN, render
+from spicejax.games.acesearcher.plans import Plan
+from spicejax.score.sandbox import Sandbox
+
+ROW = Row("a", "How many?", ("2",), "Two pears.", ("Which?", "How many of #1?"), "Count them.", "x = 1\nprint(x + 1)")
+
+
+def test_an_answer_from_a_text():
+    prompt, reply = render(ROW, "answer")
+    assert prompt.startswith("Two pears.\n") and "How many?" in prompt and "Calculate" in prompt and reply == "2"
+    assert "Calculate" not in render(Row("a", "Who?", ("Al",), "A text."), "answer")[0]
+    assert render(Row("a", "Who?", (), "A text."), "answer")[1] == UNKNOWN
+    assert render(Row("a", "Who?"), "answer") is None
+    assert render(Row("a", "Who?", ("Al",)), "answer")[0][0] != "\n", "nothing stands where no text is"
+
+
+def test_a_claim_is_yes_or_no():
+    assert render(Row("a", "Oslo is large.", ("Yes",)), "claim")[1] == "Yes"
+    assert render(Row("a", "Oslo is large."), "claim") is None, "one that cannot be told teaches neither"
+
+
+def test_a_plan_is_read_as_it_is_written():
+    prompt, reply = render(ROW, "plan")
+    assert plans.parse(reply, 6) == Plan(ROW.steps) and prompt.startswith("Two pears.")
+    assert "search engine" in render(Row("a", "Who?", steps=("Which?",)), "plan")[0]
+    assert render(Row("a", "Who?", ("Al",)), "plan") is None
+
+
+def test_a_chain_of_thought_ends_in_tags():
+    assert render(ROW, "reason")[1] == "Count them.\n<answer>2</answer>"
+    assert render(Row("a", "1+1?", solution="It is 2."), "reason")[1] == "It is 2."
+    assert render(Row("a", "1+1?"), "reason") is None
+
+
+@pytest.mark.parametrize(
+    "program, value",
+    [
+        ("x = 1\nprint(x + 1)", 2),
+        ("from math import gcd\n\ndef f(a):\n    return gcd(a, 6)\n\nprint(f(4))", 2),
+        ("for k in range(3):\n    last = k\nprint(last)", 2),
+        ("print(1)\nprint(2)", 2),
+        ("x = 2", None),
+        ("print(1, 2)", None),
+        ("x = (", None),
+        ("", None),
+    ],
+)
+def test_a_script_that_prints_its_answer_becomes_a_function_that_returns_it(program, value):
+    pair = render(Row("a", "2?", program=program), "program")
+    if value is None:
+        assert pair is None
+        return
+    assert pair[1].startswith("```python\ndef solution():\n") and pair[1].endswith("\n```")
+    (ran,) = Sandbox(accept=True).run([pair[1].removeprefix("```python\n").removesuffix("\n```")])
+    assert ran.value == value
+
+
+def test_your_own_prompts_are_taken():
+    own = {"reason": "{documents} {question} Think."}
+    assert render(ROW, "reason", own)[0] == "Two pears. How many? Think."

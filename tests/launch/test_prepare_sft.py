@@ -1,0 +1,98 @@
+"""prepare_sft: real sets into one folder, which a run reads without TensorFlow; what is wrong is said before."""
+
+import json
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spicejax.data.examples import load_examples
+from spicejax.data.items import open_items
+
+ROOT = Path(__file__).parents[2]
+prepare = runpy.run_path(str(ROOT / "launch" / "prepare_sft.py"))["main"]
+REAL = {
+    "gsm8k_reason": "gsm8k_train_200/gsm8k_train_200", "tatqa": "document_qa/tatqa_dev_200",
+    "fever": "fact_verification/fever_200", "nq": "open_qa/nq_efficientqa_dev_200",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(shared_data, tmp_path_factory):
+    pytest.importorskip("seqio")
+    data, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("out") / "sft"
+    for name, path in REAL.items():
+        shutil.copy(shared_data / f"{path}.jsonl", data / f"{name}.jsonl")
+    words = [f"--data={data}", f"--sources={','.join(REAL)}", "--leaks=none", "--held_out=20"]
+    assert prepare([*words, f"--out={out}"]) == 0
+    return out, words
+
+
+def test_real_sets_become_one_folder(folder, capsys):
+    out, words = folder
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["sources"] == {"fever": 105, "gsm8k_reason": 180, "nq": 180, "tatqa": 180}
+    assert manifest["counts"]["fever"] == {"read": 200, "not_told": 75, "taken": 125}
+    held_out, inside = load_examples(out / "held_out.jsonl"), load_examples(out)
+    assert len(held_out) == 80 and len(inside) == 645
+    assert not {e.prompt for e in held_out} & {e.prompt for e in inside}
+    assert len({e.source for e in inside[:40]}) == 4, "mixed"
+    assert prepare([*words, f"--out={out}"]) == 2 and "already exists" in capsys.readouterr().err
+
+
+def items(path, seed=0):
+    return open_items("examples", str(path), seed=seed, batch_size=16, encode=list, max_tokens=0, min_chars=0)
+
+
+def test_batches_go_on_where_they_stopped_and_an_epoch_has_every_example(folder):
+    source = items(folder[0])
+    iterator = source.iterator()
+    whole = [next(iterator) for _ in range(80)]
+    first_epoch = [example for batch in whole[:40] for example in batch]
+    assert len(set(first_epoch)) == 640, "of 645; the others wait for the next one"
+    again = items(folder[0]).iterator()
+    for _ in range(23):
+        next(again)
+    state = json.loads(json.dumps(again.get_state()))
+    resumed = items(folder[0]).iterator()
+    resumed.set_state(state)
+    assert [next(resumed) for _ in range(57)] == whole[23:]
+    with pytest.raises(ValueError, match="digest"):
+        items(folder[0]).iterator().set_state(state | {"digest": "x"})
+
+
+def test_reading_needs_no_tensorflow(folder):
+    code = (
+        "import sys; from spicejax.data.items import open_items; "
+        f"i = open_items('examples', {str(folder[0])!r}, seed=0, batch_size=4, encode=list, max_tokens=0, min_chars=0);"
+        "next(i.iterator()); assert not {'tensorflow', 'seqio'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--sources=nq"], "--sources=nq: MuSiQue's held-out questions were made of these; give its list"),
+        (["--sources=poems"], "--sources=poems: unknown"),
+        (["--sources=ifqa", "--scale=0"], "--scale must be above 0"),
+        (["--sources=ifqa"], "ifqa/train.json is missing; it is published at https://github.com/wyu97/IfQA"),
+        (["--sources=fever", "--held_out=9"], "no example would be left beside --held_out=9"),
+        (["--sources=fever", "--prompts=nowhere"], "nowhere"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_written(tmp_path, capsys, words, said):
+    (tmp_path / "fever.jsonl").write_text(json.dumps({"claim": "x", "question": "x", "answer": "SUPPORTS"}))
+    assert prepare([f"--data={tmp_path}", f"--out={tmp_path / 'out'}", *words]) == 2
+    assert said in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_a_broken_folder_is_named(folder, tmp_path):
+    shutil.copytree(folder[0], tmp_path / "cut")
+    records = tmp_path / "cut" / "examples.array_record"
+    records.write_bytes(records.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="run launch/prepare_sft.py again"):
+        items(tmp_path / "cut")
