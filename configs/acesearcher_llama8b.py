@@ -1,10 +1,11 @@
 """AceSearcher on Llama-3.1-8B-Instruct with the paper's numbers (arXiv:2509.24193): fine-tuning, two rounds of DPO.
 
 Command:   python launch/tpu_run.py --config=acesearcher_llama8b --workdir=DIR model.path=FOLDER \
-               1.corpus.source=EXAMPLES.jsonl 2.corpus.source=QUESTIONS.jsonl 3.corpus.source=QUESTIONS.jsonl \
+               1.corpus.source=EXAMPLES 2.corpus.source=QUESTIONS.jsonl 3.corpus.source=QUESTIONS.jsonl \
                retrieval.index=INDEX retrieval.encoder=FOLDER
-           EXAMPLES: the fine-tuning mixture, {"prompt", "completion"}; QUESTIONS: multi-hop questions with answers,
-           {"question", "answer"}. INDEX: launch/build_index.py; the paper took E5.
+           EXAMPLES: the folder of launch/prepare_sft.py; QUESTIONS: {"question", "answer", "kind"}, of each round
+           10,000 of HotpotQA, of 2WikiMultihopQA and (kind claim) of HoVer, and with their "context" (kind document)
+           7,000 of GSM8K, 10,000 of TabMWP, 2,000 of ConvFinQA. INDEX: launch/build_index.py; the paper took E5.
 Prompts:   the paper's numbers, our prompts: acesearcher.prompts=FOLDER brings yours.
 Hardware:  a TPU slice with 512 GiB of HBM or more. Not run by us on such hardware yet.
 """
@@ -49,7 +50,6 @@ TUNED = RunConfig(
 ROUND = dataclasses.replace(
     TUNED,
     name="acesearcher_llama8b_round",
-    # Differs: questions with passages alone; the paper's rounds mix in GSM8K, TabMWP and ConvFinQA with their contexts
     game=AceSearcherConfig(questions=128),
     retrieval=RetrievalConfig(),
     buckets=Buckets(prompt=(512, 1536), rows=768),
@@ -70,7 +70,24 @@ ROUND = dataclasses.replace(
     ),
     eval=EvalConfig(every=20),
     checkpoint=CheckpointConfig(every=20, keep=3),
-    iterations=234,  # 30,000 questions once
+    iterations=383,  # 49,000 questions once
     show_every=10,
 )
 CONFIG = (TUNED, ROUND, ROUND)
+
+
+def on(
+    size: str, model: ModelConfig, tuned_rate: float, round_rate: float, sampler_mesh: MeshConfig
+) -> tuple[RunConfig, ...]:
+    """The same on another model, with the learning rates of tables 6 and 7."""
+    rates = (tuned_rate, round_rate, round_rate)
+    return tuple(
+        dataclasses.replace(
+            stage,
+            name=stage.name.replace("llama8b", size),
+            model=model,
+            sampler_mesh=sampler_mesh,
+            learner=dataclasses.replace(stage.learner, learning_rate=rate),
+        )
+        for stage, rate in zip(CONFIG, rates, strict=True)
+    )

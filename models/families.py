@@ -44,6 +44,10 @@ QWEN25_7B = TransformerConfig(
     max_position=32_768,
 )
 QWEN25_14B = dataclasses.replace(QWEN25_7B, d_model=5120, num_layers=48, num_heads=40, num_kv_heads=8, d_ff=13_824)
+QWEN25_32B = dataclasses.replace(QWEN25_14B, num_layers=64, d_ff=27_648)
+QWEN25_1_5B = dataclasses.replace(
+    QWEN25_7B, vocab_size=151_936, d_model=1536, num_heads=12, num_kv_heads=2, d_ff=8960, tie_embeddings=True
+)
 
 LLAMA31_8B = TransformerConfig(
     family="llama",
