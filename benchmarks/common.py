@@ -82,6 +82,22 @@ class Ids:
         return 0
 
 
+def words(ids: Sequence[int]) -> str:
+    """Ids as words of `word_tokenizer`, for trainers that tokenise themselves."""
+    return "".join(f"t{k} " for k in ids)
+
+
+def word_tokenizer(vocab: int) -> Any:
+    """A Hugging Face tokenizer whose word k is "tk"."""
+    import tokenizers
+    import transformers
+
+    known = {f"t{k}": k for k in range(vocab)}
+    plain = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, unk_token="t0"))
+    plain.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()  # pyright: ignore[reportAttributeAccessIssue]
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="t2", pad_token="t0")
+
+
 def installed(makers: Mapping[str, Callable[[], T]]) -> tuple[dict[str, T], list[str]]:
     """Make each backend; those whose packages are missing are left out, with a note."""
     made: dict[str, T] = {}

@@ -32,7 +32,7 @@ if __name__ == "__main__":
 import jax
 import jax.numpy as jnp
 import numpy as np
-from common import SIZES, installed, interleaved, model_of, ratios, versions
+from common import SIZES, installed, interleaved, model_of, ratios, versions, word_tokenizer, words
 
 from spicejax.learn import deal, learner
 from spicejax.models import hf, transformer
@@ -129,25 +129,16 @@ def torch_step(model: transformer.TransformerConfig, folder: Path, case: Case) -
 def trl_step(model: transformer.TransformerConfig, folder: Path, case: Case) -> Step:
     """`DPOTrainer` of TRL: its batch, its training step, its optimizer."""
     import datasets
-    import tokenizers
     import torch
     import transformers
     import trl
 
-    words = {f"t{k}": k for k in range(model.vocab_size)}
-    plain = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="t0"))
-    plain.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()  # pyright: ignore[reportAttributeAccessIssue]
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="t2", pad_token="t0")
     pairs = pairs_of(case, model.vocab_size)
-
-    def text(ids: np.ndarray) -> str:
-        return "".join(f"t{k} " for k in ids)
-
     rows = [
         {
-            "prompt": text(p.chosen.prompt_ids),
-            "chosen": text(p.chosen.token_ids),
-            "rejected": text(p.rejected.token_ids),
+            "prompt": words(p.chosen.prompt_ids),
+            "chosen": words(p.chosen.token_ids),
+            "rejected": words(p.rejected.token_ids),
         }
         for p in pairs
     ]
@@ -158,7 +149,7 @@ def trl_step(model: transformer.TransformerConfig, folder: Path, case: Case) -> 
     )  # fmt: skip
     trainer = trl.DPOTrainer(
         load(folder, dtype=torch.float32), load(folder, dtype=torch.float32), args=arguments,
-        train_dataset=datasets.Dataset.from_list(rows), processing_class=tokenizer,
+        train_dataset=datasets.Dataset.from_list(rows), processing_class=word_tokenizer(model.vocab_size),
     )  # fmt: skip
     trainer.create_optimizer()
     trainer.current_gradient_accumulation_steps = 1  # which its loop sets

@@ -3,9 +3,8 @@
 Command:   python launch/tpu_run.py --config=acesearcher_llama8b --workdir=DIR model.path=FOLDER \
                1.corpus.source=EXAMPLES 2.corpus.source=QUESTIONS.jsonl 3.corpus.source=QUESTIONS.jsonl \
                retrieval.index=INDEX retrieval.encoder=FOLDER
-           EXAMPLES: the folder of launch/prepare_sft.py; QUESTIONS: {"question", "answer", "kind"}, of each round
-           10,000 of HotpotQA, of 2WikiMultihopQA and (kind claim) of HoVer, and with their "context" (kind document)
-           7,000 of GSM8K, 10,000 of TabMWP, 2,000 of ConvFinQA. INDEX: launch/build_index.py; the paper took E5.
+           EXAMPLES: launch/prepare_sft.py; QUESTIONS: launch/prepare_sft.py --rounds, 49,000 of six sets.
+           INDEX: launch/build_index.py; the paper took E5.
 Prompts:   the paper's numbers, our prompts: acesearcher.prompts=FOLDER brings yours.
 Hardware:  a TPU slice with 512 GiB of HBM or more. Not run by us on such hardware yet.
 """

@@ -1,6 +1,7 @@
 """Write AceSearcher's fine-tuning mixture once as ArrayRecord, ready for `--corpus=DIR` of a supervised run.
 
 python launch/prepare_sft.py --data=DATA --out=DIR [--sources=gsm8k_plan,fever] [--held_out=50] [--scale=0.1]
+python launch/prepare_sft.py --data=DATA --out=QUESTIONS.jsonl --rounds [--sources=hotpotqa,hover]
 
 DATA holds a folder for each source with the file as it is published (DATA/squad1/train-v1.1.json), or DATA/NAME.jsonl
 with rows of your own: question (or claim) and answer, and of document, passages, decomposition, facts, solution and
@@ -9,6 +10,9 @@ spicejax/data/mixtures.py. Mixing needs `pip install 'spicejax[seqio]'`; trainin
 
 Prompts that occur twice are taken once. Questions of MuSiQue's held-out parts are removed from what they were made of
 (SQuAD, NQ) by its list: --leaks=dev_test_singlehop_questions_v1.0.json; --leaks=none does without.
+
+--rounds writes the questions of the rounds instead, each with its kind (HotpotQA, 2WikiMultihopQA, HoVer with passages
+to be looked up; GSM8K, TabMWP, ConvFinQA with their texts), ready for `--corpus=QUESTIONS.jsonl` of acesearcher.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from spicejax.data import mixtures, prepared
 from spicejax.games.acesearcher import examples, paths
 from spicejax.text import prompts
@@ -31,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with the sources")
     parser.add_argument("--out", type=Path, required=True, help="new folder")
-    parser.add_argument("--sources", default="", help="names apart by commas; default: the paper's seventeen")
+    parser.add_argument("--sources", default="", help="names apart by commas; default: all of the paper's")
+    parser.add_argument("--rounds", action="store_true", help="the questions of the rounds, as one jsonl")
     parser.add_argument("--tfds", action="store_true", help="take from TensorFlow Datasets what DATA has not")
     parser.add_argument("--leaks", default="", help="MuSiQue's list of questions not to be trained on, or none")
     parser.add_argument("--held_out", type=int, default=0, help="examples of each source for DIR/held_out.jsonl")
@@ -42,11 +49,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
     logging.getLogger("spicejax").setLevel(logging.INFO)
     try:
-        prepare(options)
+        (write_questions if options.rounds else prepare)(options)
     except (ValueError, OSError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def write_questions(options: argparse.Namespace) -> None:
+    """Write the questions of the rounds, mixed by lot."""
+    if options.out.exists():
+        raise FileExistsError(f"{options.out} already exists; give a new file or remove it first")
+    sources = mixtures.chosen([name for name in options.sources.split(",") if name], mixtures.ROUNDS)
+    found = mixtures.files(options.data, sources, tfds=False)
+    taken = mixtures.take(sources, found, mixtures.question, leaked={}, seed=options.seed, scale=options.scale)
+    lines = [line for pairs in taken.values() for _, line in pairs]
+    order = np.random.default_rng(options.seed).permutation(len(lines))
+    options.out.write_text("".join(lines[i] + "\n" for i in order), encoding="utf-8")
 
 
 def prepare(options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""The mixture that AceSearcher fine-tunes on (arXiv:2509.24193, table 5) as seqio tasks and one mixture.
+"""What AceSearcher learns from (arXiv:2509.24193, table 5): examples, as a seqio mixture, and its rounds' questions.
 
 Every source is a file in the format that it is published in, under DATA/NAME/, or DATA/NAME.jsonl with rows of your own
 (`published.plain`), or a data set of TFDS. Mixing needs the extra `seqio` (TensorFlow); reading what is written
@@ -25,7 +25,7 @@ from spicejax.score import qa
 log = logging.getLogger(__name__)
 
 # What is taught: answer = from a text; plan = the sub-questions; reason = the way and the answer; program = a program
-Use = Literal["answer", "claim", "plan", "reason", "program"]
+Use = Literal["answer", "claim", "plan", "reason", "program", "qa", "document"]  # qa, claim, document: a round's kinds
 Pair = tuple[str, str]  # prompt, completion
 Files = Mapping[str, tuple[Path, Reader] | None]
 Render = Callable[[Row, Use], Pair | None]  # None where a row does not tell what is to be taught
@@ -81,11 +81,22 @@ ACESEARCHER: tuple[Source, ...] = (
     Source("mathinstruct_program", "program", 10_000, "MathInstruct.json", f"{_HUB}/TIGER-Lab/MathInstruct",
            published.math_instruct, own_folder="mathinstruct"),
 )  # fmt: skip
+ROUNDS: tuple[Source, ...] = (
+    Source("hotpotqa", "qa", 10_000, "hotpot_train_v1.1.json", "https://github.com/hotpotqa/hotpot",
+           published.multihop),
+    Source("2wiki", "qa", 10_000, "train.json", "https://github.com/Alab-NII/2wikimultihop", published.multihop),
+    Source("hover", "claim", 10_000, "hover_train_release_v1.1.json", "https://github.com/hover-nlp/hover",
+           published.hover),
+    Source("gsm8k", "document", 7_000, "train.jsonl", _GSM8K, published.gsm8k),
+    Source("tabmwp", "document", 10_000, "problems_train.json", "https://promptpg.github.io/index.html#dataset",
+           published.tabmwp),
+    Source("convfinqa", "document", 2_000, "train.json", "https://github.com/czyssrs/ConvFinQA", published.convfinqa),
+)  # fmt: skip
 
 
-def chosen(names: Sequence[str]) -> list[Source]:
+def chosen(names: Sequence[str], among: Sequence[Source] = ACESEARCHER) -> list[Source]:
     """The sources of these names; all of them where none is given. Raises ValueError for an unknown one."""
-    known = {source.name: source for source in ACESEARCHER}
+    known = {source.name: source for source in among}
     if unknown := [name for name in names if name not in known]:
         raise ValueError(f"--sources={unknown[0]}: unknown; choose from {', '.join(known)}")
     return [known[name] for name in names or known]
@@ -145,6 +156,16 @@ def _texts(entry: Any) -> Any:
     if isinstance(entry, np.ndarray):
         return [_texts(each) for each in entry]
     return entry.decode() if isinstance(entry, bytes) else entry
+
+
+def question(row: Row, kind: Use) -> Pair | None:
+    """A row as a line of a round's questions (questions.load_items); None where it has no answer."""
+    if not row.answers:
+        return None
+    line: dict[str, Any] = {"id": row.id, "question": row.question, "answer": row.answers[0], "kind": kind}
+    if row.answers[1:]:
+        line |= {"aliases": list(row.answers[1:]), "answer_type": "String"}
+    return f"{row.context} {row.question}", json.dumps(line | ({"context": row.context} if row.context else {}))
 
 
 class Taken(dict[str, list[Pair]]):

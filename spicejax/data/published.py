@@ -16,6 +16,7 @@ _CALCULATED = re.compile(r"<<[^<>]*>>")  # GSM8K's marks for a calculator
 _FENCE = re.compile(r"^```(?:python)?\n(.*?)```", re.DOTALL)
 _CHUNK = 1 << 20  # characters read at a time
 YES = {True: "Yes", False: "No", "SUPPORTS": "Yes", "REFUTES": "No", "yes": "Yes", "no": "No"}
+YES |= {"SUPPORTED": "Yes", "NOT_SUPPORTED": "No"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,6 +186,16 @@ def tabmwp(entry: Any) -> Iterator[Row]:
     choices = f" ({', '.join(asked['choices'])})" if asked.get("choices") else ""
     answer = f"{asked['answer']} {asked.get('unit') or ''}"
     yield Row(name, asked["question"] + choices, _once([answer]), context, solution=asked["solution"].strip())
+
+
+def multihop(entry: Mapping[str, Any]) -> Iterator[Row]:
+    """HotpotQA and 2WikiMultihopQA: the question without the passages that come with it."""
+    yield Row(str(entry["_id"]), entry["question"], _once([entry["answer"]]))
+
+
+def hover(entry: Mapping[str, Any]) -> Iterator[Row]:
+    """HoVer: a claim of several parts."""
+    yield Row(str(entry["uid"]), entry["claim"], (YES[entry["label"]],))
 
 
 def math_instruct(entry: Mapping[str, Any]) -> Iterator[Row]:

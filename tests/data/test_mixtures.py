@@ -36,6 +36,14 @@ def test_the_table_is_the_papers():
     assert [source.name for source in ACESEARCHER if source.seed_of] == ["squad1", "squad2", "nq"]
 
 
+def test_the_rounds_are_the_papers_too():
+    counts = {source.name: source.count for source in mixtures.ROUNDS}
+    assert counts == {
+        "hotpotqa": 10_000, "2wiki": 10_000, "hover": 10_000, "gsm8k": 7_000, "tabmwp": 10_000, "convfinqa": 2_000,
+    }  # fmt: skip
+    assert {source.use for source in mixtures.ROUNDS} == {"qa", "claim", "document"}
+
+
 def test_files_are_found_as_published_or_as_your_own_and_missing_ones_are_all_named(tmp_path):
     sources = mixtures.chosen(["squad1", "gsm8k_plan", "gsm8k_reason", "ifqa"])
     write(tmp_path / "squad1" / "train-v1.1.json", [])

@@ -217,6 +217,18 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
             [Row("12", "Cost? ($1, $2)", ("$2",), "Shop\na | $2", solution="See a.")],
         ),
         (
+            "hotpot_train_v1.1.json",
+            [{"_id": "5a", "question": "Who?", "answer": "Al", "type": "bridge", "context": [["T", ["A."]]]}],
+            published.multihop,
+            [Row("5a", "Who?", ("Al",))],
+        ),
+        (
+            "hover_train_release_v1.1.json",
+            [{"uid": "u", "claim": "C", "label": "NOT_SUPPORTED", "num_hops": 2}],
+            published.hover,
+            [Row("u", "C", ("No",))],
+        ),
+        (
             "MathInstruct.json",
             [
                 {"source": "data/CoT/x.json", "instruction": "1+1?", "output": "It is 2."},

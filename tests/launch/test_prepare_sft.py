@@ -11,6 +11,7 @@ import pytest
 
 from spicejax.data.examples import load_examples
 from spicejax.data.items import open_items
+from spicejax.data.questions import load_items
 
 ROOT = Path(__file__).parents[2]
 prepare = runpy.run_path(str(ROOT / "launch" / "prepare_sft.py"))["main"]
@@ -88,6 +89,19 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path, capsys, word
     (tmp_path / "fever.jsonl").write_text(json.dumps({"claim": "x", "question": "x", "answer": "SUPPORTS"}))
     assert prepare([f"--data={tmp_path}", f"--out={tmp_path / 'out'}", *words]) == 2
     assert said in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_questions_of_the_rounds_bring_their_kinds(tmp_path, shared_data):
+    """Real ones: a run reads them as they are."""
+    shutil.copy(shared_data / "multihop_qa" / "hotpotqa_train_96.jsonl", tmp_path / "hotpotqa.jsonl")
+    shutil.copy(shared_data / "gsm8k_train_200" / "gsm8k_train_200.jsonl", tmp_path / "gsm8k.jsonl")
+    out = tmp_path / "questions.jsonl"
+    words = [f"--data={tmp_path}", f"--out={out}", "--rounds"]
+    assert prepare([*words, "--sources=hotpotqa,gsm8k", "--scale=0.009"]) == 0
+    asked = [item.task for item in load_items(out)]
+    assert [task.kind for task in asked].count("document") == 63 and [task.kind for task in asked].count("qa") == 90
+    assert all(task.context for task in asked)
+    assert prepare([*words, "--sources=hotpotqa"]) == 2, "nothing is written over"
 
 
 def test_a_broken_folder_is_named(folder, tmp_path):
