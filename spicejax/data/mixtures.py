@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,6 @@ import numpy as np
 
 from spicejax.data import published
 from spicejax.data.published import Reader, Row
-from spicejax.score import qa
 
 log = logging.getLogger(__name__)
 
@@ -131,8 +131,8 @@ def leaks(path: Path) -> dict[str, set[str]]:
         name: {
             text
             for each in entries
-            for text in ([str(each.get("id", "")), qa.normal(str(each.get("question", "")))]
-                         if isinstance(each, dict) else [str(each), qa.normal(str(each))])
+            for text in ([str(each.get("id", "")), _words(str(each.get("question", "")))]
+                         if isinstance(each, dict) else [str(each), _words(str(each))])
             if text
         }
         for name, entries in told.items()
@@ -168,6 +168,11 @@ def question(row: Row, kind: Use) -> Pair | None:
     return f"{row.context} {row.question}", json.dumps(line | ({"context": row.context} if row.context else {}))
 
 
+def _words(text: str) -> str:
+    """What two texts share that differ in case, signs and spaces alone."""
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
 class Taken(dict[str, list[Pair]]):
     """Examples by source, and what was left out: counts[source][reason]."""
 
@@ -200,11 +205,11 @@ def take(
         for row in rows(source, found[source.name]):
             counts["read"] += 1
             pair = render(row, source.use)
-            if forbidden and (row.id in forbidden or qa.normal(row.question) in forbidden):
+            if forbidden and (row.id in forbidden or _words(row.question) in forbidden):
                 counts["in_musique"] += 1
             elif pair is None:
                 counts["not_told"] += 1
-            elif (key := qa.normal(pair[0])) in seen:
+            elif (key := _words(pair[0])) in seen:
                 counts["twice"] += 1
             else:
                 seen.add(key)
