@@ -16,19 +16,16 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 if __name__ == "__main__":
     from spicejax import memory
 
     memory.ask_for_huge_pages()
 
-from spicejax import configs
+import spicejax
 from spicejax.games.game import Reply
 from spicejax.remote import ServerError
-from spicejax.run import evaluate
 from spicejax.run.checkpoint import CheckpointError
-from spicejax.types import Task
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,24 +38,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object a question")
     options, rest = parser.parse_known_args(argv)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
-    tasks = [Task(question, "", "String", context=options.context) for question in options.question]
     try:
-        recipe = configs.stages(options.config)[-1] if options.config else None
-        cfg = evaluate.config_for(options.model, recipe, rest, prog="launch/ask.py")
-        model = Path(options.model)
-        replies = evaluate.answer(cfg, tasks, model if evaluate.is_run(model) else None)
+        replies = spicejax.answer(
+            options.model, options.question, context=options.context, config=options.config, changes=rest
+        )
     except (ValueError, OSError, ImportError, FloatingPointError, CheckpointError, ServerError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    for task, reply in zip(tasks, replies, strict=True):
-        told = {"question": task.question, "answer": reply.answer, "steps": reply.transcript or []}
-        print(json.dumps(told | {"text": reply.rollout.text}) if options.json else shown(task, reply))
+    for question, reply in zip(options.question, replies, strict=True):
+        told = {"question": question, "answer": reply.answer, "steps": reply.transcript or []}
+        print(json.dumps(told | {"text": reply.rollout.text}) if options.json else shown(question, reply))
     return 0
 
 
-def shown(task: Task, reply: Reply) -> str:
+def shown(question: str, reply: Reply) -> str:
     """A question, how it was answered, and the answer, as text."""
-    lines = [task.question]
+    lines = [question]
     for step in reply.transcript or [{"wrote": reply.rollout.text}]:
         found = f"  [{', '.join(step['shown'])}]" if step.get("shown") else ""
         asked = f"{step['asked']} -> " if "asked" in step else ""

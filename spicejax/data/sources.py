@@ -194,7 +194,7 @@ class Reader:
             import tensorflow_datasets as tfds  # pyright: ignore[reportMissingImports]
         except ImportError as error:
             raise ImportError('tfds: sources need tensorflow-datasets: pip install "spicejax[tfds]"') from error
-        source = tfds.data_source(name, split=split or "train")
+        source: Any = tfds.data_source(name, split=split or "train")
         for i in range(len(source)):
             yield from self._record(source[i], (field,) if field else TEXT_FIELDS)
 
