@@ -237,6 +237,7 @@ def _summarise(run: Run, counters: dict[str, Any], checkpoints: Checkpoints, wri
         "accuracy_start": counters.get("accuracy_start"),
         "accuracy_end": counters.get("accuracy_end"),
         "checkpoint": str(checkpoints.path(newest)) if newest is not None else None,
+        **({"sandbox_tier": run.sandbox.tier} if run.sandbox else {}),
         **writer.gaps(),
     }
     writer.summary(summary)

@@ -1,0 +1,52 @@
+"""The likelihood of given replies: by hand from the full logits, whatever stands beside a reply in its batch."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny_models import QWEN3
+
+from spicejax.evaluation.likelihood import losses
+from spicejax.games.world import World
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.models import transformer
+from spicejax.types import Example
+
+
+@dataclasses.dataclass
+class Seated:
+    """As much of a player as is asked."""
+
+    cfg: transformer.TransformerConfig
+    params: dict
+    render = staticmethod(lambda messages: list(messages[-1]["content"].encode()))
+    write = staticmethod(lambda text: [*text.encode(), 0])
+
+
+CFG = dataclasses.replace(QWEN3, vocab_size=128, max_position=512)
+EXAMPLES = [
+    Example((("user", "a question " * n),), reply, source)
+    for n, reply, source in [(1, "yes", "short"), (9, "no", "long"), (2, "perhaps so", "short"), (20, "n", "long")]
+]
+
+
+def test_each_source_is_the_mean_over_its_tokens():
+    params = transformer.init(CFG, jax.random.key(0))
+    world = World({"solver": Seated(CFG, params)}, lambda pairs: [], SamplerConfig(), seed=0, iteration=0)
+    by_hand = {"short": [], "long": []}
+    for example in EXAMPLES:
+        prompt, reply = example.prompt[0][1].encode(), [*example.reply.encode(), 0]
+        ids = jnp.array([[*prompt, *reply]])
+        hidden = transformer.hidden_states(CFG, params, ids, jnp.arange(ids.shape[1])[None])
+        scores = jax.nn.log_softmax(transformer.logits(CFG, params, hidden)[0].astype(jnp.float32))
+        by_hand[example.source] += [-scores[len(prompt) + t - 1, token] for t, token in enumerate(reply)]
+    found = losses(world, "solver", EXAMPLES)
+    assert list(found) == ["long", "short", "all"]
+    for name, values in (*by_hand.items(), ("all", by_hand["short"] + by_hand["long"])):
+        assert found[name]["loss"] == pytest.approx(float(np.mean(values)), rel=1e-5)
+        assert found[name]["tokens"] == len(values)
+    assert found["all"]["examples"] == 4
+    alone = losses(world, "solver", EXAMPLES[2:3])
+    assert alone["all"]["loss"] == pytest.approx(float(np.mean(by_hand["short"][4:])), rel=1e-5)
