@@ -5,8 +5,9 @@ python launch/prepare_sft.py --data=DATA --out=QUESTIONS.jsonl --rounds [--sourc
 
 DATA holds a folder for each source with the file as it is published (DATA/squad1/train-v1.1.json), or DATA/NAME.jsonl
 with rows of your own: question (or claim) and answer, and of document, passages, decomposition, facts, solution and
-program what there is. --tfds takes from TensorFlow Datasets what it has. Sources, their files and the paper's counts:
-spicejax/data/mixtures.py. Mixing needs `pip install 'spicejax[seqio]'`; training does not.
+program what there is. --sources=NAME:USE takes DATA/NAME.jsonl to teach that (plan, reason, answer, ...). --tfds takes
+from TensorFlow Datasets what it has. Sources, their files and the paper's counts: spicejax/data/mixtures.py. Mixing
+needs `pip install 'spicejax[seqio]'`; training does not.
 
 Prompts that occur twice are taken once. Questions of MuSiQue's held-out parts are removed from what they were made of
 (SQuAD, NQ) by its list: --leaks=dev_test_singlehop_questions_v1.0.json; --leaks=none does without.

@@ -13,6 +13,7 @@ import functools
 import json
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -95,11 +96,23 @@ ROUNDS: tuple[Source, ...] = (
 
 
 def chosen(names: Sequence[str], among: Sequence[Source] = ACESEARCHER) -> list[Source]:
-    """The sources of these names; all of them where none is given. Raises ValueError for an unknown one."""
+    """The sources of these names, all of them where none is given; NAME:USE is DATA/NAME.jsonl, all of its rows.
+
+    Raises: ValueError for an unknown one.
+    """
     known = {source.name: source for source in among}
-    if unknown := [name for name in names if name not in known]:
-        raise ValueError(f"--sources={unknown[0]}: unknown; choose from {', '.join(known)}")
-    return [known[name] for name in names or known]
+    uses = list(dict.fromkeys(source.use for source in among))
+    sources = []
+    for text in names or known:
+        name, _, use = text.partition(":")
+        if use in uses and name not in known:
+            sources.append(Source(name, use, sys.maxsize, f"{name}.jsonl", "", published.plain, own_folder="."))
+        elif text in known:
+            sources.append(known[text])
+        else:
+            raise ValueError(f"--sources={text}: unknown; choose from {', '.join(known)}, or NAME:USE for rows of "
+                             f"your own in NAME.jsonl, where USE is {', '.join(uses)}")  # fmt: skip
+    return sources
 
 
 def files(data: Path, sources: Sequence[Source], tfds: bool) -> Files:
@@ -114,7 +127,8 @@ def files(data: Path, sources: Sequence[Source], tfds: bool) -> Files:
         own = (data / f"{source.name}.jsonl", published.plain), (data / f"{source.folder}.jsonl", published.plain)
         there = next((each for each in ((published_at, source.reader), *own) if each[0].is_file()), None)
         if there is None and not (tfds and source.tfds):
-            missing.append(f"{source.name}: {published_at} is missing; it is published at {source.where}")
+            where = f"it is published at {source.where}" if source.where else "write rows of your own there"
+            missing.append(f"{source.name}: {published_at} is missing; {where}")
         found[source.name] = there
     if missing:
         names = ",".join(s.name for s in sources if not any(m.startswith(f"{s.name}:") for m in missing))

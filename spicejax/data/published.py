@@ -222,8 +222,9 @@ def plain(entry: Mapping[str, Any]) -> Iterator[Row]:
     if entry.get("scale"):
         said = [f"{each} {entry['scale']}" for each in said]
     context = str(entry.get("document") or entry.get("context") or passages)
+    steps = tuple(each["question"] if isinstance(each, dict) else each for each in entry.get("decomposition") or ())
     yield Row(str(entry.get("id", "")), asked, _once([each for each in said if each != "NOT ENOUGH INFO"]), context,
-              tuple(entry.get("decomposition") or ()), solution, str(entry.get("program") or ""))  # fmt: skip
+              steps, solution, str(entry.get("program") or ""))  # fmt: skip
 
 
 def table(rows: Iterable[Iterable[Any]]) -> str:

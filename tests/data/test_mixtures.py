@@ -61,6 +61,14 @@ def test_files_are_found_as_published_or_as_your_own_and_missing_ones_are_all_na
     assert mixtures.files(tmp_path, mixtures.chosen(["drop"]), tfds=True) == {"drop": None}
     with pytest.raises(ValueError, match="--sources=squad3: unknown; choose from narrativeqa, squad1"):
         mixtures.chosen(["squad1", "squad3"])
+    own = mixtures.chosen(["wiki:plan"])
+    with pytest.raises(FileNotFoundError, match=r"wiki: \S+/wiki.jsonl is missing; write rows of your own there"):
+        mixtures.files(tmp_path, own, tfds=False)
+    asked = {"question": "Where was the maker of the wheel born?", "answer": "Ur"}
+    steps = ["Who made the wheel?", {"question": "Where was #1 born?", "answer": "Ur"}]
+    (tmp_path / "wiki.jsonl").write_text(json.dumps(asked | {"decomposition": steps}))
+    (row,) = mixtures.rows(own[0], mixtures.files(tmp_path, own, tfds=False)["wiki"])
+    assert (own[0].use, row.steps) == ("plan", ("Who made the wheel?", "Where was #1 born?"))
 
 
 def test_no_prompt_twice_none_of_musique_none_without_what_is_taught(tmp_path):

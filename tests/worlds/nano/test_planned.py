@@ -45,7 +45,7 @@ def test_prompts_are_those_of_the_game():
     assert paths.plan_messages(Task(question, "", "String"), NANO)[0]["content"] in told
     final = next(e.prompt for e in LESSONS if e.prompt.startswith("#1"))
     *steps, question = final.split("\n")
-    assert paths.final_messages(question, "", "\n".join(steps), NANO)[0]["content"] == final
+    assert paths.final_messages(question, "", "\n".join(steps), NANO, "qa")[0]["content"] == final
     steps = [steps[k : k + 2] for k in range(0, len(steps), 2)]
     made = plans.Plan(tuple(step.partition(": ")[2] for step, _ in steps))
     assert plans.listed(made, [answer.removeprefix("Answer: ") for _, answer in steps]) == final.rpartition("\n")[0]
