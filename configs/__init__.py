@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
+import runpy
+from pathlib import Path
+from typing import Any
 
 from spicejax.run.config import RunConfig
 
@@ -14,11 +18,31 @@ def names() -> list[str]:
 
 
 def stages(name: str) -> tuple[RunConfig, ...]:
-    """The runs of the configuration `name`, one after another; ValueError listing the choices if there is none."""
-    if name not in names():
-        raise ValueError(f"unknown config {name!r}; choose from {', '.join(names())}")
-    found = importlib.import_module(f"{__name__}.{name}").CONFIG
+    """The runs of the configuration `name`, or of a Python file of your own, one after another.
+
+    Raises: ValueError listing the choices if there is none.
+    """
+    if name.endswith(".py"):
+        found = _own(Path(name))
+    elif name in names():
+        found = importlib.import_module(f"{__name__}.{name}").CONFIG
+    else:
+        near = difflib.get_close_matches(name, names(), 1)
+        hint = f"did you mean {near[0]}? All" if near else "choose from"
+        raise ValueError(f"unknown config {name!r}; {hint}: {', '.join(names())}, or a .py file of your own")
     return found if isinstance(found, tuple) else (found,)
+
+
+def _own(path: Path) -> Any:
+    """CONFIG of a file; what is wrong with it is said with its name."""
+    try:
+        found = runpy.run_path(str(path)).get("CONFIG")
+    except Exception as error:  # the file may do anything
+        raise ValueError(f"--config={path}: {type(error).__name__}: {error}") from error
+    runs = found if isinstance(found, tuple) else (found,)
+    if not all(isinstance(run, RunConfig) for run in runs) or not runs:
+        raise ValueError(f"--config={path}: define CONFIG there, a RunConfig or a tuple of them, as configs/ does")
+    return found
 
 
 def load(name: str) -> RunConfig:

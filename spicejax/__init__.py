@@ -31,6 +31,6 @@ def answer(
     from spicejax.types import Task
 
     recipe = configs.stages(config)[-1] if config else None
-    cfg = evaluate.config_for(model, recipe, list(changes), prog="spicejax.answer")
+    cfg = evaluate.config_for(model, recipe, list(changes))
     tasks = [Task(question, "", "String", context=context) for question in questions]
     return evaluate.answer(cfg, tasks, Path(model) if evaluate.is_run(Path(model)) else None)

@@ -13,7 +13,6 @@ import dataclasses
 import functools
 import json
 import shutil
-import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -26,19 +25,15 @@ T = TypeVar("T")
 ABSENT = "<absent>"  # stands in `diff` for a field that one side does not have
 
 
-def parse(default: T, argv: Sequence[str], prog: str = "") -> T:
+def parse(default: T, argv: Sequence[str]) -> T:
     """Return `default` with the overrides of `argv`: `a.b=c`, `--a.b=c` or `--a.b c`; the last of a key wins.
 
-    `--help` prints every field and exits 0. A wrong key or value prints one line on stderr and exits 2.
+    `--help` prints every field and exits 0. Raises ConfigError for a wrong key or value.
     """
     if {"-h", "--help"} & set(argv):
-        print(describe(default, prog))
+        print(describe(default))
         raise SystemExit(0)
-    try:
-        return override(default, _pairs(argv, dict(leaves(default))))
-    except ConfigError as error:
-        print(f"{prog or 'config'}: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+    return override(default, _pairs(argv, dict(leaves(default))))
 
 
 def _pairs(argv: Sequence[str], known: dict[str, Any]) -> dict[str, str]:
@@ -173,11 +168,11 @@ def leaves(config: Any) -> list[tuple[str, Any]]:
     return [(path, hint) for _, _, rows in _sections(config) for path, hint, _, _ in rows]
 
 
-def describe(config: Any, prog: str = "") -> str:
+def describe(config: Any) -> str:
     """The text of --help: every field with its comment, its default and what it takes."""
     width = min(shutil.get_terminal_size((110, 24)).columns, 120)
     wrap = textwrap.TextWrapper(width, initial_indent=" " * 6, subsequent_indent=" " * 6).wrap
-    lines = [f"usage: {prog or 'config'} [section.field=value ...]"]
+    lines = ["fields: [section.field=value ...]"]
     for section, cls, rows in _sections(config):
         title, doc = section or cls.__name__, (cls.__doc__ or "").strip().split("\n")[0]
         lines += ["", title if doc.startswith(f"{cls.__name__}(") else f"{title}: {doc}"]  # dataclass made it up

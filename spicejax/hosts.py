@@ -17,10 +17,12 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from spicejax.errors import SpicejaxError
+
 T = TypeVar("T")
 
 
-class HostError(RuntimeError):
+class HostError(SpicejaxError):
     """Another process of the run failed, or the processes do not agree; the text says which and on what."""
 
 

@@ -11,6 +11,8 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from spicejax.errors import SpicejaxError
+
 log = logging.getLogger("spicejax")
 
 WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds before the second try, doubled up to the longest
@@ -18,7 +20,7 @@ WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds before the second try, doubled up to t
 T = TypeVar("T")
 
 
-class ServerError(RuntimeError):
+class ServerError(SpicejaxError):
     """A server is gone, or does not say what it should; the text says which server and what it did."""
 
 

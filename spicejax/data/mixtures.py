@@ -101,12 +101,12 @@ def chosen(names: Sequence[str], among: Sequence[Source] = ACESEARCHER) -> list[
     Raises: ValueError for an unknown one.
     """
     known = {source.name: source for source in among}
-    uses = list(dict.fromkeys(source.use for source in among))
+    uses: dict[str, Use] = {source.use: source.use for source in among}
     sources = []
     for text in names or known:
         name, _, use = text.partition(":")
         if use in uses and name not in known:
-            sources.append(Source(name, use, sys.maxsize, f"{name}.jsonl", "", published.plain, own_folder="."))
+            sources.append(Source(name, uses[use], sys.maxsize, f"{name}.jsonl", "", published.plain, own_folder="."))
         elif text in known:
             sources.append(known[text])
         else:

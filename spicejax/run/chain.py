@@ -16,7 +16,7 @@ from spicejax.run.config import RunConfig
 POLICY = "policy"  # folder of a finished stage's model, beside its checkpoints
 
 
-def override(stages: Sequence[RunConfig], words: Sequence[str], prog: str) -> list[RunConfig]:
+def override(stages: Sequence[RunConfig], words: Sequence[str]) -> list[RunConfig]:
     """The stages with fields changed: `2.a.b=c` of the second, `a.b=c` of all that have such a field."""
     changed = []
     for number, cfg in enumerate(stages, 1):
@@ -27,7 +27,7 @@ def override(stages: Sequence[RunConfig], words: Sequence[str], prog: str) -> li
                 mine += [rest] if key == str(number) else []
             elif len(stages) == 1 or _has(cfg, word) or not any(_has(other, word) for other in stages):
                 mine.append(word)
-        changed.append(configuration.parse(cfg, mine, prog=prog))
+        changed.append(configuration.parse(cfg, mine))
     return changed
 
 
@@ -60,7 +60,7 @@ def run(stages: Sequence[RunConfig], workdir: Path) -> dict[str, Any]:
         summary = train.train(cfg, folder)
         if hosts.leads():
             summary["report"] = ", ".join(map(str, report.write(folder, game_of(cfg.game))))
-        if summary["iterations"] < cfg.iterations:
+        if not summary["complete"]:
             break  # stopped by a signal
         if not last:
             export.write_policy(folder, folder / POLICY)

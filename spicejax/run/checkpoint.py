@@ -29,6 +29,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from spicejax import hosts
+from spicejax.errors import SpicejaxError
 from spicejax.run import lock, manifest
 from spicejax.run.lock import Lock, LockedError
 
@@ -37,7 +38,7 @@ log = logging.getLogger(__name__)
 STATE = "state"
 
 
-class CheckpointError(RuntimeError):
+class CheckpointError(SpicejaxError):
     """A checkpoint could not be written, or none can be read; the text says which and why."""
 
 

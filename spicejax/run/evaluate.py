@@ -47,7 +47,7 @@ def config_of(workdir: Path) -> RunConfig:
     return configuration.from_json(RunConfig, configuration.readable(RunConfig, saved))
 
 
-def config_for(model: str, recipe: RunConfig | None, words: Sequence[str], prog: str) -> RunConfig:
+def config_for(model: str, recipe: RunConfig | None, words: Sequence[str]) -> RunConfig:
     """How a model is asked: by a recipe, or by its run's own configuration.
 
     Args:
@@ -58,7 +58,7 @@ def config_for(model: str, recipe: RunConfig | None, words: Sequence[str], prog:
     run = is_run(Path(model))
     if not (recipe or run):
         raise ValueError("--model is no run's work folder: add --config=NAME, which says how questions are asked")
-    cfg = configuration.parse(recipe or config_of(Path(model)), words, prog=prog)
+    cfg = configuration.parse(recipe or config_of(Path(model)), words)
     return cfg if run else dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=model))
 
 

@@ -13,13 +13,15 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from spicejax.errors import SpicejaxError
+
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 10.0
 STALE_SECONDS = 45.0  # an owner on another host that has not beaten for so long is gone
 
 
-class LockedError(RuntimeError):
+class LockedError(SpicejaxError):
     """Another run owns the directory; the text says which."""
 
 

@@ -232,6 +232,7 @@ def _summarise(run: Run, counters: dict[str, Any], checkpoints: Checkpoints, wri
     summary = {
         "name": run.cfg.name,
         "iterations": newest or 0,
+        "complete": newest == run.cfg.iterations,
         "seconds": round(counters["seconds"], 3),
         **counters["totals"],
         "accuracy_start": counters.get("accuracy_start"),

@@ -1,7 +1,7 @@
 """The flight check against the real XLA:TPU compiler: memory by hand, gathers where the layout has none, the CLI."""
 
+import functools
 import json
-import runpy
 import subprocess
 import sys
 import textwrap
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from processes import PATIENCE
 
-from spicejax import configs
+from spicejax import commands, configs
 from spicejax.flight import check
 
 ROOT = Path(__file__).parents[2]
-MAIN = runpy.run_path(str(ROOT / "launch" / "tpu_run.py"))["main"]
+MAIN = functools.partial(commands.run, "train")
 needs_libtpu = pytest.mark.skipif(not check.installed(), reason="libtpu is not installed (extra `dev` or `tpu`)")
 
 KEYS = {"topology", "chips", "hbm_per_chip_gib", "programs", "fits", "seconds_per_iteration"}

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import runpy
 import signal
 import subprocess
 import sys
@@ -13,11 +12,11 @@ import pytest
 from processes import PATIENCE
 from tiny_runs import WORLD, last_step, rows
 
-from spicejax import configs
+from spicejax import commands, configs
 from spicejax.run import chain
 
 ROOT = Path(__file__).parents[2]
-ask = runpy.run_path(str(ROOT / "launch" / "ask.py"))["main"]
+ask = functools.partial(commands.run, "ask")
 TINY = WORLD | {
     "nano.documents": "200", "buckets.rows": "24", "acesearcher.questions": "4",
     "iterations": "2",

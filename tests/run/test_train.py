@@ -1,9 +1,9 @@
 """The loop end to end on a small nano run: kills, interruptions, refusals, compilations, what it writes."""
 
 import dataclasses
+import functools
 import json
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -18,8 +18,8 @@ import pytest
 from processes import PATIENCE
 from tiny_runs import last_step, rows
 
+from spicejax import commands, configs
 from spicejax import config as configuration
-from spicejax import configs
 from spicejax.generate import engine
 from spicejax.models import hf
 from spicejax.run import manifest, train
@@ -28,7 +28,7 @@ from spicejax.run.checkpoint import Checkpoints, Restored
 from spicejax.run.interrupt import Interrupt
 
 ROOT = Path(__file__).parents[2]
-launch = runpy.run_path(str(ROOT / "launch" / "tpu_run.py"))["main"]
+launch = functools.partial(commands.run, "train")
 TINY = [
     "nano.warm_tokens=100000", "nano.row_length=128", "nano.rows=4", "nano.documents=64", "nano.held_out=16",
     "iterations=6", "spice.grounding=none",

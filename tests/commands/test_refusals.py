@@ -1,19 +1,16 @@
-"""Every launch script answers a broken input with one line and exit code 2."""
-
-import runpy
-from pathlib import Path
+"""Every command answers a broken input with one line and exit code 2."""
 
 import pytest
 from tiny_models import QWEN3, random_params, write_tokenizer
 
+from spicejax import commands
 from spicejax.models import hf
 
-LAUNCH = Path(__file__).parents[2] / "launch"
 COMMANDS = {
-    "tpu_run": ("--config=rlvr_smollm2", "--workdir={0}/run", "--corpus={0}/questions.jsonl", "model.path={0}/model"),
-    "export_hf": ("--model={0}/model", "--out={0}/out"),
+    "train": ("--config=rlvr_smollm2", "--workdir={0}/run", "--corpus={0}/questions.jsonl", "model.path={0}/model"),
+    "export": ("--model={0}/model", "--out={0}/out"),
     "generate": ("--model={0}/model", "--prompt=a"),
-    "prepare_corpus": ("--source={0}/questions.jsonl", "--tokenizer={0}/model", "--out={0}/out"),
+    "prepare": ("--source={0}/questions.jsonl", "--tokenizer={0}/model", "--out={0}/out"),
 }
 DAMAGES = {
     "config.json": b"{",
@@ -23,17 +20,16 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("script", COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("damaged", DAMAGES)
-def test_a_broken_model_is_one_line(tmp_path, capsys, script, damaged):
-    if script == "prepare_corpus" and not damaged.startswith("tokenizer"):
+def test_a_broken_model_is_one_line(tmp_path, capsys, name, damaged):
+    if name == "prepare" and not damaged.startswith("tokenizer"):
         pytest.skip("it reads the tokenizer alone")
     hf.save(tmp_path / "model", QWEN3, random_params(QWEN3))
     write_tokenizer(tmp_path / "model")
     (tmp_path / "model" / damaged).write_bytes(DAMAGES[damaged])
     (tmp_path / "questions.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}\n')
-    main = runpy.run_path(str(LAUNCH / f"{script}.py"))["main"]
-    assert main([word.format(tmp_path) for word in COMMANDS[script]]) == 2
+    assert commands.run(name, [word.format(tmp_path) for word in COMMANDS[name]]) == 2
     _, err = capsys.readouterr()
     assert err.startswith("error: ") and err.count("\n") == 1 and damaged in err, err
     assert not (tmp_path / "out").exists()
@@ -51,13 +47,12 @@ def test_a_broken_model_is_one_line(tmp_path, capsys, script, damaged):
         ("--out={0}", "already exists"),
     ],
 )
-def test_prepare_corpus_refuses_in_one_line(tmp_path, capsys, option, message):
+def test_prepare_refuses_in_one_line(tmp_path, capsys, option, message):
     write_tokenizer(tmp_path)
     (tmp_path / "short.jsonl").write_text('{"text": "short"}\n')
     (tmp_path / "x.jsonl").write_text('{"text": "' + "one sentence of a document. " * 9 + '"}\n')
-    main = runpy.run_path(str(LAUNCH / "prepare_corpus.py"))["main"]
     whole = [f"--source={tmp_path}/x.jsonl", f"--tokenizer={tmp_path}", f"--out={tmp_path}/out"]
-    assert main([*whole, option.format(tmp_path)]) == 2
+    assert commands.run("prepare", [*whole, option.format(tmp_path)]) == 2
     errors = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("reading ")]
     assert len(errors) == 1 and errors[0].startswith("error: ") and message in errors[0]
     assert not (tmp_path / "out").exists()

@@ -1,7 +1,7 @@
-"""prepare_sft: real sets into one folder, which a run reads without TensorFlow; what is wrong is said before."""
+"""spicejax mix: real sets into one folder, which a run reads without TensorFlow; what is wrong is said before."""
 
+import functools
 import json
-import runpy
 import shutil
 import subprocess
 import sys
@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from spicejax import commands
 from spicejax.data.examples import load_examples
 from spicejax.data.items import open_items
 from spicejax.data.questions import load_items
 
 ROOT = Path(__file__).parents[2]
-prepare = runpy.run_path(str(ROOT / "launch" / "prepare_sft.py"))["main"]
+prepare = functools.partial(commands.run, "mix")
 REAL = {
     "gsm8k_reason": "gsm8k_train_200/gsm8k_train_200", "tatqa": "document_qa/tatqa_dev_200",
     "fever": "fact_verification/fever_200", "nq": "open_qa/nq_efficientqa_dev_200",

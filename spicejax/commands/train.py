@@ -1,0 +1,137 @@
+"""Train: spicejax train --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]
+
+Several hosts run the same command: see launch/tpu_pod.sh.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import logging
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from spicejax import config as configuration
+from spicejax import configs, hosts
+from spicejax.commands import Parser
+from spicejax.flight import check, plan
+from spicejax.games.catalogue import game_of
+from spicejax.run import chain
+from spicejax.run.config import RunConfig
+
+USAGE = "spicejax train --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]"
+OPTIONS = (
+    ("config", "NAME", f"one of: {', '.join(configs.names())}"),
+    ("workdir", "DIR", "checkpoints, metrics and report (default runs/NAME); the same command resumes there"),
+    ("corpus", "SPEC", "short for corpus.source=SPEC. Documents: jsonl, parquet, folder of .txt/.md, ArrayRecord, "
+     "tfds:NAME, docstrings:PACKAGE,..., facts (ships with the package; facts:countries,elements,... for some of it); "
+     "questions or examples: jsonl"),
+    ("topology", "SLICE", "with --dry_run: compile every program for that TPU slice (v5e:4x4, v5p:2x2x2, ...) on this "
+     "machine and print memory, FLOPs, bytes, collectives and the time they allow; needs libtpu, no TPU"),
+    ("programs", "A,B", "compile only these of the flight check's programs (train_step, reasoner_decode, ...)"),
+    ("coordinator", "HOST:PORT", "one run of N processes, each started with its own I; process 0 listens on PORT. TPU "
+     "slices find it themselves. Work folder and nano.cache must be folders that all hosts share"),
+    ("num_processes", "N", None),
+    ("process_id", "I", None),
+)  # fmt: skip
+FLAGS = {
+    "--dry_run --dry-run": "build everything, print the plan and the memory it takes, train nothing",
+    "--json": "print the flight check as one JSON object",
+    "--help -h": None,
+}
+
+STOPPED = 75  # exit code of a run that a signal stopped: saved, and the same command goes on (EX_TEMPFAIL)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run training; return the exit code."""
+    parser = _parser()
+    known, rest = parser.parse_known_args(argv)
+    options = {name: value for name, value in vars(known).items() if value is not None and value is not False}
+    stages = configs.stages(options["config"]) if "config" in options else ()
+    _refuse_misread(options, [word for word in rest if word.startswith("--")], vars(known), stages)
+    if "help" in options:
+        print(parser.format_help())
+        if not stages:
+            return 0
+    if not stages:
+        raise ValueError(f"--config=NAME is missing; one of: {', '.join(configs.names())}, or a file of your own")
+    if "corpus" in options:
+        rest.append(f"corpus.source={options['corpus']}")
+    if "help" in options:
+        rest.append("--help")
+    stages = chain.override(stages, rest)
+    if {"topology", "json", "programs"} & options.keys():
+        return max(_flight(cfg, options) for cfg in stages)
+    hosts.start(options.get("coordinator"), options.get("num_processes"), options.get("process_id"))
+    logging.getLogger("spicejax").setLevel(logging.INFO if hosts.leads() else logging.WARNING)
+    return _run(
+        stages, Path(options.get("workdir", f"runs/{Path(options['config']).stem}")), dry_run="dry_run" in options
+    )
+
+
+def _flight(cfg: RunConfig, options: dict[str, Any]) -> int:
+    if "topology" not in options or "dry_run" not in options:
+        raise ValueError(
+            "--topology=SLICE, --programs and --json belong to a flight check: --dry_run --topology=SLICE [--json]"
+        )
+    only = tuple(options["programs"].split(",")) if "programs" in options else ()
+    found = check.check(cfg, options["topology"], only=only)
+    print(json.dumps(found) if "json" in options else check.table(found))
+    return 0 if found["fits"] else 1
+
+
+def _run(stages: Sequence[RunConfig], workdir: Path, *, dry_run: bool) -> int:
+    if dry_run:
+        texts = [plan.describe(cfg, folder) for cfg, folder in zip(stages, chain.folders(stages, workdir), strict=True)]
+        if hosts.leads():
+            print("\n\n".join(texts))
+        return 0
+    _require_sources(stages)
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        jax.config.update("jax_compilation_cache_dir", str(workdir / "compilation_cache"))
+    summary = chain.run(stages, workdir)
+    for name, value in summary.items() if hosts.leads() else ():
+        print(f"{name:>24}  {value}")
+    return 0 if summary["complete"] else STOPPED
+
+
+def _require_sources(stages: Sequence[RunConfig]) -> None:
+    """A configuration made for weights or items the user brings says so before anything is loaded."""
+    for number, cfg in enumerate(stages):
+        if cfg.nano is None and not cfg.model.path and not number:
+            raise ValueError(
+                f"{cfg.name} brings no weights; add model.path=FOLDER (config.json, safetensors, tokenizer)"
+            )
+        if cfg.nano is None and not cfg.corpus.source:
+            reads = game_of(cfg.game).reads
+            raise ValueError(f"{cfg.name} brings no {reads}; add --corpus=SPEC (see --help for what it takes)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Our own options; what it does not know are fields of the configuration."""
+    parser = Parser(__name__, None, usage=USAGE, add_help=False)
+    parser.epilog = "a.b=c changes any field of the configuration; --config=NAME --help lists them all"
+    for name, metavar, text in OPTIONS:
+        parser.add_argument(f"--{name}", metavar=metavar, help=text, type=int if metavar in ("N", "I") else str)
+    for flags, text in FLAGS.items():
+        parser.add_argument(*flags.split(), action="store_true", help=text)
+    return parser
+
+
+def _refuse_misread(
+    options: dict[str, Any], rest: list[str], names: Collection[str], stages: Sequence[RunConfig]
+) -> None:
+    """An option without its value, and one that is nearly ours and no field."""
+    for name in (name for name, value in options.items() if value == ""):
+        raise ValueError(f"--{name} needs a value: --{name}=...")
+    fields = {path for cfg in stages for path, _ in configuration.leaves(cfg)}
+    for key in (word.removeprefix("--").partition("=")[0].replace("-", "_") for word in rest):
+        near = difflib.get_close_matches(key, names, 1, 0.7)
+        if near and "." not in key and key not in fields:
+            raise ValueError(f"unknown option --{key}; did you mean --{near[0]}?")
