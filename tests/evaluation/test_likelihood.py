@@ -36,11 +36,16 @@ def test_each_source_is_the_mean_over_its_tokens():
     params = transformer.init(CFG, jax.random.key(0))
     world = World({"solver": Seated(CFG, params)}, lambda pairs: [], SamplerConfig(), seed=0, iteration=0)
     by_hand = {"short": [], "long": []}
+
+    @jax.jit
+    def log_softmax(params, ids):
+        hidden = transformer.hidden_states(CFG, params, ids, jnp.arange(ids.shape[1])[None])
+        return jax.nn.log_softmax(transformer.logits(CFG, params, hidden)[0].astype(jnp.float32))
+
     for example in EXAMPLES:
         prompt, reply = example.prompt[0][1].encode(), [*example.reply.encode(), 0]
-        ids = jnp.array([[*prompt, *reply]])
-        hidden = transformer.hidden_states(CFG, params, ids, jnp.arange(ids.shape[1])[None])
-        scores = jax.nn.log_softmax(transformer.logits(CFG, params, hidden)[0].astype(jnp.float32))
+        ids = jnp.array([[*prompt, *reply] + [0] * (256 - len(prompt) - len(reply))])  # causal: what follows is unseen
+        scores = log_softmax(params, ids)
         by_hand[example.source] += [-scores[len(prompt) + t - 1, token] for t, token in enumerate(reply)]
     found = losses(world, "solver", EXAMPLES)
     assert list(found) == ["long", "short", "all"]

@@ -438,6 +438,7 @@ def test_each_token_is_computed_once(params, rows, monkeypatch):
     assert bare[0] == bare[1]
 
 
+@pytest.mark.slow
 def test_an_int8_history_stays_close_to_the_model(params):
     """What was written is judged by the full-precision model: the gap is small and not zero."""
 

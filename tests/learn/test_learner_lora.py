@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 from recorded import RECORDER
 from tiny_models import QWEN3 as MODEL
 from tiny_models import random_params
@@ -36,6 +37,7 @@ def parts():
     return random_params(MODEL, 6), adapters, batch, jnp.int32(used)
 
 
+@pytest.mark.slow
 def test_the_gradient_is_that_of_the_whole_tree_at_the_adapters():
     base, adapters, batch, used = parts()
     learner = make_learner(SHAPE, CONFIG, RECORDER)

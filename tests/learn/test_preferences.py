@@ -310,6 +310,7 @@ def test_a_preference_has_one_prompt():
 # --- several steps --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_updates_move_towards_what_is_chosen():
     """Through the updater: dealt to steps, scored by the reference, which stays."""
     cfg = config("two slots", "dpo", trajectories_per_update=4, learning_rate=3e-3)

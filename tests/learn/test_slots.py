@@ -37,7 +37,7 @@ def episodes(seed: int = 0) -> tuple[list[Rollout], np.ndarray, list[np.ndarray]
     return made, advantages, token_weights(made, aggregation="constant", norm_length=8)
 
 
-@pytest.mark.parametrize("kl_coef", [0.0, 0.1])
+@pytest.mark.parametrize("kl_coef", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
 def test_the_same_loss_and_gradient_as_repeated_prompts(kl_coef):
     """Through `score` (old and reference logprobs of other parameters), clip, importance weight and KL term."""
     config = LearnerConfig(layout="shared_prompt", slot_length=6, vocab_chunk=10, kl_coef=kl_coef, loss_norm_length=8)

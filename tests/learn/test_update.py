@@ -54,6 +54,7 @@ def distance(a, b):
     return max(float(np.abs(x - y).max()) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
 
 
+@pytest.mark.slow
 def test_one_role_after_the_other_is_an_update_of_each():
     """Against the policy before each role's first step; the order matters, and whom the ratio is against."""
     together, metrics = updated(BOTH)
