@@ -256,6 +256,7 @@ def save(
             arrays = {tensor: _fetch(flat[parts[tensor].key], parts[tensor], dtype) for tensor in tensors}
             if writer:
                 save_file(arrays, temporary / name, metadata={"format": "pt"})
+                (temporary / name).chmod(0o644)  # its writer lets nobody else read
                 _read_back(temporary / name, arrays)
         if writer:
             _write_json_files(temporary, dataclasses.replace(cfg, param_dtype=dtype), shards, base)

@@ -75,10 +75,20 @@ def write(
     tokenizer.require_rows(shape.vocab_size)
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(folder)
-        ends = Path(folder, "generation_config.json")
-        if not ends.is_file():  # of a GGUF file or a nano world: without it transformers writes on behind a reply
-            ends.write_text(json.dumps({"eos_token_id": list(tokenizer.eos_ids)}), encoding="utf-8")
+        _write_ends(Path(folder), tokenizer)
         hf.save(out, shape, params, tokenizer_files_from=folder, dtype=dtype)
+
+
+def _write_ends(folder: Path, tokenizer: tokens.Tokenizer) -> None:
+    """Where a reply ends, in the two files that say it: without it transformers, vLLM and SGLang write on behind it."""
+    ends = list(tokenizer.eos_ids)
+    pad = ends[0] if tokenizer.pad_id is None else tokenizer.pad_id
+    ids = {"bos_token_id": tokenizer.bos_id, "eos_token_id": ends, "pad_token_id": pad}
+    ids = {name: value for name, value in ids.items() if value is not None}
+    generation = folder / "generation_config.json"
+    own = json.loads(generation.read_text(encoding="utf-8")) if generation.is_file() else {}
+    generation.write_text(json.dumps(own | ids, indent=2) + "\n", encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps(ids | {"eos_token_id": ends[0]}), encoding="utf-8")
 
 
 def write_policy(workdir: Path, out: Path) -> None:

@@ -58,6 +58,7 @@ class Tokenizer:
     chat: Chat | None  # None where the model brings no chat template
     bos_id: int | None
     eos_ids: tuple[int, ...]  # every id that ends generation; the first is tokenizer_config's eos_token
+    pad_id: int | None
     add_bos: bool  # the family puts bos_id in front of raw prompts
     source: str  # what it was loaded from
     files: tuple[Path, ...]  # the files it was read from
@@ -121,6 +122,9 @@ class Tokenizer:
             (folder / name).write_text(content, encoding="utf-8")
         for file in () if self.written else self.files:
             shutil.copyfile(file, folder / file.name)
+        template = folder / "chat_template.jinja"  # where transformers 5 looks first
+        if self.chat is not None and not template.is_file():
+            template.write_text(self.chat.source, encoding="utf-8")
 
 
 def load(path: str | Path) -> Tokenizer:
@@ -179,9 +183,9 @@ def _assemble(
     eos = _end_ids(by_text.get(names.get("eos_token", "")), config.get("eos_token_id"), chat)
     if not eos or any(not 0 <= i < len(words.token_bytes) for i in eos):
         raise ValueError(f"{source}: end-of-text ids {eos} are not usable; set eos_token in tokenizer_config.json")
-    bos_id = by_text[names["bos_token"]] if "bos_token" in names else None
+    bos_id, pad_id = (by_text[names[name]] if name in names else None for name in ("bos_token", "pad_token"))
     add_bos = bos_id is not None and bool(config.get("add_bos_token", False))
-    return Tokenizer(words, chat, bos_id, tuple(eos), add_bos, source, files, written)
+    return Tokenizer(words, chat, bos_id, tuple(eos), pad_id, add_bos, source, files, written)
 
 
 def _end_ids(named: int | None, generation: int | list[int] | None, chat: Chat | None) -> list[int]:

