@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import sentencepiece
+import tokenizers
 
+from spicejax.text import vocabulary
 from spicejax.text.vocabulary import AddedToken, Vocabulary, sentencepiece_piece, well_formed
 
 CHAT_SYMBOLS = ("<|im_start|>", "<|im_end|>")
@@ -94,7 +96,7 @@ def train_sentencepiece(
     (folder / "tokenizer.model").write_bytes(model.getvalue())
     config = {"eos_token": "<|im_end|>", "pad_token": "<pad>", "unk_token": "<unk>"}
     config |= {"chat_template": chat_template, "text_pieces": list(text_pieces)}
-    config |= {"add_bos_token": False, "add_eos_token": False, "tokenizer_class": "LlamaTokenizer", "legacy": False}
+    config |= {"add_bos_token": False, "add_eos_token": False, "tokenizer_class": "PreTrainedTokenizerFast"}
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     return folder
 
@@ -126,3 +128,61 @@ def _without_user_defined(data: bytes, text_pieces: frozenset[str]) -> bytes:
         if piece.type == piece.USER_DEFINED and text.strip() and not {text, piece.piece} & text_pieces:
             piece.type = piece.CONTROL
     return model.SerializeToString()
+
+
+def as_tokenizer_json(path: Path, text_pieces: Collection[str]) -> dict[str, Any]:
+    """A byte-pair `tokenizer.model` as tokenizer.json, with `text_pieces`, for which other tools have no name.
+
+    Raises: ValueError where it gives other ids than the model does, for a text of every piece.
+    """
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto: Any = sentencepiece_model_pb2
+    model = proto.ModelProto()
+    model.ParseFromString(_without_user_defined(path.read_bytes(), frozenset(text_pieces)))
+    kinds = {name: getattr(proto.ModelProto.SentencePiece, name) for name in ("NORMAL", "USER_DEFINED", "CONTROL")}
+    vocab = {piece.piece: i for i, piece in enumerate(model.pieces)}
+    merges = [
+        (-piece.score, vocab[piece.piece[:k]], piece.piece[:k], piece.piece[k:])
+        for piece in model.pieces
+        if piece.type == kinds["NORMAL"]
+        for k in range(1, len(piece.piece))
+        if piece.piece[:k] in vocab and piece.piece[k:] in vocab
+    ]
+    unknown = model.pieces[model.trainer_spec.unk_id].piece
+    flags = {"single_word": False, "lstrip": False, "rstrip": False}
+    added = [
+        {"id": i, "content": piece.piece, "special": piece.type != kinds["USER_DEFINED"]}
+        | {"normalized": piece.type == kinds["USER_DEFINED"], **flags}
+        for i, piece in enumerate(model.pieces)
+        if piece.type in (kinds["CONTROL"], kinds["USER_DEFINED"]) or piece.piece == unknown
+    ]
+    space = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+    back = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
+    written = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added,
+        "normalizer": space,
+        "pre_tokenizer": None,
+        "post_processor": None,
+        "decoder": {"type": "Sequence", "decoders": [back, {"type": "ByteFallback"}, {"type": "Fuse"}]},
+        "model": {"type": "BPE", "dropout": None, "unk_token": unknown, "continuing_subword_prefix": None,
+                  "end_of_word_suffix": None, "fuse_unk": True, "byte_fallback": True, "ignore_merges": False,
+                  "vocab": vocab, "merges": [[left, right] for _, _, left, right in sorted(merges)]},
+    }  # fmt: skip
+    texts = [
+        piece.piece.replace("▁", " ")
+        for piece in model.pieces
+        if piece.type in (kinds["NORMAL"], kinds["USER_DEFINED"])
+    ]
+    texts += [" ".join(texts), "".join(texts), "".join(texts[::-1]), vocabulary.PROBE]
+    ours = load_sentencepiece(path, text_pieces).encode
+    theirs = tokenizers.Tokenizer.from_str(json.dumps(written))
+    for text in texts:
+        if theirs.encode(text, add_special_tokens=False).ids != ours(text):
+            raise ValueError(
+                f"{path}: as tokenizer.json it would give other ids for {text[:80]!r}; nothing was written"
+            )
+    return written

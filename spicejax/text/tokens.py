@@ -122,6 +122,10 @@ class Tokenizer:
             (folder / name).write_text(content, encoding="utf-8")
         for file in () if self.written else self.files:
             shutil.copyfile(file, folder / file.name)
+        pieces = _read_configs(folder).get("text_pieces") if (folder / "tokenizer.model").is_file() else None
+        if pieces is not None:
+            spec = sentencepieces.as_tokenizer_json(folder / "tokenizer.model", pieces)
+            (folder / "tokenizer.json").write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
         template = folder / "chat_template.jinja"  # where transformers 5 looks first
         if self.chat is not None and not template.is_file():
             template.write_text(self.chat.source, encoding="utf-8")
@@ -141,12 +145,13 @@ def load(path: str | Path) -> Tokenizer:
     file = resolve(path)
     if file.is_file() and file.suffix == ".gguf":
         return _load_gguf(file, str(path))
-    if (file / "tokenizer.json").is_file():
+    pieces = _read_configs(file).get("text_pieces") if (file / "tokenizer.model").is_file() else None
+    if (file / "tokenizer.json").is_file() and pieces is None:
         spec, config = read_object(file / "tokenizer.json", TokenizerSpec), _read_configs(file)
         words = vocabulary.from_tokenizer_json(spec, str(path), _added_by_config(config, spec["model"]["vocab"]))
     elif (file / "tokenizer.model").is_file():
         config = _read_configs(file)
-        words = sentencepieces.load_sentencepiece(file / "tokenizer.model", config.get("text_pieces", ()))
+        words = sentencepieces.load_sentencepiece(file / "tokenizer.model", pieces or ())
     else:
         raise FileNotFoundError(
             f"no tokenizer at {path}: give a folder with tokenizer.json or tokenizer.model, a .gguf file, or "

@@ -9,7 +9,7 @@ from tiny_models import LLAMA, random_params
 
 from spicejax.models import hf
 from spicejax.run import export
-from spicejax.text import tokens
+from spicejax.text import sentencepieces, tokens
 
 
 def test_a_model_from_a_gguf_file_says_where_a_reply_ends(tmp_path):
@@ -27,6 +27,25 @@ def test_a_model_from_a_gguf_file_says_where_a_reply_ends(tmp_path):
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "out").iterdir()} == {0o644}
     assert (tmp_path / "out" / "chat_template.jinja").read_text() == tokenizer.chat.source
     assert tokens.load(tmp_path / "out").eos_ids == tokenizer.eos_ids
+
+
+def test_a_nano_tokenizer_gives_our_ids_in_transformers(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    texts = ["home of friend of bako?", "58+67=?\nplan: 12 a", "Ärger <s> mit 日本"] * 9
+    template = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}<|im_start|>"
+    sentencepieces.train_sentencepiece(
+        texts, 330, tmp_path / "nano", text_pieces=["home", "plan:▁", "58"], chat_template=template
+    )
+    ours = tokens.load(tmp_path / "nano")
+    model = dataclasses.replace(LLAMA, vocab_size=330)
+    export.write(tmp_path / "out", model, random_params(model), ours, dtype="float32")
+    theirs = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "out"))
+    assert len(theirs) == 330 and theirs.eos_token_id == ours.eos_ids[0] and theirs.bos_token is None
+    for text in texts[:3]:
+        messages = [{"role": "user", "content": text}]
+        ids = theirs.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        assert ids == ours.render_chat(messages) and theirs.encode(text) == ours.encode(text)
+    assert tokens.load(tmp_path / "out").fingerprint() == ours.fingerprint()
 
 
 @pytest.mark.slow
