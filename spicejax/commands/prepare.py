@@ -25,6 +25,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument(
         "--max_bytes_per_document", type=int, default=16 * 1024 * 1024, help="skip longer ones, in bytes"
     )
+    parser.add_argument("--text_field", default="", help="key or column of the text; default text or contents")
     options = parser.parse_args(argv)
     prepare(options)
 
@@ -39,6 +40,7 @@ def prepare(options: argparse.Namespace) -> None:
         max_tokens=options.max_tokens,
         min_chars=options.min_chars,
         max_bytes_per_document=options.max_bytes_per_document,
+        text_field=options.text_field,
     )
     manifest = {
         "source": options.source,

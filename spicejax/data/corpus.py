@@ -30,6 +30,7 @@ def open_corpus(
     max_tokens: int = 5992,
     min_chars: int = 100,
     max_bytes_per_document: int = 16 * 1024 * 1024,
+    text_field: str = "",
 ) -> Corpus:
     """Read a corpus and cut it into segments of at most `max_tokens` tokens.
 
@@ -47,6 +48,7 @@ def open_corpus(
       max_tokens: longest segment, in tokens.
       min_chars: shorter documents are skipped.
       max_bytes_per_document: longer ones are skipped, in bytes of UTF-8.
+      text_field: key or column of the text; "" = text or contents.
     Raises:
       FileNotFoundError: a source that does not exist.
       ValueError: no usable document, or a prepared folder that does not fit.
@@ -54,23 +56,33 @@ def open_corpus(
     for name, most in (("max_tokens", max_tokens), ("max_bytes_per_document", max_bytes_per_document)):
         if most < 1:
             raise ValueError(f"{name}={most}: must be at least 1")
+    reader = None
     if prepared.is_prepared(spec):
         documents = prepared.open_prepared(spec, encode, max_tokens)
         counts, digest = documents.manifest.get("counts", {}), documents.manifest["digest"]
     else:
-        documents, counts = _read(spec, encode, max_tokens, min_chars, max_bytes_per_document)
+        reader = sources.Reader(max_bytes_per_document, text_field)
+        documents, counts = _read(spec, reader, encode, max_tokens, min_chars)
         digest = prepared.digest(documents)
     if not documents:
         skipped = ", ".join(f"{v} {k.removeprefix('skipped/')}" for k, v in counts.items() if k.startswith("skipped/"))
         raise ValueError(
             f"corpus {spec!r} has no usable document ({counts.get('read', 0)} read; skipped: {skipped or 'none'}); "
-            f"check the path and min_chars={min_chars}"
+            f"check the path and min_chars={min_chars}{_keys(reader)}"
         )
     return Corpus(documents, counts, digest)
 
 
+def _keys(reader: sources.Reader | None) -> str:
+    """What records without text have instead."""
+    if reader is None or not reader.keys:
+        return ""
+    missed = " or ".join(reader.fields)
+    return f". Records have {', '.join(reader.keys)} and no {missed}: text_field=KEY says which holds the text"
+
+
 def _read(
-    spec: str, encode: Callable[[str], list[int]], max_tokens: int, min_chars: int, max_bytes: int
+    spec: str, reader: sources.Reader, encode: Callable[[str], list[int]], max_tokens: int, min_chars: int
 ) -> tuple[list[Document], dict[str, int]]:
     said = time.monotonic()
 
@@ -82,7 +94,6 @@ def _read(
             log.info("%s: %d documents read, %d segments", spec, reader.read, len(documents))
         return encode(text)
 
-    reader = sources.Reader(max_bytes)
     documents: list[Document] = []
     texts: set[bytes] = set()
     ids: set[str] = set()

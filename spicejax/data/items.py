@@ -97,17 +97,19 @@ def open_items(
     encode: Callable[[str], list[int]],
     max_tokens: int,
     min_chars: int,
+    text_field: str = "",
 ) -> Items:
     """Read the items of a game.
 
     Args:
-      kind: documents are read by `corpus.open_corpus`, with `encode`, `max_tokens` and `min_chars`; the others are a
-        jsonl file, examples also a folder of launch/prepare_sft.py.
+      kind: documents are read by `corpus.open_corpus`, with `encode`, `max_tokens`, `min_chars` and `text_field`; the
+        others are a jsonl file, examples also a folder of launch/prepare_sft.py.
       seed: of the permutations.
     Raises: FileNotFoundError; ValueError naming file and line, or where nothing can be used.
     """
     if kind == "documents":
-        found = corpus.open_corpus(spec, encode=encode, max_tokens=max_tokens, min_chars=min_chars)
+        how = {"max_tokens": max_tokens, "min_chars": min_chars, "text_field": text_field}
+        found = corpus.open_corpus(spec, encode=encode, **how)
         return Items(found.documents, found.digest, seed, batch_size)
     if kind == "questions":
         read: list[Any] = [item.task for item in questions.load_items(spec)]

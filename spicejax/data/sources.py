@@ -46,8 +46,15 @@ class Reader:
     """Reads sources one after the other and counts what it skips: `read` = documents kept + skipped."""
 
     max_bytes: int
+    text_field: str = ""  # where records keep their text, if not in one of TEXT_FIELDS
     read: int = 0
     skipped: Counter[str] = dataclasses.field(default_factory=Counter)
+    keys: tuple[str, ...] = ()  # of the first record without text
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Where the text of a record may stand."""
+        return (self.text_field,) if self.text_field else TEXT_FIELDS
 
     def skip(self, reason: str) -> None:
         self.read += 1
@@ -122,14 +129,15 @@ class Reader:
             else:
                 self.skip("bad_json")
 
-    def _record(self, record: Mapping[str, Any], fields: tuple[str, ...] = TEXT_FIELDS) -> Iterator[Raw]:
-        text, name, title = (_first(record, names) for names in (fields, ID_FIELDS, ("title",)))
+    def _record(self, record: Mapping[str, Any], fields: tuple[str, ...] = ()) -> Iterator[Raw]:
+        text, name, title = (_first(record, names) for names in (fields or self.fields, ID_FIELDS, ("title",)))
         if isinstance(text, bytes):
             yield from self._bytes(text, _word(name), _word(title))
         elif isinstance(text, str):
             yield from self._text(text, _word(name), _word(title))
         else:
             self.skip("missing_text")
+            self.keys = self.keys or tuple(str(key)[:40] for key in record)[:12]
 
     def _bytes(self, data: bytes, name: str, title: str) -> Iterator[Raw]:
         if len(data) > self.max_bytes:
@@ -166,9 +174,12 @@ class Reader:
             table = parquet.ParquetFile(path)
         except ValueError as error:
             raise ValueError(f"{path}: {error}; write or download it again") from error
-        columns = [c for c in (*ID_FIELDS, "title", *TEXT_FIELDS) if c in table.schema_arrow.names]
-        if not set(columns) & set(TEXT_FIELDS):
-            raise ValueError(f"{path} has columns {table.schema_arrow.names}; one of {TEXT_FIELDS} must hold the text")
+        columns = [c for c in (*ID_FIELDS, "title", *self.fields) if c in table.schema_arrow.names]
+        if not set(columns) & set(self.fields):
+            raise ValueError(
+                f"{path} has no column {' or '.join(self.fields)}, but {', '.join(table.schema_arrow.names)}; "
+                "text_field=NAME says which holds the text"
+            )
         for batch in table.iter_batches(batch_size=256, columns=columns):
             for row in range(batch.num_rows):
                 try:
@@ -196,7 +207,7 @@ class Reader:
             raise ImportError('tfds: sources need tensorflow-datasets: pip install "spicejax[tfds]"') from error
         source: Any = tfds.data_source(name, split=split or "train")
         for i in range(len(source)):
-            yield from self._record(source[i], (field,) if field else TEXT_FIELDS)
+            yield from self._record(source[i], (field,) if field else ())
 
     def _docstrings(self, package: str) -> Iterator[Raw]:
         spec = importlib.util.find_spec(package) if package.isidentifier() else None

@@ -152,6 +152,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         encode=tokenizer.encode,
         max_tokens=cfg.corpus.max_tokens,
         min_chars=cfg.corpus.min_chars,
+        text_field=cfg.corpus.text_field,
     )
     held_out = questions.load_suites(cfg.eval.tasks.removeprefix("none"), cfg.eval.max_tasks)
     lengths.require_items_fit(cfg, source, held_out, voices)

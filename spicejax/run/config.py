@@ -63,6 +63,8 @@ class CorpusConfig:
     max_tokens: int = 5992
     # documents shorter than this many characters are skipped
     min_chars: int = 32
+    # key or column of a document's text; empty = text or contents
+    text_field: str = ""
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

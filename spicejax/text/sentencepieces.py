@@ -155,7 +155,10 @@ def as_tokenizer_json(path: Path, text_pieces: Collection[str]) -> dict[str, Any
         {"id": i, "content": piece.piece, "special": piece.type != kinds["USER_DEFINED"]}
         | {"normalized": piece.type == kinds["USER_DEFINED"], **flags}
         for i, piece in enumerate(model.pieces)
-        if piece.type in (kinds["CONTROL"], kinds["USER_DEFINED"]) or piece.piece == unknown
+        if piece.type == kinds["CONTROL"]
+        or piece.piece == unknown
+        or piece.type == kinds["USER_DEFINED"]
+        and " " not in piece.piece  # with a plain space it never occurs
     ]
     space = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
     back = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}

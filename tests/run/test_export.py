@@ -34,7 +34,7 @@ def test_a_nano_tokenizer_gives_our_ids_in_transformers(tmp_path):
     texts = ["home of friend of bako?", "58+67=?\nplan: 12 a", "Ärger <s> mit 日本"] * 9
     template = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}<|im_start|>"
     sentencepieces.train_sentencepiece(
-        texts, 330, tmp_path / "nano", text_pieces=["home", "plan:▁", "58"], chat_template=template
+        texts, 330, tmp_path / "nano", text_pieces=["home", "plan:▁", "58", "friend of"], chat_template=template
     )
     ours = tokens.load(tmp_path / "nano")
     model = dataclasses.replace(LLAMA, vocab_size=330)
