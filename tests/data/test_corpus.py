@@ -1,11 +1,11 @@
 """Tests of the corpus: one content in many formats, and an iterator that resumes exactly."""
 
 import json
-import runpy
 from pathlib import Path
 
 import pytest
 
+from spicejax import commands
 from spicejax.data import corpus as corpus_module
 from spicejax.data import prepared
 from spicejax.data.corpus import Corpus, open_corpus
@@ -122,10 +122,8 @@ def test_prepare_corpus_writes_a_folder_that_opens_as_it_is(tmp_path: Path, shar
     long = Document("long", "\n\n".join(f"Paragraph {i} about the number {i * 37}." for i in range(60)))
     source = _jsonl(tmp_path / "x.jsonl", [*_documents(12), long])
     out = tmp_path / "out"
-    script = Path(__file__).resolve().parents[2] / "launch" / "prepare_corpus.py"
-    prepare = runpy.run_path(str(script))["main"]
     arguments = [f"--source={source}", f"--tokenizer={tokenizer_folder}", "--max_tokens=128"]
-    assert prepare([*arguments, f"--out={out}"]) == 0
+    assert commands.run("prepare", [*arguments, f"--out={out}"]) == 0
     assert "segments: " in capsys.readouterr().out
     tokenizer = tokens.load(tokenizer_folder)
     raw = _open(source, encode=tokenizer.encode, max_tokens=128)
@@ -134,7 +132,7 @@ def test_prepare_corpus_writes_a_folder_that_opens_as_it_is(tmp_path: Path, shar
     assert _all(again) == _all(raw)
     assert prepared.digest(again.documents) == again.digest
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "x.jsonl"]  # no half-written folder left
-    assert prepare([*arguments, f"--out={out}"]) == 2
+    assert commands.run("prepare", [*arguments, f"--out={out}"]) == 2
     assert f"error: {out} already exists" in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "x.jsonl"]
 

@@ -27,7 +27,7 @@ TINY = WORLD | {
 def test_a_round_tells_what_it_played_and_is_evaluated_by_plans(tmp_path, capsys):
     """A model this small has hardly a right answer, so hardly a pair."""
     words = [f"{key}={value}" for key, value in TINY.items()] + [f"nano.cache={tmp_path / 'cache'}"]
-    stages = chain.override(configs.stages("acesearcher_nano")[1:2], words, "test")
+    stages = chain.override(configs.stages("acesearcher_nano")[1:2], words)
     summary = chain.run(stages, tmp_path / "run")
     assert (summary["name"], summary["iterations"]) == ("acesearcher_nano_round", 2)
     told = rows(tmp_path / "run" / "tasks.jsonl")

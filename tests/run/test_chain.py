@@ -40,7 +40,7 @@ def cache(tmp_path_factory):
 
 def stages(cache, *more):
     words = [f"{key}={value}" for key, value in CHAIN.items()]
-    return chain.override(configs.stages("sft_rlvr_nano"), [*words, f"nano.cache={cache}", *more], "test")
+    return chain.override(configs.stages("sft_rlvr_nano"), [*words, f"nano.cache={cache}", *more])
 
 
 def arrays(workdir):
