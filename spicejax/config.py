@@ -136,14 +136,17 @@ def readable(cls: type, data: dict[str, Any]) -> dict[str, Any]:
 
 def diff(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
     """(path, value in a, value in b) of every field in which two configs, or their JSON dicts, differ."""
-    old, new = (dict(_flat(x if isinstance(x, dict) else to_json(x))) for x in (a, b))
+    old, new = (flat(x if isinstance(x, dict) else to_json(x)) for x in (a, b))
     pairs = ((path, old.get(path, ABSENT), new.get(path, ABSENT)) for path in {**old, **new})
     return [(path, x, y) for path, x, y in pairs if repr(x) != repr(y)]  # True == 1 == 1.0
 
 
-def _flat(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted path -> value of every field of JSON."""
+    found: dict[str, Any] = {}
     for name, value in data.items():
-        yield from _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, value)]
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return found
 
 
 def _sections(config: Any, prefix: str = "") -> Iterator[tuple[str, type, list[tuple[str, Any, Any, str]]]]:

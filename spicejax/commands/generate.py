@@ -1,29 +1,73 @@
-"""Sample from a model folder: spicejax generate --model=DIR --prompt=TEXT [--max_new=N] [--temperature=T]
+"""Let a model or a run speak: spicejax generate --model=MODEL --prompt=TEXT [--max_new=N] [--temperature=T]
 
---model is a Hugging Face folder, a .gguf file or package:NAME. --raw skips the chat template. --json prints one object
-with prompt_ids, token_ids, logprobs (of the plain model, temperature 1), text and finish_reason.
+spicejax generate --run=runs/nano --prompts=prompts.jsonl
+spicejax generate --run=runs/smollm2 --chat
+
+--run takes the newest policy of a work folder, --model what model.path takes: a Hugging Face folder, a .gguf file or
+package:NAME. --prompts=FILE (- for stdin) answers every line of a text file, or every row of a .jsonl file with a
+"prompt" or "messages", with one JSON object a line. --chat talks until an empty line. --raw skips the chat template.
+--json prints one object with prompt_ids, token_ids, logprobs (of the plain model, temperature 1), text and
+finish_reason.
 """
 
+from __future__ import annotations
+
 import argparse
+import dataclasses
 import json
+import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import jax
 
 from spicejax import sharding
 from spicejax.commands import Parser
+from spicejax.data.rows import read_rows
+from spicejax.generate import weights
 from spicejax.generate.policy import Buckets, Player
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.generate.stops import stop_machine
-from spicejax.models import hf, transformer
-from spicejax.text import tokens
-from spicejax.types import Rollout
+from spicejax.models import hf
+from spicejax.run import evaluate, export, lengths
+from spicejax.run.build import seat
+from spicejax.types import Messages, Rollout
+
+ROWS = 8  # responses written at the same time
+
+
+class Speaker(NamedTuple):
+    """A model with how it is sampled."""
+
+    player: Player
+    settings: SamplerConfig
+    max_new: int
+    seed: int
+
+    def say(self, prompts: Sequence[list[int]]) -> list[Rollout]:
+        """One response to each prompt; the longest one, rounded up to a power of two, sets the compiled shape."""
+        bucket = 1 << max(4, (max(map(len, prompts)) - 1).bit_length())
+        player = dataclasses.replace(self.player, buckets=Buckets((bucket,), min(ROWS, len(prompts))))
+        rows = player.respond(
+            prompts,
+            samples=1,
+            first_row=range(len(prompts)),
+            key=jax.random.key(self.seed),
+            settings=self.settings,
+            max_new=self.max_new,
+        )
+        return [rollout for (rollout,) in rows]
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(__name__, __doc__)
-    parser.add_argument("--model", required=True, help="folder, .gguf file or package:NAME")
-    parser.add_argument("--prompt", required=True, help="text of the user's turn, or with --raw the text to continue")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--model", help="folder, .gguf file or package:NAME")
+    source.add_argument("--run", help="work folder of a training run")
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--prompt", help="text of the user's turn, or with --raw the text to continue")
+    asked.add_argument("--prompts", metavar="FILE", help="a prompt a line, or .jsonl; - reads lines from stdin")
+    asked.add_argument("--chat", action="store_true", help="talk in the terminal; an empty line ends it")
     parser.add_argument("--max_new", type=int, default=128, help="most new tokens (default 128)")
     parser.add_argument("--temperature", type=float, default=0.0, help="0 = greedy (default)")
     parser.add_argument("--top_k", type=int, default=0, help="keep the k likeliest tokens; 0 = all")
@@ -36,35 +80,85 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def generate(args: argparse.Namespace) -> Rollout:
-    """Load the model and sample one response."""
+def main(argv: Sequence[str]) -> None:
+    """Print responses."""
+    args = arguments(argv)
     if args.max_new < 1:
         raise ValueError(f"--max_new={args.max_new}: must be at least 1")
+    if args.chat and args.raw:
+        raise ValueError("--raw has no turns to chat in; leave one of --raw and --chat out")
+    asked = _read(args.prompts) if args.prompts else [[{"role": "user", "content": args.prompt}]]
     settings = SamplerConfig(args.temperature, args.top_k, args.top_p, args.min_p)
-    tokenizer = tokens.load(args.model)
-    message = {"role": "user", "content": args.prompt}
-    prompt = tokenizer.encode_raw(args.prompt) if args.raw else tokenizer.render_chat([message])
+    player, voice = open_player(args)
+    speaker = Speaker(player, settings, args.max_new, args.seed)
+    if args.chat:
+        return _chat(speaker)
+    encode = voice.tokenizer.encode_raw
+    said = speaker.say([encode(m[-1]["content"]) if args.raw else player.render(m) for m in asked])
+    for messages, rollout in zip(asked, said, strict=True):
+        if args.prompts:
+            end = {"text": rollout.text, "finish_reason": rollout.finish_reason}
+            print(json.dumps({"prompt": messages[-1]["content"], **end}))
+        else:
+            print(_whole(rollout) if args.json else rollout.text)
+
+
+def open_player(args: argparse.Namespace) -> tuple[Player, lengths.Voice]:
+    """The model that --model or --run names, on the first device."""
     mesh = sharding.make_mesh(sharding.MeshConfig(data=1, tensor=1), jax.devices()[:1])
-    shape = hf.read_config(args.model)
-    tokenizer.require_rows(shape.vocab_size)
-    places = sharding.param_shardings(mesh, transformer.param_axes(shape), transformer.abstract_params(shape))
-    shape, params = hf.load(args.model, dtype=args.dtype, shardings=places)
-    bucket = 1 << max(4, (len(prompt) - 1).bit_length())
-    stop = stop_machine(shape.vocab_size, tokenizer.eos_ids)
-    player = Player(shape, params, tokenizer, stop, Buckets((bucket,), 1), mesh)
-    ((rollout,),) = player.respond(
-        [prompt], samples=1, first_row=[0], key=jax.random.key(args.seed), settings=settings, max_new=args.max_new
-    )
-    return rollout
-
-
-def main(argv: Sequence[str]) -> None:
-    """Print one response."""
-    args = arguments(argv)
-    rollout = generate(args)
-    if args.json:
-        fields = {name: getattr(rollout, name).tolist() for name in ("prompt_ids", "token_ids")}
-        fields["logprobs"] = [round(float(x), 6) for x in rollout.logprobs]
-        print(json.dumps(fields | {"text": rollout.text, "finish_reason": rollout.finish_reason}))
+    if args.run:
+        step, shape, params, tokenizer = export.load_run(Path(args.run))
+        voice = lengths.Voice(tokenizer, evaluate.config_of(Path(args.run)).model.template)
+        print(f"{args.run}: policy after {step} iterations", file=sys.stderr)
     else:
-        print(rollout.text)
+        shape, voice = hf.read_config(args.model), lengths.voice_of(args.model)
+        voice.tokenizer.require_rows(shape.vocab_size)
+        _, params = hf.load(args.model, dtype=args.dtype, shardings=weights.shardings(weights.parameters(shape, mesh)))
+    shape = dataclasses.replace(shape, dtype=args.dtype)
+    params = weights.copier(shape, mesh)(params)
+    return seat(weights.sampled(shape), params, voice, Buckets((16,), 1), mesh), voice
+
+
+def _read(path: str) -> list[Messages]:
+    """The prompts of a file as conversations."""
+    if path.endswith(".jsonl"):
+        found = []
+        for where, row in read_rows(path, "prompts or messages"):
+            messages = row.get("messages", [{"role": "user", "content": row.get("prompt")}])
+            if not isinstance(messages, list) or not all(
+                isinstance(m, dict) and isinstance(m.get("role"), str) and isinstance(m.get("content"), str)
+                for m in messages
+            ):
+                raise ValueError(f"{where}: needs a text under prompt, or a list of role and content under messages")
+            found.append(messages)
+    else:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        found = [[{"role": "user", "content": line}] for line in text.splitlines() if line.strip()]
+    if not all(found) or not found:
+        raise ValueError(f"--prompts={path}: there is no prompt in it")
+    return found
+
+
+def _chat(speaker: Speaker) -> None:
+    """Turns in the terminal; the model sees all before."""
+    import readline  # noqa: F401 - gives input() its line editing
+
+    messages: Messages = []
+    while True:
+        try:
+            text = input("you: ").strip()
+        except EOFError:
+            print()
+            return
+        if not text:
+            return
+        messages.append({"role": "user", "content": text})
+        (rollout,) = speaker.say([speaker.player.render(messages)])
+        messages.append({"role": "assistant", "content": rollout.text})
+        print(f"model: {rollout.text}", flush=True)
+
+
+def _whole(rollout: Rollout) -> str:
+    fields = {name: getattr(rollout, name).tolist() for name in ("prompt_ids", "token_ids")}
+    fields["logprobs"] = [round(float(x), 6) for x in rollout.logprobs]
+    return json.dumps(fields | {"text": rollout.text, "finish_reason": rollout.finish_reason})

@@ -20,8 +20,7 @@ from spicejax import config as configuration
 from spicejax import configs, hosts
 from spicejax.commands import Parser
 from spicejax.flight import check, plan
-from spicejax.games.catalogue import game_of
-from spicejax.run import chain
+from spicejax.run import chain, preflight
 from spicejax.run.config import RunConfig
 
 USAGE = "spicejax train --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]"
@@ -87,30 +86,19 @@ def _flight(cfg: RunConfig, options: dict[str, Any]) -> int:
 
 
 def _run(stages: Sequence[RunConfig], workdir: Path, *, dry_run: bool) -> int:
+    for number, (cfg, folder) in enumerate(zip(stages, chain.folders(stages, workdir), strict=True)):
+        preflight.require(cfg, folder, first=not number, planned=dry_run)
     if dry_run:
         texts = [plan.describe(cfg, folder) for cfg, folder in zip(stages, chain.folders(stages, workdir), strict=True)]
         if hosts.leads():
             print("\n\n".join(texts))
         return 0
-    _require_sources(stages)
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(workdir / "compilation_cache"))
     summary = chain.run(stages, workdir)
     for name, value in summary.items() if hosts.leads() else ():
         print(f"{name:>24}  {value}")
     return 0 if summary["complete"] else STOPPED
-
-
-def _require_sources(stages: Sequence[RunConfig]) -> None:
-    """A configuration made for weights or items the user brings says so before anything is loaded."""
-    for number, cfg in enumerate(stages):
-        if cfg.nano is None and not cfg.model.path and not number:
-            raise ValueError(
-                f"{cfg.name} brings no weights; add model.path=FOLDER (config.json, safetensors, tokenizer)"
-            )
-        if cfg.nano is None and not cfg.corpus.source:
-            reads = game_of(cfg.game).reads
-            raise ValueError(f"{cfg.name} brings no {reads}; add --corpus=SPEC (see --help for what it takes)")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import grain
 import numpy as np
 
-from spicejax.data import answers, corpus, examples, prepared, questions
+from spicejax.data import answers, corpus, examples, prepared, questions, sources
 
 Kind = Literal["documents", "questions", "answers", "examples"]
 
@@ -120,3 +120,16 @@ def open_items(
         read = answers.load_answers(spec) if kind == "answers" else examples.load_examples(spec)
     text = json.dumps([dataclasses.asdict(item) for item in read])
     return Items(read, hashlib.sha256(text.encode()).hexdigest(), seed, batch_size)
+
+
+def look(kind: Kind, spec: str, text_field: str = "") -> None:
+    """Raise what `open_items` would of what the beginning of each source shows: path, format, fields, packages."""
+    if kind != "documents":
+        open_items(kind, spec, seed=0, batch_size=1, encode=_no_ids, max_tokens=1, min_chars=0)  # its files are small
+    elif not prepared.is_prepared(spec):
+        for source in sources.split_mixture(spec):
+            next(sources.Reader(2**24, text_field).documents(source), None)
+
+
+def _no_ids(text: str) -> list[int]:
+    raise AssertionError(f"{text!r:.80}: no item but a document is encoded")

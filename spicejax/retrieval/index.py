@@ -116,7 +116,7 @@ def build(
 def _begin(folder: Path, plan: Mapping[str, Any], max_bytes: int) -> None:
     """Make the folder and its passages where they are not there."""
     if (folder / MANIFEST).is_file():
-        begun = _read(folder)
+        begun = read_manifest(folder)
         for name, value in _flat(plan).items():
             if _flat(begun)[name] != value:
                 raise ValueError(
@@ -135,7 +135,7 @@ def _begin(folder: Path, plan: Mapping[str, Any], max_bytes: int) -> None:
     skipped = {f"skipped/{reason}": n for reason, n in sorted(reader.skipped.items())}
     if not count:
         raise ValueError(f"corpus {plan['corpus']!r} has no usable document ({reader.read} read, {skipped})")
-    before = _read(folder)["files"].get(PASSAGES)
+    before = read_manifest(folder)["files"].get(PASSAGES)
     if before is not None and before != sha256(folder / PASSAGES):
         raise ValueError(f"the corpus {plan['corpus']!r} is not what {folder} was built from; give another --out")
     _add(folder, [PASSAGES], counts={"passages": count, "read": reader.read, **skipped})
@@ -177,7 +177,7 @@ def _inside(folder: Path, part: str) -> list[str]:
 
 def _add(folder: Path, names: Iterable[str], **more: Any) -> None:
     """Enter finished files into the manifest."""
-    manifest = _read(folder)
+    manifest = read_manifest(folder)
     _write(folder, {**manifest, **more, "files": manifest["files"] | {name: sha256(folder / name) for name in names}})
 
 
@@ -187,7 +187,8 @@ def _write(folder: Path, manifest: Mapping[str, Any]) -> None:
     os.replace(beside, folder / MANIFEST)
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of an index. Raises: FileNotFoundError where there is none; ValueError for another format."""
     if not (folder / MANIFEST).is_file():
         raise FileNotFoundError(f"{folder} is no index: it has no {MANIFEST}; make one with launch/build_index.py")
     manifest = read_object(folder / MANIFEST)
@@ -198,7 +199,7 @@ def _read(folder: Path) -> dict[str, Any]:
 
 def _damaged(folder: Path, names: Iterable[str]) -> list[str]:
     """Those of the files that are not what the manifest says, or not yet in it."""
-    known = _read(folder)["files"]
+    known = read_manifest(folder)["files"]
     return [n for n in names if n not in known or not (folder / n).is_file() or sha256(folder / n) != known[n]]
 
 
@@ -259,7 +260,7 @@ def load(path: str | Path) -> Index:
       ValueError: another format, a build that was not finished, or damaged passages.
     """
     folder = Path(path).expanduser()
-    manifest = _read(folder)
+    manifest = read_manifest(folder)
     if _damaged(folder, [PASSAGES]):
         raise ValueError(f"{folder / PASSAGES} is missing or damaged; {AGAIN}")
     index = Index(folder, manifest, passages.load(folder / PASSAGES))

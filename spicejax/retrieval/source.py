@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+from pathlib import Path
 from typing import Literal
 
 from jax.sharding import Mesh
@@ -70,6 +72,19 @@ class RetrievalConfig:
                 f"retrieval.engine={self.engine}: give retrieval.index=FOLDER (launch/build_index.py) and "
                 "retrieval.encoder, with which it was built"
             )
+
+    def look(self) -> None:
+        """Raise what `open_search` would of what it names, as far as can be seen without opening: files, packages."""
+        for package, extra, wanted in (
+            ("scann", "retrieval", self.engine == "scann"),
+            ("bm25s", "bm25", self.engine == "words"),
+        ):
+            if wanted and importlib.util.find_spec(package) is None:
+                raise ImportError(f'retrieval.engine={self.engine} needs {package}: pip install "spicejax[{extra}]"')
+        if self.index:
+            index.read_manifest(Path(self.index).expanduser())
+        if self.corpus:
+            next(passages.read(sources.Reader(_LONGEST), self.corpus, words=self.words), None)
 
 
 def open_search(cfg: RetrievalConfig, mesh: Mesh) -> Search:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import os
 import time
 import zlib
 from collections.abc import Sequence
@@ -27,17 +26,10 @@ from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.config import RunConfig
 from spicejax.run.interrupt import Interrupt
 from spicejax.run.metrics import MetricsWriter
+from spicejax.run.preflight import require_same
 from spicejax.types import Episode, Estimator, Lesson, Metrics
 
 log = logging.getLogger("spicejax")
-
-# Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next (another
-# mesh adds in another order, which moves the last bits).
-CHANGEABLE = (
-    *("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.", "sampler_mesh", "sampler_memory"),
-    *("buckets.rows", "buckets.refill", "buckets.prefill_chunk", "buckets.kv_tokens"),  # no text depends on them
-    *("verifier_workers", "retrieval.url", "retrieval.timeout", "retrieval.tries"),
-)
 
 
 def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) -> dict[str, Any]:
@@ -56,9 +48,10 @@ def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) 
         checkpoints = stack.enter_context(
             Checkpoints(workdir / "checkpoints", **kept, config=configuration.to_json(cfg))
         )
+        require_same(checkpoints.saved_config(), cfg, checkpoints.directory)
         run = build(cfg, workdir)
         stack.enter_context(run.verifier)
-        start, counters = _resume(run, checkpoints, cfg)
+        start, counters = _resume(run, checkpoints)
         hosts.require_same([start, run.source.digest, len(run.held_out)], "iteration, items and held-out questions")
         writer = MetricsWriter(workdir, resume_step=start, silent=not hosts.leads())
         stack.enter_context(contextlib.closing(writer))
@@ -159,34 +152,18 @@ def _digest(lessons: Sequence[Lesson]) -> int:
     return digest
 
 
-def _resume(run: Run, checkpoints: Checkpoints, cfg: RunConfig) -> tuple[int, dict[str, Any]]:
+def _resume(run: Run, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
     """Put the newest good checkpoint into `run`; return its iteration and counters."""
     abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), run.state)
     restored = checkpoints.restore(abstract)
     if restored is None:
         return 0, {"totals": {}, "seconds": 0.0}
-    changed = [
-        f"{path}: {_from_difference(old, new)} -> {_from_difference(new, old)}"
-        for path, old, new in configuration.diff(restored.config, configuration.to_json(cfg))
-        if not path.startswith(CHANGEABLE)
-    ]
-    if changed:
-        raise ValueError(
-            f"{checkpoints.directory} was made by another configuration ({'; '.join(changed)}); "
-            "take these changes back or choose another --workdir"
-        )
     run.state = restored.state
     run.refresh()
     run.items.set_state(restored.extra["items"])
     run.game_state = restored.extra["game"]
     log.info("resuming after iteration %d", restored.step)
     return restored.step, restored.extra["counters"]
-
-
-def _from_difference(value: Any, other: Any) -> str:
-    """A value as text; where it is long, from shortly before it differs from the other."""
-    text, start = repr(value), len(os.path.commonprefix([repr(value), repr(other)])) - 40
-    return text if len(text) <= 200 else f"{'...' if start > 0 else ''}{text[max(start, 0) :]:.200}"
 
 
 def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, Any]) -> None:

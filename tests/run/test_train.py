@@ -9,8 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import jax
 import numpy as np
@@ -22,9 +20,9 @@ from spicejax import commands, configs
 from spicejax import config as configuration
 from spicejax.generate import engine
 from spicejax.models import hf
-from spicejax.run import manifest, train
+from spicejax.run import manifest, preflight, train
 from spicejax.run.build import build
-from spicejax.run.checkpoint import Checkpoints, Restored
+from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.interrupt import Interrupt
 
 ROOT = Path(__file__).parents[2]
@@ -135,10 +133,12 @@ def test_the_trained_policy_exports_and_speaks(whole, tmp_path):
     cfg, params = hf.load(tmp_path / "out")
     trained = last_step(whole[0])[1]
     assert all(np.asarray(x).tobytes() in trained.values() for x in jax.tree.leaves(params))
-    words = [sys.executable, ROOT / "launch" / "generate.py", f"--model={tmp_path / 'out'}", "--prompt=7+5=?", "--json",
-             "--max_new=4"]  # fmt: skip
-    answer = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE).stdout)
-    assert 1 <= len(answer["token_ids"]) <= 4 and cfg.d_model == 32
+    answers = []
+    for source in (f"--model={tmp_path / 'out'}", f"--run={whole[0]}"):
+        words = [sys.executable, ROOT / "launch" / "generate.py", source, "--prompt=7+5=?", "--json", "--max_new=4"]
+        answers.append(json.loads(subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE).stdout))
+    assert 1 <= len(answers[0]["token_ids"]) <= 4 and cfg.d_model == 32
+    assert answers[0] == answers[1]
 
 
 def test_another_configuration_is_refused_with_the_difference(whole, cache):
@@ -221,13 +221,15 @@ def test_a_run_does_not_go_on_with_other_prompts():
     nano = configs.load("spice_nano")
     texts = ("{question} " + "long " * 100, "{question}!")
     before, now = (configuration.override(nano, {"spice.templates.reasoner": text}) for text in texts)
-    saved = Restored(3, {}, {"items": {}, "game": None, "counters": {}}, configuration.to_json(before))
-    kept: Any = SimpleNamespace(restore=lambda _: saved, directory="DIR/checkpoints")
-    run: Any = SimpleNamespace(state={}, refresh=lambda: None, items=SimpleNamespace(set_state=lambda _: None))
+    saved, place = configuration.to_json(before), Path("DIR/checkpoints")
     with pytest.raises(ValueError, match="spice.templates.reasoner: '{question} long .* -> '{question}!'") as error:
-        train._resume(run, kept, now)
+        preflight.require_same(saved, now, place)
     assert len(str(error.value)) < 600
-    assert train._resume(run, kept, before)[0] == 3
+    preflight.require_same(saved, before, place)
+    del saved["corpus"]["text_field"]  # a run from before there was such a field
+    preflight.require_same(saved, before, place)
+    with pytest.raises(ValueError, match="corpus.text_field: '<absent>' -> 'body'"):
+        preflight.require_same(saved, configuration.override(before, {"corpus.text_field": "body"}), place)
 
 
 def test_two_runs_on_one_folder_are_refused(cache, tmp_path):

@@ -1,0 +1,91 @@
+"""Looks for what a configuration names, files, formats and packages, before anything slow starts."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+from spicejax import config as configuration
+from spicejax.data import questions
+from spicejax.data.items import look
+from spicejax.games.catalogue import game_of
+from spicejax.models import hf
+from spicejax.retrieval.source import RetrievalConfig
+from spicejax.run.config import RunConfig
+from spicejax.text import tokens
+
+# Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next (another
+# mesh adds in another order, which moves the last bits).
+CHANGEABLE = (
+    *("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.", "sampler_mesh", "sampler_memory"),
+    *("buckets.rows", "buckets.refill", "buckets.prefill_chunk", "buckets.kv_tokens"),  # no text depends on them
+    *("verifier_workers", "retrieval.url", "retrieval.timeout", "retrieval.tries"),
+)
+
+
+def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool = False) -> None:
+    """Raise what is wrong with the files and packages that a run needs; read of each no more than its beginning.
+
+    Args:
+      first: of its chain; a later stage takes the model of the one before.
+      planned: what the configuration does not name is no fault yet.
+    Raises: FileNotFoundError, ValueError, ImportError, OSError, each naming the value and the fix.
+    """
+    reads, search = game_of(cfg.game).reads, cfg.retrieval or RetrievalConfig()
+    if cfg.nano is None and not planned:
+        if first and not cfg.model.path:
+            raise ValueError(
+                f"{cfg.name} brings no weights; add model.path=FOLDER (config.json, safetensors, tokenizer)"
+            )
+        if not cfg.corpus.source:
+            raise ValueError(f"{cfg.name} brings no {reads}; add --corpus=SPEC (see --help for what it takes)")
+        if cfg.searches:
+            search.require()
+    _require_folder(workdir)
+    for path in (*([cfg.model.path] if cfg.model.path and first else []), *cfg.seats.values()):
+        hf.read_config(path)
+        tokens.load(path)
+    if cfg.corpus.source:
+        look(reads, cfg.corpus.source, cfg.corpus.text_field)
+    questions.load_suites(cfg.eval.tasks.removeprefix("none"), 1)
+    if cfg.searches and (cfg.retrieval or not cfg.nano):
+        search.look()
+    if cfg.sampler_weights == "int8" and importlib.util.find_spec("qwix") is None:
+        raise ImportError('sampler_weights=int8 needs qwix: pip install "spicejax[int8]"')
+
+
+def _require_folder(workdir: Path) -> None:
+    """The work folder, or the nearest one above it that there is, can be written."""
+    place = workdir.absolute()
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        raise OSError(f"{place} is no folder that can be written; choose another --workdir")
+
+
+def require_same(saved: dict[str, Any] | None, cfg: RunConfig, place: Path) -> None:
+    """Raise ValueError where the checkpoints of `place` were made by another configuration.
+
+    A field that the saved one lacks, since it is newer than the run, is no change while it has its default.
+    """
+    if saved is None:
+        return
+    defaults = configuration.flat(configuration.readable(RunConfig, saved))
+    changed = [
+        f"{path}: {_from_difference(old, new)} -> {_from_difference(new, old)}"
+        for path, old, new in configuration.diff(saved, configuration.to_json(cfg))
+        if not path.startswith(CHANGEABLE) and not (old == configuration.ABSENT and defaults.get(path) == new)
+    ]
+    if changed:
+        raise ValueError(
+            f"{place} was made by another configuration ({'; '.join(changed)}); "
+            "take these changes back or choose another --workdir"
+        )
+
+
+def _from_difference(value: Any, other: Any) -> str:
+    """A value as text; where it is long, from shortly before it differs from the other."""
+    text, start = repr(value), len(os.path.commonprefix([repr(value), repr(other)])) - 40
+    return text if len(text) <= 200 else f"{'...' if start > 0 else ''}{text[max(start, 0) :]:.200}"

@@ -1,0 +1,52 @@
+"""What a configuration names and is not there is said at once: no world is made and no model loaded."""
+
+import pytest
+
+from spicejax import commands, configs
+from spicejax import config as configuration
+from spicejax.run import preflight
+
+
+@pytest.mark.parametrize(
+    ("config", "words", "message"),
+    [
+        ("spice_nano", ["corpus.source=/nowhere"], "'/nowhere' does not exist"),
+        ("spice_nano", ["eval.tasks=/nowhere.jsonl"], "/nowhere.jsonl is no file"),
+        ("spice_nano", ["model.path=/nowhere"], "/nowhere: no such folder"),
+        ("spice_nano", ["seats.challenger=/nowhere"], "/nowhere: no such folder"),
+        ("ssp_nano", ["retrieval.index=/nowhere", "retrieval.encoder=x"], "/nowhere is no index"),
+        ("rlvr_nano", ["corpus.source=/nowhere.jsonl"], "/nowhere.jsonl is no file"),
+        ("ssp_qwen7b", ["corpus.source=a.jsonl", "model.path=b"], "give retrieval.index=FOLDER"),
+        ("spice_qwen4b", ["corpus.source=facts"], "brings no weights"),
+        ("spice_qwen4b", ["model.path=/nowhere"], "brings no documents"),
+    ],
+)
+def test_what_is_not_there_is_named(config, words, message, tmp_path):
+    cfg = configuration.parse(configs.load(config), words)
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        preflight.require(cfg, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_beginning_of_each_source_is_read(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "' + "word " * 50 + '"}\n')
+    (tmp_path / "b.parquet").write_bytes(b"PAR?")
+    cfg = configuration.parse(configs.load("spice_nano"), [f"corpus.source={tmp_path}/a.jsonl"])
+    preflight.require(cfg, tmp_path)
+    both = configuration.parse(cfg, [f"corpus.source={tmp_path}/a.jsonl,{tmp_path}/b.parquet"])
+    with pytest.raises(ValueError, match="b.parquet"):
+        preflight.require(both, tmp_path)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OSError, match="file is no folder that can be written"):
+        preflight.require(configs.load("spice_nano"), tmp_path / "file" / "run")
+
+
+def test_a_plan_looks_too_and_a_run_makes_nothing_first(tmp_path, capsys):
+    words = ["--config=spice_nano", f"--workdir={tmp_path}", "corpus.source=/nowhere"]
+    assert commands.run("train", [*words, "--dry_run"]) == 2
+    assert "'/nowhere' does not exist" in capsys.readouterr().err
+    assert commands.run("train", words) == 2
+    assert not list(tmp_path.iterdir())
