@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import json
 import pkgutil
 import runpy
 from pathlib import Path
 from typing import Any
 
+from spicejax import config as configuration
 from spicejax.run.config import RunConfig
 
 
@@ -18,12 +20,14 @@ def names() -> list[str]:
 
 
 def stages(name: str) -> tuple[RunConfig, ...]:
-    """The runs of the configuration `name`, or of a Python file of your own, one after another.
+    """The runs of the configuration `name`, of a Python file of your own, or of a run's config.json, one after another.
 
     Raises: ValueError listing the choices if there is none.
     """
     if name.endswith(".py"):
         found = _own(Path(name))
+    elif name.endswith(".json"):
+        found = _recorded(Path(name))
     elif name in names():
         found = importlib.import_module(f"{__name__}.{name}").CONFIG
     else:
@@ -43,6 +47,15 @@ def _own(path: Path) -> Any:
     if not all(isinstance(run, RunConfig) for run in runs) or not runs:
         raise ValueError(f"--config={path}: define CONFIG there, a RunConfig or a tuple of them, as configs/ does")
     return found
+
+
+def _recorded(path: Path) -> RunConfig:
+    """What a run wrote into its work folder."""
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        return configuration.from_json(RunConfig, configuration.readable(RunConfig, saved))
+    except (OSError, ValueError, AttributeError, KeyError) as error:
+        raise ValueError(f"--config={path}: {error}; give the config.json of a run") from error
 
 
 def load(name: str) -> RunConfig:

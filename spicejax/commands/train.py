@@ -89,16 +89,22 @@ def _run(stages: Sequence[RunConfig], workdir: Path, *, dry_run: bool) -> int:
     for number, (cfg, folder) in enumerate(zip(stages, chain.folders(stages, workdir), strict=True)):
         preflight.require(cfg, folder, first=not number, planned=dry_run)
     if dry_run:
-        texts = [plan.describe(cfg, folder) for cfg, folder in zip(stages, chain.folders(stages, workdir), strict=True)]
-        if hosts.leads():
-            print("\n\n".join(texts))
+        for cfg, folder in zip(stages, chain.folders(stages, workdir), strict=True):
+            _announce(cfg, folder)
         return 0
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(workdir / "compilation_cache"))
-    summary = chain.run(stages, workdir)
+    summary = chain.run(stages, workdir, _announce)
     for name, value in summary.items() if hosts.leads() else ():
         print(f"{name:>24}  {value}")
     return 0 if summary["complete"] else STOPPED
+
+
+def _announce(cfg: RunConfig, folder: Path) -> None:
+    """Print the plan."""
+    text = plan.describe(cfg, folder)
+    if hosts.leads():
+        print(text, end="\n\n", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

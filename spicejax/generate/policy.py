@@ -293,6 +293,10 @@ class _Slots:
         self.vacant[rows] = True
 
 
+def unseen(done: int, total: int) -> None:
+    """Nobody looks how far a call is."""
+
+
 def _unable(_: object) -> list[int]:
     raise ValueError("this player was given no tokenizer and chat template; ask it with token ids")
 
@@ -310,6 +314,7 @@ class Player:
     render: Callable[[Messages], list[int]] = _unable  # a chat to prompt ids, contents as plain text
     encode: Callable[[str], list[int]] = _unable  # plain text to ids; no spelling of a control token gives its id
     write: Callable[[str], list[int]] = _unable  # a reply to the ids that the player would write, its end included
+    count: Callable[[int, int], None] = unseen  # told how many rows of a call are done, and of how many
 
     def with_params(self, params: Params) -> Player:
         """The same player with other weights."""
@@ -349,9 +354,10 @@ class Player:
             replies.update({(i, j): reply for i, j, reply in turns})
             return [], list
 
+        done, total = 0, len(prompts) * samples
         for bucket, requests in self._by_bucket(prompts, first_row, limits):
             shape = self.layout(bucket, len(requests), samples, max_new)
-            self._run(shape, requests, samples, key[None], settings, answer)
+            done = self._run(shape, requests, samples, key[None], settings, answer, done, total)
         return [[replies[i, j] for j in range(samples)] for i in range(len(prompts))]
 
     def converse(
@@ -376,9 +382,10 @@ class Player:
         Raises: as `respond`.
         """
         keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(np.arange(talk.turns))
+        done, total = 0, len(prompts) * samples
         for bucket, requests in self._by_bucket(prompts, first_row, [talk.turn] * len(prompts)):
             shape = self.layout(bucket, len(requests), samples, talk.turn, talk)
-            self._run(shape, requests, samples, keys, settings, answer)
+            done = self._run(shape, requests, samples, keys, settings, answer, done, total)
 
     def _by_bucket(
         self, prompts: Sequence[Sequence[int]], first_row: Sequence[int], limits: Sequence[int]
@@ -399,8 +406,10 @@ class Player:
         keys: jax.Array,
         settings: SamplerConfig,
         answer: Answer,
-    ) -> None:
-        """Keep the slots of one engine busy until every row of the requests is written."""
+        done: int,
+        total: int,
+    ) -> int:
+        """Keep the slots of one engine busy until every row of the requests is written; return the rows done of all."""
         plan = Schedule(len(requests), samples, slots=shape.prompts, group=shape.group)
         rows = _Slots(shape)
         whole = sharding.replicated(self.mesh)
@@ -414,7 +423,7 @@ class Player:
             loads, fresh = plan.refill(rows.free)
             rows.begin(plan, fresh, requests)
             if not rows.busy.any() and not asking:
-                return
+                return done
             for batch in load_batches(shape, loads, plan.held.tolist()):
                 prefix = self._load(shape, prefix, batch, [requests[lane.prompt].tokens for lane in batch])
             asked, reach = rows.asked(plan, threshold), shape.history
@@ -437,7 +446,10 @@ class Player:
                 rows.resume(asking, more)
             places, answers = answer([self._written(requests, plan, out, row) for row in ended])
             asking = [ended[i] for i in places]
-            rows.vacate([row for row in ended if row not in asking])
+            over = [row for row in ended if row not in asking]
+            rows.vacate(over)
+            done += len(over)
+            self.count(done, total)
 
     def _load(self, shape: engine.Layout, prefix: KVCache, batch: list[Lane], prompts: list[np.ndarray]) -> KVCache:
         """Prefill prompts, all tokens but the last of each, and put them into their prompt slots."""

@@ -23,7 +23,7 @@ from spicejax.games.game import Game
 from spicejax.games.world import World
 from spicejax.generate import weights
 from spicejax.generate.endpoint import Chat, chat
-from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.policy import Buckets, Player, unseen
 from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner
 from spicejax.learn.update import Updater
@@ -129,8 +129,12 @@ def open_sandbox(cfg: RunConfig) -> Sandbox | None:
     return opened
 
 
-def build(cfg: RunConfig, workdir: Path) -> Run:
-    """Load model, tokenizer and items and set up everything a step needs."""
+def build(cfg: RunConfig, workdir: Path, count: Callable[[int, int], None] = unseen) -> Run:
+    """Load model, tokenizer and items and set up everything a step needs.
+
+    Args:
+      count: told how many responses of a call are written, and of how many.
+    """
     sandbox = open_sandbox(cfg)
     here = settled(with_world(cfg))
     cfg, model = here.cfg, here.model
@@ -162,6 +166,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
     copy = weights.copier(model, here.sampler_mesh, cfg.sampler_weights)
     copy = (lambda params: params) if as_is(cfg, model) else copy
     player = seat(weights.sampled(model), copy(params), voices[""], cfg.buckets, here.sampler_mesh)
+    player = dataclasses.replace(player, count=count)
     frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
     compares = cfg.learner.needs_reference
     kept = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if compares or cfg.initial_plays else None
@@ -172,7 +177,7 @@ def build(cfg: RunConfig, workdir: Path) -> Run:
         game=game,
         workdir=workdir,
         player=player,
-        others={role: seat_other(here, role, voices[role]) for role in cfg.seats},
+        others={role: dataclasses.replace(seat_other(here, role, voices[role]), count=count) for role in cfg.seats},
         copy=copy,
         first=copy(kept) if cfg.initial_plays and kept is not None else None,
         probe_buckets=probe_buckets(here),

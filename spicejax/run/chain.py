@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,16 @@ def folders(stages: Sequence[RunConfig], workdir: Path) -> list[Path]:
     return [workdir] if len(stages) == 1 else [workdir / str(k + 1) for k in range(len(stages))]
 
 
-def run(stages: Sequence[RunConfig], workdir: Path) -> dict[str, Any]:
+def run(
+    stages: Sequence[RunConfig], workdir: Path, announce: Callable[[RunConfig, Path], None] = lambda cfg, folder: None
+) -> dict[str, Any]:
     """Train every stage in its folder and write its report; return the summary of the last one that ran.
 
     A stage before the last is finished when its model stands in its folder `policy`, written as a whole; the next one
     starts from there. A finished one is skipped.
+
+    Args:
+      announce: called before each stage with its configuration and folder.
     """
     places, summary = folders(stages, workdir), {}
     for k, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
@@ -57,6 +62,7 @@ def run(stages: Sequence[RunConfig], workdir: Path) -> dict[str, Any]:
             cfg = dataclasses.replace(cfg, model=start)
         if len(stages) > 1 and hosts.leads():
             print(f"stage {k + 1} of {len(stages)}: {cfg.name}")
+        announce(cfg, folder)
         summary = train.train(cfg, folder)
         if hosts.leads():
             summary["report"] = ", ".join(map(str, report.write(folder, game_of(cfg.game))))

@@ -1,4 +1,4 @@
-"""What a run writes for people: metrics.jsonl, evaluations.jsonl, tasks.jsonl, summary.json and the progress line."""
+"""What a run writes for people: metrics.jsonl, evaluations.jsonl, tasks.jsonl, summary.json."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import json
 import logging
 import math
 import os
-import shutil
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -27,21 +25,16 @@ class MetricsWriter:
     can be written, in order.
     """
 
-    def __init__(
-        self, workdir: str | Path, *, resume_step: int = 0, stream: TextIO | None = None, silent: bool = False
-    ) -> None:
+    def __init__(self, workdir: str | Path, *, resume_step: int = 0, silent: bool = False) -> None:
         """Open the files of `workdir`; set aside what a run resumed after `resume_step` iterations will write again.
 
         Records go to `*.discarded.jsonl`: metrics and tasks of iterations >= resume_step (iterations count from 0),
         evaluations made after more than `resume_step` iterations, everything where nothing was saved, torn lines.
-        stream: where progress is shown, default stdout.
-        silent: touch no file and print nothing: for the processes of a run that are not its first.
+        silent: touch no file: for the processes of a run that are not its first.
         """
         self.workdir = Path(workdir)
         self.failures = 0
         self._silent = silent
-        self._stream = sys.stdout if stream is None else stream
-        self._line_open = False
         self._attempt("create the folder", lambda: self.workdir.mkdir(parents=True, exist_ok=True))
         evaluated = resume_step + 1 if resume_step else 0  # an evaluation comes before the save of its step
         firsts = {"metrics": resume_step, "evaluations": evaluated, "tasks": resume_step}
@@ -85,36 +78,9 @@ class MetricsWriter:
         text = json.dumps(plain(values), indent=2) + "\n"
         self._attempt("write summary.json", lambda: _replace(self.workdir / "summary.json", text))
 
-    def progress(self, values: dict[str, Any]) -> None:
-        """Show one line: on a terminal it replaces the line before, elsewhere it is a line of its own.
-
-        values: text or numbers, None is left out; a name ending in `_seconds` is shown as a duration.
-        """
-        shown = [f"{name.removesuffix('_seconds')} {_shown(name, v)}" for name, v in values.items() if v is not None]
-        text = "  ".join(shown)
-
-        def write() -> None:
-            self._line_open = self._stream.isatty()
-            width = shutil.get_terminal_size((100, 24)).columns
-            line = f"\r{text[: width - 1]}\x1b[K" if self._line_open else f"{text}\n"
-            print(line, end="", file=self._stream, flush=True)
-
-        self._attempt("show progress", write)
-
-    def show(self, text: str) -> None:
-        """Print lines that stay, under the progress line."""
-
-        def write() -> None:
-            print(("\n" if self._line_open else "") + text, file=self._stream, flush=True)
-            self._line_open = False
-
-        self._attempt("print", write)
-
     def close(self) -> None:
-        """End the progress line; write what waits."""
+        """Write what waits."""
         self._flush(*self._files.values())
-        if self._line_open:
-            self.show("")
 
     def _append(self, name: str, iteration: int, records: list[dict[str, Any]]) -> None:
         file = self._files[name]
@@ -135,7 +101,7 @@ class MetricsWriter:
             return
         try:
             act()
-        except (OSError, ValueError) as error:  # ValueError: the stream was closed
+        except OSError as error:
             self.failures += 1
             if self.failures == 1:
                 log.warning("cannot %s: %s; training goes on, further failures are only counted", what, error)
@@ -234,6 +200,13 @@ def _iteration(line: str) -> int | None:
         return int(json.loads(line)["iteration"])
     except (ValueError, TypeError, KeyError):
         return None
+
+
+def progress_line(values: dict[str, Any]) -> str:
+    """Values as one line: text or numbers, None is left out; a name ending in `_seconds` is shown as a duration."""
+    return "  ".join(
+        f"{name.removesuffix('_seconds')} {_shown(name, v)}" for name, v in values.items() if v is not None
+    )
 
 
 def _shown(name: str, value: Any) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import sys
 import time
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -21,12 +22,15 @@ from spicejax.evaluation.probes import probes
 from spicejax.generate.policy import Buckets
 from spicejax.learn.deal import responses
 from spicejax.remote import ServerError
+from spicejax.run import record
 from spicejax.run.build import Run, build
 from spicejax.run.checkpoint import Checkpoints
+from spicejax.run.clock import Clock
 from spicejax.run.config import RunConfig
 from spicejax.run.interrupt import Interrupt
-from spicejax.run.metrics import MetricsWriter
+from spicejax.run.metrics import MetricsWriter, progress_line
 from spicejax.run.preflight import require_same
+from spicejax.run.screen import Screen
 from spicejax.types import Episode, Estimator, Lesson, Metrics
 
 log = logging.getLogger("spicejax")
@@ -43,52 +47,68 @@ def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) 
         hosts.require_same(configuration.to_json(cfg), "the configuration")
         for warning in cfg.warnings if hosts.leads() else ():
             log.warning("warning: %s", warning)
+        screen = stack.enter_context(contextlib.closing(Screen(sys.stdout if hosts.leads() else None)))
+        clock = stack.enter_context(contextlib.closing(Clock(screen.tell)))
         workdir.mkdir(parents=True, exist_ok=True)
         kept = {"keep": cfg.checkpoint.keep, "keep_period": cfg.checkpoint.keep_period}
         checkpoints = stack.enter_context(
             Checkpoints(workdir / "checkpoints", **kept, config=configuration.to_json(cfg))
         )
         require_same(checkpoints.saved_config(), cfg, checkpoints.directory)
-        run = build(cfg, workdir)
-        stack.enter_context(run.verifier)
-        start, counters = _resume(run, checkpoints)
+        if hosts.leads():
+            record.write(workdir, cfg)
+        with clock.stage("loading"):
+            run = build(cfg, workdir, screen.count)
+            stack.enter_context(run.verifier)
+            start, counters = _resume(run, checkpoints)
+        clock.add(counters.get("stages", {}))
         hosts.require_same([start, run.source.digest, len(run.held_out)], "iteration, items and held-out questions")
         writer = MetricsWriter(workdir, resume_step=start, silent=not hosts.leads())
         stack.enter_context(contextlib.closing(writer))
+        going = Going(run, checkpoints, writer, screen, clock, counters)
         if (start == 0 and "accuracy_start" not in counters) or "unevaluated" in counters:
-            _evaluate(run, start, writer, counters)
-        counters = _loop(run, start, counters, checkpoints, writer, interrupt)
-        return _summarise(run, counters, checkpoints, writer)
+            _evaluate(going, start)
+        _loop(going, start, interrupt)
+        return _summarise(going)
 
 
-def _loop(
-    run: Run,
-    start: int,
-    counters: dict[str, Any],
-    checkpoints: Checkpoints,
-    writer: MetricsWriter,
-    interrupt: Interrupt,
-) -> dict[str, Any]:
-    cfg = run.cfg
+class Going(NamedTuple):
+    """A run under way."""
 
-    def save(done: int, items: dict[str, Any]) -> None:
-        host = {"items": items, "game": run.game_state, "counters": counters}
-        checkpoints.save(done, run.state, host)
+    run: Run
+    checkpoints: Checkpoints
+    writer: MetricsWriter
+    screen: Screen
+    clock: Clock
+    counters: dict[str, Any]  # kept in checkpoints: totals, seconds, first and latest accuracy
 
+    def save(self, done: int, items: dict[str, Any]) -> None:
+        """Write a checkpoint of `done` iterations."""
+        self.counters["stages"] = dict(self.clock.seconds)
+        with self.clock.stage("saving"):
+            host = {"items": items, "game": self.run.game_state, "counters": self.counters}
+            self.checkpoints.save(done, self.run.state, host)
+
+
+def _loop(going: Going, start: int, interrupt: Interrupt) -> None:
+    run, _, writer, screen, clock, counters = going
+    cfg, before = run.cfg, clock.working
     for iteration in range(start, cfg.iterations):
         began = time.perf_counter()
         run.clock.clear()
         items = run.items.get_state()
         try:
-            played = run.game.play(run.world(iteration), next(run.items), cfg.game, run.game_state)
+            with clock.stage("playing", f"iteration {iteration + 1}: playing"):
+                played = run.game.play(run.world(iteration), next(run.items), cfg.game, run.game_state)
         except ServerError:
-            if checkpoints.newest != iteration:
-                save(iteration, items)
+            if going.checkpoints.newest != iteration:
+                going.save(iteration, items)
             raise
         run.game_state = played.state
         hosts.require_same(_digest(played.lessons), f"the rollouts of iteration {iteration}")
         sampled = time.perf_counter()
-        metrics = played.metrics | update(run, played.lessons, iteration)
+        with clock.stage("updating", f"iteration {iteration + 1}: updating"):
+            metrics = played.metrics | update(run, played.lessons, iteration)
         for name, count in played.totals.items():
             counters["totals"][name] = counters["totals"].get(name, 0) + count
         ended = time.perf_counter()
@@ -104,31 +124,29 @@ def _loop(
         done = iteration + 1
         writer.tasks(iteration, played.records)
         writer.metrics(iteration, metrics)
-        writer.progress(
-            {
-                "iteration": f"{done}/{cfg.iterations}",
-                **played.progress,
-                "accuracy": counters.get("accuracy_end"),
-                "tokens/s": metrics["time/tokens_per_second"],
-                "eta_seconds": counters["seconds"] / done * (cfg.iterations - done),
-            }
-        )
+        line = {
+            "iteration": f"{done}/{cfg.iterations}",
+            **played.progress,
+            "accuracy": counters.get("accuracy_end"),
+            "tokens/s": metrics["time/tokens_per_second"],
+            "eta_seconds": (clock.working - before) / (done - start) * (cfg.iterations - done),
+        }
+        screen.progress(progress_line(line))
         if cfg.show_every and done % cfg.show_every == 0 and played.example:
-            writer.show(played.example)
+            screen.show(played.example)
         last = done == cfg.iterations
         if last or (cfg.eval.every and done % cfg.eval.every == 0):
             try:
-                _evaluate(run, done, writer, counters)
+                _evaluate(going, done)
             except ServerError:
-                save(done, run.items.get_state())
+                going.save(done, run.items.get_state())
                 raise
         stop = any(hosts.exchange(interrupt.requested))  # a signal may have reached one host alone
         if last or stop or (cfg.checkpoint.every and done % cfg.checkpoint.every == 0):
-            save(done, run.items.get_state())
+            going.save(done, run.items.get_state())
         if stop and not last:
-            writer.show(f"stopped after iteration {done}; the same command goes on from here")
+            screen.show(f"stopped after iteration {done}; the same command goes on from here")
             break
-    return counters
 
 
 def update(run: Run, lessons: Sequence[Lesson], iteration: int) -> Metrics:
@@ -166,11 +184,27 @@ def _resume(run: Run, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
     return restored.step, restored.extra["counters"]
 
 
-def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, Any]) -> None:
+def _evaluate(going: Going, done: int) -> None:
     """Evaluate after `done` iterations and note the first and the latest accuracy."""
-    cfg, game = run.cfg, run.game
+    counters = going.counters
     counters["unevaluated"] = True  # until it is: a run that is saved before goes on with it
     began = time.perf_counter()
+    with going.clock.stage("evaluating"):
+        metrics = evaluation(going.run, done)
+    del counters["unevaluated"]
+    if not metrics:
+        return
+    if "eval/accuracy" in metrics:
+        counters.setdefault("accuracy_start", metrics["eval/accuracy"])
+        counters["accuracy_end"] = metrics["eval/accuracy"]
+    going.writer.evaluation(done, metrics | {"time/evaluate": time.perf_counter() - began})
+    if "eval/accuracy" in metrics:
+        going.screen.show(f"held-out accuracy after {done} iterations: {metrics['eval/accuracy']:.3f}")
+
+
+def evaluation(run: Run, done: int) -> Metrics:
+    """Ask the policy the held-out questions, and play the probes."""
+    cfg, game = run.cfg, run.game
     metrics: Metrics = {}
     world = run.world(done, evaluating=True)
     if run.held_out:
@@ -188,15 +222,7 @@ def _evaluate(run: Run, done: int, writer: MetricsWriter, counters: dict[str, An
             others={role: dataclasses.replace(p, buckets=_less(p.buckets, room)) for role, p in run.others.items()},
             group=cfg.eval.probe_group,
         )
-    del counters["unevaluated"]
-    if not metrics:
-        return
-    if "eval/accuracy" in metrics:
-        counters.setdefault("accuracy_start", metrics["eval/accuracy"])
-        counters["accuracy_end"] = metrics["eval/accuracy"]
-    writer.evaluation(done, metrics | {"time/evaluate": time.perf_counter() - began})
-    if "eval/accuracy" in metrics:
-        writer.show(f"held-out accuracy after {done} iterations: {metrics['eval/accuracy']:.3f}")
+    return metrics
 
 
 def _less(buckets: Buckets, share: float) -> Buckets:
@@ -204,19 +230,22 @@ def _less(buckets: Buckets, share: float) -> Buckets:
     return dataclasses.replace(buckets, kv_tokens=int(buckets.kv_tokens * share))
 
 
-def _summarise(run: Run, counters: dict[str, Any], checkpoints: Checkpoints, writer: MetricsWriter) -> dict[str, Any]:
-    newest = checkpoints.newest
+def _summarise(going: Going) -> dict[str, Any]:
+    run, checkpoints, writer, screen, clock, counters = going
+    newest, gaps = checkpoints.newest, writer.gaps()
     summary = {
         "name": run.cfg.name,
         "iterations": newest or 0,
         "complete": newest == run.cfg.iterations,
         "seconds": round(counters["seconds"], 3),
+        **{f"seconds/{stage}": round(seconds, 3) for stage, seconds in clock.seconds.items()},
         **counters["totals"],
         "accuracy_start": counters.get("accuracy_start"),
         "accuracy_end": counters.get("accuracy_end"),
         "checkpoint": str(checkpoints.path(newest)) if newest is not None else None,
         **({"sandbox_tier": run.sandbox.tier} if run.sandbox else {}),
-        **writer.gaps(),
+        **gaps,
+        "log_failures": gaps["log_failures"] + screen.failures,
     }
     writer.summary(summary)
     return summary

@@ -1,0 +1,76 @@
+"""Where a run's wall time goes: seconds by stage, compilation apart wherever it happens."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal
+
+import jax.monitoring
+
+Stage = Literal["loading", "playing", "updating", "evaluating", "saving"]
+COMPILING = "compiling"
+
+_TRACED, _LOWERED, _COMPILED = (
+    f"/jax/core/compile/{name}_duration" for name in ("jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile")
+)
+
+
+class Clock:
+    """Seconds of each stage, and what goes on now."""
+
+    def __init__(self, tell: Callable[[str, float | None], None]) -> None:
+        """tell: called with (what begins now, None), and for a program that was compiled with (its name, seconds)."""
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._tell = tell
+        self._stage: str = "loading"
+        self._spans: list[tuple[float, float]] = []  # of compilation; one inside another is dropped
+        jax.monitoring.register_event_duration_secs_listener(self._heard)
+
+    def add(self, seconds: Mapping[str, float]) -> None:
+        """Count what earlier starts of the run took."""
+        for stage, taken in seconds.items():
+            self.seconds[stage] += taken
+
+    def close(self) -> None:
+        """Stop listening."""
+        jax.monitoring.unregister_event_duration_listener(self._heard)
+
+    @contextlib.contextmanager
+    def stage(self, name: Stage, what: str = "") -> Iterator[None]:
+        """Count the time inside for a stage; `what` says more for the eye. Stages do not nest."""
+        self._stage = what or name
+        self._tell(self._stage, None)
+        began, compiled = time.perf_counter(), self.compiled
+        try:
+            yield
+        finally:
+            of_it = self.compiled - compiled
+            self.seconds[COMPILING] += of_it
+            self.seconds[name] += time.perf_counter() - began - of_it
+
+    @property
+    def compiled(self) -> float:
+        """Seconds spent compiling so far."""
+        return sum(end - start for start, end in self._spans)
+
+    @property
+    def working(self) -> float:
+        """Seconds of the stages that come again in every iteration."""
+        return sum(self.seconds[name] for name in ("playing", "updating", "evaluating", "saving"))
+
+    def _heard(self, event: str, duration_secs: float, **more: str | int) -> None:
+        if event not in (_TRACED, _LOWERED, _COMPILED):
+            return
+        end = time.perf_counter()
+        while self._spans and self._spans[-1][0] >= end - duration_secs:
+            self._spans.pop()
+        self._spans.append((end - duration_secs, end))
+        program = str(more.get("fun_name", "a program")).removeprefix("jit(").removesuffix(")")
+        if event == _LOWERED:
+            self._tell(f"compiling {program}", None)
+        elif event == _COMPILED:
+            self._tell(program, duration_secs)
+            self._tell(self._stage, None)

@@ -1,0 +1,67 @@
+"""How a run was started, for people and for its reports: config.json, and a line of starts.jsonl for every start."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import platform
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from spicejax import config as configuration
+from spicejax.run.config import RunConfig
+
+CONFIG = "config.json"  # --config=RUN/config.json runs the same again
+STARTS = "starts.jsonl"
+_PACKAGES = ("spicejax", "jax", "jaxlib", "libtpu", "flax", "optax", "orbax-checkpoint", "numpy", "scann")
+
+
+def write(workdir: Path, cfg: RunConfig) -> None:
+    """Write the configuration, and add this start: time, command, versions, devices, commit of the code."""
+    (workdir / CONFIG).write_text(json.dumps(configuration.to_json(cfg), indent=2) + "\n", encoding="utf-8")
+    with (workdir / STARTS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(_start()) + "\n")
+
+
+def read(workdir: Path) -> dict[str, Any]:
+    """The configuration of a run as JSON; {} where the folder has none."""
+    file = workdir / CONFIG
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def _start() -> dict[str, Any]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    devices = jax.devices()
+    return {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(sys.argv),
+        "python": platform.python_version(),
+        "versions": found,
+        "devices": f"{len(devices)} {devices[0].device_kind}",
+        "processes": jax.process_count(),
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str | None:
+    """Commit of the code, `-dirty` where files differ from it; None outside a checkout."""
+    here = Path(__file__).resolve().parents[2]
+    if not (here / ".git").exists():
+        return None
+    words = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

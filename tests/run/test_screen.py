@@ -1,0 +1,62 @@
+"""What is shown while a run goes: plain lines in a log, one live line on a terminal."""
+
+import io
+
+from spicejax.run.screen import Screen
+
+
+def drive(screen: Screen) -> None:
+    screen.tell("loading")
+    screen.tell("compiling decode")
+    screen.tell("decode", 7.4)
+    screen.tell("add", 0.1)
+    screen.tell("loading")
+    screen.tell("iteration 1: playing")
+    screen.count(3, 8)
+    screen.progress("iteration 1/2")
+    screen.tell("iteration 2: playing")
+    screen.tell("decode", 9.0)
+    screen.show("a question\nand its answer")
+    screen.progress("iteration 2/2")
+    screen.close()
+
+
+def test_a_log_has_stages_until_the_first_iteration_and_then_a_line_for_each():
+    stream = io.StringIO()
+    drive(Screen(stream))
+    assert stream.getvalue().splitlines() == [
+        "loading ...",
+        "compiled decode in 7 s",
+        "iteration 1: playing ...",
+        "iteration 1/2",
+        "a question",
+        "and its answer",
+        "iteration 2/2",
+    ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_has_one_live_line_and_keeps_what_is_shown(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = Terminal()
+    drive(Screen(stream))
+    shown = stream.getvalue()
+    assert "a question\nand its answer" in shown
+    assert shown.rstrip().removesuffix("\x1b[?25h").rstrip().endswith("iteration 2/2")
+    assert "\x1b[2K" in shown  # lines are drawn over
+
+
+def test_nothing_is_shown_without_a_stream_and_a_closed_one_is_counted():
+    silent = Screen(None)
+    drive(silent)
+    assert silent.failures == 0
+    stream = io.StringIO()
+    stream.close()
+    gone = Screen(stream)
+    drive(gone)
+    assert gone.failures >= 3
