@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "worlds": {"foundation", "models", "text", "data", "learn"},
 }
 ALLOWED["evaluation"] = ALLOWED["games"] | {"games"}
+ALLOWED["report"] = ALLOWED["games"] | {"games"}
 ALLOWED["run"] = {"evaluation", *ALLOWED}
 ALLOWED["flight"] = {"run", *ALLOWED}
 ALLOWED["commands"] = {"configs", *ALLOWED}

@@ -19,6 +19,9 @@ COMMANDS = {
     "ask": "answer a question as the model's game does, with its plan or searches",
     "evaluate": "score a model or a run on questions with known answers",
     "export": "write a model or a run as a Hugging Face folder",
+    "report": "write the page of a run, or of several side by side",
+    "watch": "follow runs in a browser while they go on",
+    "documents": "print documents that a run has read",
     "prepare": "cut a corpus into documents once",
     "mix": "write AceSearcher's fine-tuning mixture once",
     "index": "build the index that searches read",
@@ -70,5 +73,5 @@ def run(name: str = "--help", words: Sequence[str] = ()) -> int:
 
 def usage() -> str:
     """The text of --help."""
-    lines = [f"  {name:<10}{text}" for name, text in COMMANDS.items()]
+    lines = [f"  {name:<11}{text}" for name, text in COMMANDS.items()]
     return "\n".join(["usage: spicejax COMMAND ...", "", *lines, "", "spicejax COMMAND --help tells more."])

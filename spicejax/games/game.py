@@ -93,6 +93,7 @@ class Panel(NamedTuple):
     rows: Literal["metrics", "evaluations"] = "metrics"
     limits: tuple[float, float] | None = None  # of the y axis
     line: float | None = None  # a horizontal line to compare with
+    meaning: str = ""  # what it shows, in a sentence or two
 
 
 Prompts = list[tuple[str, Messages]]  # who is asked (seat), and what

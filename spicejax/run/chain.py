@@ -9,8 +9,8 @@ from typing import Any
 
 from spicejax import config as configuration
 from spicejax import hosts
-from spicejax.games.catalogue import game_of
-from spicejax.run import export, report, train
+from spicejax.report import page
+from spicejax.run import export, train
 from spicejax.run.config import RunConfig
 
 POLICY = "policy"  # folder of a finished stage's model, beside its checkpoints
@@ -65,7 +65,7 @@ def run(
         announce(cfg, folder)
         summary = train.train(cfg, folder)
         if hosts.leads():
-            summary["report"] = ", ".join(map(str, report.write(folder, game_of(cfg.game))))
+            summary["report"] = ", ".join(map(str, page.write(folder)))
         if not summary["complete"]:
             break  # stopped by a signal
         if not last:

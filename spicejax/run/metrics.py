@@ -1,4 +1,5 @@
-"""What a run writes for people: metrics.jsonl, evaluations.jsonl, tasks.jsonl, summary.json."""
+"""What a run writes for people: metrics.jsonl, evaluations.jsonl, tasks.jsonl,
+documents.jsonl, summary.json."""
 
 from __future__ import annotations
 
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from spicejax.report.read import rows_of
+from spicejax.types import Document
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +41,10 @@ class MetricsWriter:
         self._silent = silent
         self._attempt("create the folder", lambda: self.workdir.mkdir(parents=True, exist_ok=True))
         evaluated = resume_step + 1 if resume_step else 0  # an evaluation comes before the save of its step
-        firsts = {"metrics": resume_step, "evaluations": evaluated, "tasks": resume_step}
+        firsts = {"metrics": resume_step, "evaluations": evaluated, "tasks": resume_step, "documents": resume_step}
         self._files = {name: _Lines(self.workdir / f"{name}.jsonl", first) for name, first in firsts.items()}
         self._flush(*self._files.values())
+        self._known = set() if silent else {row.get("id") for row in rows_of(self.workdir / "documents.jsonl")}
         if not silent and (missing := self._files["metrics"].missing()):
             log.warning(
                 "%s lacks %d of the %d iterations before this start (%s): torn, deleted or never written, they are not "
@@ -61,6 +66,12 @@ class MetricsWriter:
     def tasks(self, iteration: int, records: Iterable[dict[str, Any]]) -> None:
         """A line of tasks.jsonl per generated task of the iteration."""
         self._append("tasks", iteration, list(records))
+
+    def documents(self, iteration: int, documents: Iterable[Document]) -> None:
+        """A line of documents.jsonl per document that was not read before: what tasks.jsonl names by id."""
+        new = {d.id: {"id": d.id, "title": d.title, "text": d.text} for d in documents if d.id not in self._known}
+        self._known |= new.keys()
+        self._append("documents", iteration, list(new.values()))
 
     def gaps(self) -> dict[str, int]:
         """What the summary says of the files, after another try to write what waits.

@@ -97,9 +97,10 @@ def _loop(going: Going, start: int, interrupt: Interrupt) -> None:
         began = time.perf_counter()
         run.clock.clear()
         items = run.items.get_state()
+        batch = next(run.items)
         try:
             with clock.stage("playing", f"iteration {iteration + 1}: playing"):
-                played = run.game.play(run.world(iteration), next(run.items), cfg.game, run.game_state)
+                played = run.game.play(run.world(iteration), batch, cfg.game, run.game_state)
         except ServerError:
             if going.checkpoints.newest != iteration:
                 going.save(iteration, items)
@@ -122,6 +123,8 @@ def _loop(going: Going, start: int, interrupt: Interrupt) -> None:
             "time/tokens_per_second": made / (ended - began),
         }
         done = iteration + 1
+        if run.game.reads == "documents":
+            writer.documents(iteration, batch)
         writer.tasks(iteration, played.records)
         writer.metrics(iteration, metrics)
         line = {

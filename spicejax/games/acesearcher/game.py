@@ -303,9 +303,22 @@ PANELS = (
     Panel(
         "Training questions",
         (("solver/pass_rate", "worth of an answer"), ("decomposer/valid", "valid plans"), ("solver/formed", "formed")),
+        meaning="What the final answers are worth, the share of plans that can be read, and the share of answers that "
+        "keep to the form.",
     ),
-    Panel("Pairs of replies", (("learner/preference_accuracy", "better one above"),), limits=(0, 1), line=0.5),
-    Panel("Lessons", tuple((f"{role}/lessons", role) for role in _ROLES)),
+    Panel(
+        "Pairs of replies",
+        (("learner/preference_accuracy", "better one above"),),
+        limits=(0, 1),
+        line=0.5,
+        meaning="How often the policy, measured against its reference, prefers the better reply of a pair; one half is "
+        "chance.",
+    ),
+    Panel(
+        "Lessons",
+        tuple((f"{role}/lessons", role) for role in _ROLES),
+        meaning="What an iteration gave each role to learn from; ties give nothing.",
+    ),
 )
 GAME = Game(
     reads="questions", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS,

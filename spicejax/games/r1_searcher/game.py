@@ -142,8 +142,13 @@ PANELS = (
         "Training questions",
         tuple((f"solver/{name}", name.replace("_", " ")) for name in ("pass_rate", "answered", "well_formed")),
         limits=(0, 1),
+        meaning="Share of the rollouts that are right, that give an answer at all, and that keep to the form.",
     ),
-    Panel("Searches of a row", (("solver/searches", "searches"),)),
+    Panel(
+        "Searches of a row",
+        (("solver/searches", "searches"),),
+        meaning="How often the policy searches before it answers.",
+    ),
 )
 GAME = Game(
     reads="questions", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS, counts=("fault/",)

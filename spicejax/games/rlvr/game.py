@@ -122,6 +122,8 @@ PANELS = (
         "Training questions",
         tuple((f"reasoner/{name}", name.replace("_", " ")) for name in ("pass_rate", "never_solved", "always_solved")),
         limits=(0, 1),
+        meaning="Share of right answers. Questions that are never or always solved teach nothing: all their answers "
+        "earn the same.",
     ),
 )
 GAME = Game(

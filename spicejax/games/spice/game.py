@@ -334,14 +334,19 @@ def answer_tasks(world: World, attempts: Sequence[Attempt], cfg: SpiceConfig) ->
     pairs = [(reasoner.answer(r, cfg.judge_truncated), t) for t, rs in zip(tasks, answers, strict=True) for r in rs]
     verdicts = world.check(pairs)
     correct = np.array([v.correct for v in verdicts], bool).reshape(len(tasks), cfg.group_size)
-    for (attempt, _), rollouts, row in zip(asked, answers, correct, strict=True):
+    for k, ((attempt, _), rollouts, row) in enumerate(zip(asked, answers, correct, strict=True)):
         attempt.answers, attempt.correct = rollouts, row
+        attempt.said = [answer for answer, _ in pairs[k * cfg.group_size : (k + 1) * cfg.group_size]]
         attempt.reward = float(challenger_reward(int(row.sum()), len(row), kind=cfg.challenger_reward))
     for attempt in attempts:
         if attempt.kept and isinstance(attempt.outcome, Rejection):
             attempt.reward = cfg.invalid_penalty
         elif attempt.twin is not None:
-            attempt.answers, attempt.correct = attempt.twin.answers, attempt.twin.correct
+            attempt.answers, attempt.correct, attempt.said = (
+                attempt.twin.answers,
+                attempt.twin.correct,
+                attempt.twin.said,
+            )
             attempt.reward = attempt.twin.reward
     return collections.Counter(v.how for v in verdicts)
 

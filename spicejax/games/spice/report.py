@@ -24,6 +24,7 @@ class Attempt:
     kept: bool = False
     answers: list[Rollout] = dataclasses.field(default_factory=list)
     correct: np.ndarray | None = None  # bool [K]
+    said: list[str | None] = dataclasses.field(default_factory=list)  # the answers taken from `answers`
     reward: float | None = None
     trains_reasoner: bool = False
     twin: Attempt | None = None  # the equal task whose answers stand for this one's
@@ -75,6 +76,8 @@ def record(document: Document, a: Attempt) -> dict[str, Any]:
             "pass_rate": a.pass_rate,
             "trains_reasoner": a.trains_reasoner,
             "sample_answer": a.answers[0].text[-300:] if a.answers else None,
+            "said": [answer if answer is None else answer[:200] for answer in a.said],
+            "correct": None if a.correct is None else a.correct.tolist(),
         }
     return row | {"rejected": a.outcome.reason, "detail": a.outcome.detail, "text": a.rollout.text[:300]}
 
@@ -101,6 +104,8 @@ PANELS = (
         ),
         limits=(0, 1),
         line=0.5,
+        meaning="How often the Reasoner solves the Challenger's questions. The Challenger is paid most at one half: a "
+        "distance that falls says that it finds the edge of what the Reasoner can.",
     ),
     Panel(
         "Probes: one player held at its start",
@@ -111,6 +116,8 @@ PANELS = (
         ),
         rows="evaluations",
         limits=(0, 1),
+        meaning="Which side moved: questions of later Challengers should be harder for the first Reasoner, and those "
+        "of the first Challenger easier for later Reasoners.",
     ),
     Panel(
         "Rewards and validity",
@@ -120,5 +127,7 @@ PANELS = (
             ("challenger/valid_fraction", "valid tasks"),
             ("challenger/distinct_questions", "of them distinct"),
         ),
+        meaning="What both roles earn, and the share of the Challenger's replies that are tasks at all; a share of "
+        "distinct questions that falls warns of one question asked again and again.",
     ),
 )

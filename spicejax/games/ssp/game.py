@@ -364,8 +364,14 @@ PANELS = (
         "Questions",
         (("proposer/valid", "valid"), ("solver/pass_rate", "solved"), ("proposer/reward", "reward")),
         limits=(0, 1),
+        meaning="Share of the Proposer's questions that pass every check, how often the Solver finds their answer, and "
+        "what the Proposer earns: more the less is solved.",
     ),
-    Panel("Searches of a row", (("proposer/searches", "proposer"), ("solver/searches", "solver"))),
+    Panel(
+        "Searches of a row",
+        (("proposer/searches", "proposer"), ("solver/searches", "solver")),
+        meaning="How often each role searches before it is done.",
+    ),
 )
 GAME = Game(
     reads="answers", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS, counts=("rejected/",)

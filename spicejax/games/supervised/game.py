@@ -65,5 +65,11 @@ def prompts_of(cfg: SupervisedConfig, example: Example) -> Prompts:
     return [("reasoner", example.messages)]
 
 
-PANELS = (Panel("Negative log-likelihood of the replies", (("learner/loss", "loss"),)),)
+PANELS = (
+    Panel(
+        "Negative log-likelihood of the replies",
+        (("learner/loss", "loss"),),
+        meaning="How unlikely the policy finds the replies it is shown; lower is better.",
+    ),
+)
 GAME = Game(reads="examples", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS)

@@ -1,0 +1,159 @@
+"""Pictures of a run: the panels of its game as one PNG, or each as an SVG in the colours of the page around it."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spicejax.games.game import Panel
+from spicejax.report.read import Rows, series
+
+HELD_OUT = "Held-out accuracy (greedy)"
+COLOURS = ("#2f7ed8", "#e07b39", "#3a9d5d", "#c2477f", "#8a63c9", "#a58318", "#2a9fb0", "#d0493e")  # on white and black
+STYLES = ("-", "--", ":", "-.")
+_INK = "#010203"  # becomes the text colour of the page
+PARTS = ("sampling", "searching", "checking", "programs", "judging")  # of play
+
+
+def smooth(values: list[float], window: int = 5) -> list[float]:
+    """Centred moving average, shorter at the ends."""
+    half = window // 2
+    return [sum(part) / len(part) for i in range(len(values)) if (part := values[max(0, i - half) : i + half + 1])]
+
+
+def held_out(evals: Rows) -> Panel:
+    """Accuracy with its categories where they are few, the answers said outside a box, and the other suites."""
+    names = sorted({k for r in evals for k in r if k.startswith("eval/")})
+    categories = [name for name in names if name.startswith("eval/accuracy/")]
+    shown = ["eval/accuracy", *(categories if len(categories) < 4 else ["eval/said"])]
+    shown += [
+        f"eval/{name.split('/')[1]}/said" for name in names if name.count("/") == 2 and name.endswith("/truncated")
+    ]
+    labels = {"eval/accuracy": "all", "eval/said": "all, in or outside a box"}
+    found = tuple((name, labels.get(name) or name.removeprefix("eval/accuracy/")) for name in shown if name in names)
+    meaning = "Share of the held-out questions that the policy answers rightly; none of them is trained on."
+    return Panel(HELD_OUT, found, "evaluations", (0, 1), meaning=meaning)
+
+
+def measured(panels: Sequence[Panel], rows: Rows, evals: Rows) -> list[Panel]:
+    """The panels of which anything was measured."""
+    return [p for p in panels if any(series(_rows(p, rows, evals), name)[0] for name, _ in p.series)]
+
+
+def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
+    """Write held-out accuracy and the game's panels as one PNG; rows of iterations are smoothed."""
+    panels = measured([held_out(evals), *panels], rows, evals)
+    height = max(1, -(-len(panels) // 2))
+    pyplot = _pyplot()
+    figure, axes = pyplot.subplots(height, 2, figsize=(11, 3.75 * height), constrained_layout=True, squeeze=False)
+    for panel, axis in zip(panels, axes.flat, strict=False):
+        plot(axis, panel, [("", rows, evals)])
+        axis.set_title(panel.title)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def plot(axis: Any, panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> None:
+    """Draw a panel: a colour for each series of one run, or for each of several runs, whose series differ in line."""
+    axis.set(xlabel="iteration", ylim=panel.limits)
+    axis.grid(alpha=0.3)
+    for n, (run, rows, evals) in enumerate(runs):
+        for k, (name, label) in enumerate(panel.series):
+            x, y = series(_rows(panel, rows, evals), name)
+            if not x:
+                continue
+            look = {"color": COLOURS[(k if len(runs) == 1 else n) % len(COLOURS)], "label": label, "linewidth": 2.0}
+            if len(runs) > 1:
+                look |= {
+                    "linestyle": STYLES[k % len(STYLES)],
+                    "label": run if len(panel.series) == 1 else f"{run}: {label}",
+                }
+            if panel.rows == "evaluations":
+                axis.plot(x, y, marker="o", markersize=4, **look)
+            else:
+                axis.plot(x, y, alpha=0.2, color=look["color"])
+                axis.plot(x, smooth(y), **look)
+    if panel.line is not None:
+        axis.axhline(panel.line, color="grey", linewidth=0.8, linestyle=":")
+    axis.legend(fontsize=8)
+
+
+def panel_svg(panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> str:
+    """A panel of one or several runs, given as (name, metrics, evaluations)."""
+    return _svg(lambda axis: plot(axis, panel, runs))
+
+
+def shares_svg(rows: Rows, names: Sequence[str], labels: Sequence[str], unit: str) -> str:
+    """Quantities of each iteration on top of each other; one that was not measured counts as 0."""
+    x = [row["iteration"] for row in rows]
+    values = [smooth([float(row.get(name) or 0) for row in rows]) for name in names]
+
+    def fill(axis: Any) -> None:
+        axis.stackplot(x, *values, labels=labels, colors=[COLOURS[k % len(COLOURS)] for k in range(len(names))])
+        axis.set(xlabel="iteration", ylabel=unit, ylim=(0, None), xlim=(x[0], x[-1]) if len(x) > 1 else None)
+        axis.legend(fontsize=8)
+
+    return _svg(fill)
+
+
+def histogram_svg(rates: Sequence[tuple[int, float]], columns: int = 24) -> str:
+    """How pass rates spread over time, from (iteration, pass rate); each column is a span of iterations.
+
+    The darker a cell, the larger its share of the tasks of its column.
+    """
+    at, rate = np.array(rates, float).T
+    edges = np.linspace(at.min(), at.max() + 1, min(columns, int(at.max() - at.min()) + 1) + 1)
+    levels = np.linspace(-1 / 16, 1 + 1 / 16, 10)  # 0, 1/8, ..., 1 in the middle of a row
+    counts, _, _ = np.histogram2d(at, rate, (edges, levels))
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+
+    def fill(axis: Any) -> None:
+        for i, column in enumerate(shares):
+            for j, share in enumerate(column):
+                where = (edges[i], levels[j]), edges[i + 1] - edges[i], levels[j + 1] - levels[j]
+                if share:
+                    patch = _pyplot().Rectangle(*where, color=COLOURS[0], alpha=float(share) ** 0.5, linewidth=0)
+                    axis.add_patch(patch)
+        axis.set(
+            xlabel="iteration", ylabel="pass rate of a task", xlim=(edges[0], edges[-1]), ylim=(levels[0], levels[-1])
+        )
+        axis.axhline(0.5, color="grey", linewidth=0.8, linestyle=":")
+
+    return _svg(fill)
+
+
+def _svg(fill: Callable[[Any], None]) -> str:
+    """One pair of axes as inline SVG; text and lines take the colour of the page's text."""
+    pyplot = _pyplot()
+    ink = {f"{part}color": _INK for part in ("text.", "axes.label", "axes.edge", "xtick.", "ytick.")}
+    with pyplot.rc_context({"svg.fonttype": "none", "legend.framealpha": 0.0, "font.family": "sans-serif", **ink}):
+        figure, axis = pyplot.subplots(figsize=(4.6, 2.8), constrained_layout=True)
+        fill(axis)
+        axis.spines[["top", "right"]].set_visible(False)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        pyplot.close(figure)
+    text = out.getvalue()[out.getvalue().index("<svg") :]
+    # no size of its own: it takes the width there is
+    text = re.sub(r'^<svg ([^>]*?)(?:width="[^"]*" ?|height="[^"]*" ?)+', r"<svg \1", text, count=1)
+    return re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S).replace(_INK, "currentColor")
+
+
+def _rows(panel: Panel, rows: Rows, evals: Rows) -> Rows:
+    return evals if panel.rows == "evaluations" else rows
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot

@@ -1,0 +1,203 @@
+"""The report of one or several runs as one HTML page that needs nothing else and runs no text of a model."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from spicejax import config as configuration
+from spicejax.games.game import Panel
+from spicejax.report import curves
+from spicejax.report.read import RunFolder, open_run
+from spicejax.report.text import text
+
+SHOWN = 400  # tasks of a run that the page holds
+CHARS = 4000  # of a document or another long text
+EVOLVED = 8  # documents whose questions are shown over time
+_HERE = Path(__file__).parent / "page"
+_COLUMNS = ("iteration", "document_id", "id", "question", "answer", "pass_rate", "reward", "rejected")
+_LONG = (dict, list)
+
+
+def write(workdir: Path) -> list[Path]:
+    """Write report.png, report.txt and report.html into a work folder; [] where nothing was measured yet."""
+    run = open_run(workdir)
+    if not run.metrics:
+        return []
+    picture, words, page = (workdir / f"report.{kind}" for kind in ("png", "txt", "html"))
+    curves.draw(run.metrics, run.evaluations, run.game.panels if run.game else (), picture)
+    words.write_text(text(run.metrics, run.evaluations, run.game.counts if run.game else ()), encoding="utf-8")
+    page.write_text(render([run]), encoding="utf-8")
+    return [picture, words, page]
+
+
+def render(runs: Sequence[RunFolder], *, live: int = 0) -> str:
+    """The page.
+
+    Args:
+      live: seconds between two looks of the page for something new, where a server gives it; 0 = none.
+    """
+    script = (_HERE / "page.js").read_text(encoding="utf-8")
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # Nothing is fetched, no script but ours runs: what models and documents say is text, whatever it looks like.
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{allowed}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+    )
+    policy += "; form-action 'none'; connect-src " + ("'self'" if live else "'none'")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template("page.html").render(
+        title=", ".join(run.name for run in runs),
+        policy=policy,
+        live=live,
+        style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        runs=[_head(run) for run in runs],
+        differences=_differences(runs),
+        panels=_panels(runs),
+        details=[_details(run) for run in runs],
+    )
+
+
+def _head(run: RunFolder) -> dict[str, Any]:
+    """What a run is and how far it came."""
+    done = run.metrics[-1]["iteration"] + 1 if run.metrics else 0
+    accuracy = [row["eval/accuracy"] for row in run.evaluations if row.get("eval/accuracy") is not None]
+    start = run.starts[-1] if run.starts else {}
+    wanted = run.config.get("iterations")
+    return {
+        "name": run.name,
+        "recipe": run.config.get("name") or run.summary.get("name"),
+        "iterations": f"{done} of {wanted}" if wanted else done,
+        "share": done / wanted if wanted else None,
+        "accuracy": accuracy and (accuracy[0], accuracy[-1]),
+        "minutes": sum(row.get("time/play", 0) + row.get("time/update", 0) for row in run.metrics) / 60,
+        "command": start.get("command"),
+        "devices": start.get("devices"),
+        "commit": start.get("commit"),
+        "model": (run.config.get("model") or {}).get("path"),
+        "corpus": (run.config.get("corpus") or {}).get("source"),
+    }
+
+
+def _differences(runs: Sequence[RunFolder]) -> list[tuple[str, list[Any]]]:
+    """(field, value of each run) where not all have the same."""
+    flat = [configuration.flat(run.config) for run in runs]
+    names = list(dict.fromkeys(name for fields in flat for name in fields))
+    rows = [(name, [fields.get(name, configuration.ABSENT) for fields in flat]) for name in names]
+    return [(name, [_short(v) for v in values]) for name, values in rows if len({repr(v) for v in values}) > 1]
+
+
+def _panels(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
+    """The curves: each panel once, with all runs that have it."""
+    found: dict[str, tuple[Panel, list[Any]]] = {}
+    for run in runs:
+        own = [curves.held_out(run.evaluations), *(run.game.panels if run.game else ())]
+        for panel in curves.measured(own, run.metrics, run.evaluations):
+            found.setdefault(panel.title, (panel, []))[1].append((run.name, run.metrics, run.evaluations))
+    return [
+        {"title": title, "meaning": panel.meaning, "picture": Markup(curves.panel_svg(panel, drawn))}
+        for title, (panel, drawn) in found.items()
+    ]
+
+
+def _details(run: RunFolder) -> dict[str, Any]:
+    """What is shown of each run by itself: invalid tasks, pass rates, time, tasks."""
+    rejected = _totals(run, "rejected/")
+    rates, shown, by_document, number = [], [], defaultdict(list), 0
+    last = run.metrics[-1]["iteration"] if run.metrics else 0
+    every = max(1, sum(1 for _ in run.tasks()) // SHOWN)
+    for number, task in enumerate(run.tasks()):
+        if isinstance(task.get("pass_rate"), int | float):
+            rates.append((task["iteration"], task["pass_rate"]))
+            by_document[task.get("document_id")].append(task)
+        if number % every == 0 or task["iteration"] == last:
+            shown.append(task)
+    by_document.pop(None, None)
+    evolved = {document: tasks for document, tasks in by_document.items() if len({t["iteration"] for t in tasks}) > 1}
+    most = sorted(evolved, key=lambda d: (-len({t["iteration"] for t in evolved[d]}), str(d)))[:EVOLVED]
+    shown = shown[-SHOWN:]
+    documents = run.documents({str(t["document_id"]) for t in shown if "document_id" in t} | set(map(str, most)))
+    return {
+        "name": run.name,
+        "rejected": rejected,
+        "rejected_picture": _shares(run, [name for name, _ in rejected[:8]], "rejected/", "tasks"),
+        "pass_rates": Markup(curves.histogram_svg(rates)) if rates else "",
+        "time": [(n.removeprefix("seconds/"), v) for n, v in run.summary.items() if n.startswith("seconds/")],
+        "time_picture": _time(run),
+        "tasks": [_task(task, documents) for task in reversed(shown)],
+        "number": number + 1 if shown else 0,
+        "evolved": [_evolution(document, evolved[document], documents) for document in most],
+    }
+
+
+def _totals(run: RunFolder, prefix: str) -> list[tuple[str, int]]:
+    """Counts over all iterations, the largest first."""
+    found: Counter[str] = Counter()
+    for row in run.metrics:
+        found.update({n.removeprefix(prefix): int(v or 0) for n, v in row.items() if n.startswith(prefix)})
+    return found.most_common()
+
+
+def _shares(run: RunFolder, names: Sequence[str], prefix: str, unit: str) -> Markup | str:
+    if not names:
+        return ""
+    return Markup(curves.shares_svg(run.metrics, [prefix + name for name in names], names, unit))
+
+
+def _time(run: RunFolder) -> Markup | str:
+    parts = [name for name in (*curves.PARTS, "update") if any(row.get(f"time/{name}") for row in run.metrics)]
+    return _shares(run, parts, "time/", "seconds an iteration")
+
+
+def _task(task: dict[str, Any], documents: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """A row of the table, with all that else is known of it."""
+    document = documents.get(str(task.get("document_id")), {})
+    said, correct = task.get("said") or [], task.get("correct") or []
+    skipped = {*_COLUMNS, "said", "correct", *(["sample_answer"] if said else [])}
+    return {
+        "iteration": task.get("iteration"),
+        "source": str(task.get("document_id") or task.get("id") or ""),
+        "question": _short(task.get("question") or task.get("text") or ""),
+        "answer": _short(task.get("answer") or ""),
+        "pass_rate": task.get("pass_rate"),
+        "reward": task.get("reward"),
+        "rejected": task.get("rejected") or "",
+        "document": {"title": document.get("title", ""), "text": document.get("text", "")[:CHARS]}
+        if document
+        else None,
+        "answers": list(zip(said, correct, strict=False)),
+        "rest": [(n, _pretty(v)) for n, v in task.items() if n not in skipped and v not in (None, "", [])],
+    }
+
+
+def _evolution(document: str, tasks: list[dict[str, Any]], documents: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """How the questions on one document changed: one of each iteration, the nearest to one half."""
+    by_iteration: dict[int, dict[str, Any]] = {}
+    for task in sorted(tasks, key=lambda t: -abs(t["pass_rate"] - 0.5)):
+        by_iteration[task["iteration"]] = task
+    rows = [by_iteration[i] for i in sorted(by_iteration)]
+    known = documents.get(str(document), {})
+    return {
+        "id": str(document),
+        "text": known.get("text", "")[:CHARS],
+        "rows": [(t["iteration"], _short(t["question"]), _short(t["answer"]), t["pass_rate"]) for t in rows],
+    }
+
+
+def _short(value: Any, most: int = 300) -> str:
+    words = value if isinstance(value, str) else json.dumps(value)
+    return words if len(words) <= most else words[: most - 1] + "…"
+
+
+def _pretty(value: Any) -> str:
+    return _short(json.dumps(value, indent=1, ensure_ascii=False) if isinstance(value, _LONG) else str(value), CHARS)

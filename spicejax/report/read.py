@@ -1,0 +1,101 @@
+"""A work folder as it is read for reports: rows of its files, its configuration, its game's panels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spicejax.games.catalogue import GAMES
+from spicejax.games.game import Game
+
+Rows = list[dict[str, Any]]
+
+
+class RunFolder(NamedTuple):
+    """What a run has written so far."""
+
+    folder: Path
+    name: str  # of the folder, for the eye
+    config: dict[str, Any]  # {} where it was made before configurations were written
+    game: Game | None
+    starts: Rows
+    metrics: Rows
+    evaluations: Rows
+    summary: dict[str, Any]
+
+    def tasks(self) -> Iterator[dict[str, Any]]:
+        """Every task generated so far, one at a time."""
+        return rows_of(self.folder / "tasks.jsonl")
+
+    def documents(self, ids: Collection[str]) -> dict[str, dict[str, Any]]:
+        """Those of the documents that it has read, by id: title and text."""
+        wanted, found = set(ids), {}
+        for row in rows_of(self.folder / "documents.jsonl") if wanted else ():
+            if row.get("id") in wanted:
+                found.setdefault(row["id"], row)
+        return found
+
+
+def open_run(folder: Path) -> RunFolder:
+    """Read a work folder. Raises FileNotFoundError where no run has begun to write."""
+    if not (folder / "metrics.jsonl").is_file() and not (folder / "config.json").is_file():
+        raise FileNotFoundError(f"{folder} is no work folder of a run: it has no metrics.jsonl; give its --workdir")
+    saved = sorted(folder.glob("checkpoints/*/config.json"))  # a run from before it wrote config.json has these
+    config = _object(folder / "config.json") or (_object(saved[-1]) if saved else {})
+    summary = _object(folder / "summary.json")
+    metrics, evaluations, starts = (
+        read_rows(folder / f"{name}.jsonl") for name in ("metrics", "evaluations", "starts")
+    )
+    return RunFolder(folder, _name(folder), config, _game(config), starts, metrics, evaluations, summary)
+
+
+def stages_of(folder: Path) -> list[Path]:
+    """The work folders of a chain, in order, or the folder itself."""
+    numbered = sorted((p for p in folder.glob("*") if p.name.isdigit() and p.is_dir()), key=lambda p: int(p.name))
+    return numbered or [folder]
+
+
+def rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a jsonl file; a torn line is left out, and nothing is there without the file."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            if isinstance(row, dict):
+                yield row
+
+
+def read_rows(path: Path) -> Rows:
+    """All rows of a jsonl file, see `rows_of`."""
+    return list(rows_of(path))
+
+
+def series(rows: Sequence[dict[str, Any]], name: str) -> tuple[list[float], list[float]]:
+    """(iterations, values) of a quantity, where it was measured."""
+    points = [(r["iteration"], r[name]) for r in rows if r.get(name) is not None]
+    return [p[0] for p in points], [p[1] for p in points]
+
+
+def _name(folder: Path) -> str:
+    place = folder.resolve()
+    return f"{place.parent.name}/{place.name}" if place.name.isdigit() else place.name
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _game(config: dict[str, Any]) -> Game | None:
+    """The game whose section the configuration has."""
+    by_key = {cls.__name__.removesuffix("Config").lower(): game for cls, game in GAMES.items()}
+    return next((game for key, game in by_key.items() if key in config), None)

@@ -1,0 +1,35 @@
+"""The report of a run as text: where each quantity began and where it ended."""
+
+from __future__ import annotations
+
+from spicejax.report.read import Rows, series
+
+
+def text(rows: Rows, evals: Rows, counts: tuple[str, ...]) -> str:
+    """Start, end and change of every quantity; for noisy ones the mean of the first and last fifth. Counts are summed.
+
+    Args:
+      counts: prefixes of the quantities that are counts.
+    """
+    lines = [f"{len(rows)} iterations", "", f"{'quantity':<42}{'start':>11}{'end':>11}{'change':>11}"]
+
+    def add(name: str, start: float, end: float) -> None:
+        lines.append(f"{name:<42}{start:>11.3f}{end:>11.3f}{end - start:>+11.3f}")
+
+    def names(table: Rows, *prefixes: str) -> list[str]:
+        return sorted({k for r in table for k in r if k.startswith(prefixes)})
+
+    for name in names(evals, "eval/", "probe/"):
+        _, y = series(evals, name)
+        add(name, y[0], y[-1])
+    part = max(1, len(rows) // 5)
+    counted = names(rows, *counts) if counts else []
+    for name in names(rows, ""):
+        _, y = series(rows, name)
+        if y and name not in ("iteration", *counted):
+            add(name, sum(y[:part]) / len(y[:part]), sum(y[-part:]) / len(y[-part:]))
+    lines += ["", "counts over all iterations:"] if counted else []
+    lines += [f"  {name:<40}{sum(r.get(name) or 0 for r in rows):>11.0f}" for name in counted]
+    play, update = (sum(r.get(f"time/{name}") or 0 for r in rows) for name in ("play", "update"))
+    lines += ["", f"{play + update:.0f} s in iterations: {play:.0f} s of play, {update:.0f} s of updates"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,142 @@
+"""The page of a run: what it shows, several runs side by side, and that no text of a model runs in it."""
+
+import html
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from processes import PATIENCE
+
+from spicejax import commands, configs
+from spicejax import config as configuration
+from spicejax.report import page
+from spicejax.report.read import open_run, stages_of
+
+HOSTILE = [
+    "<script>document.title = 'owned'</script>",
+    "</script><script>document.title = 'owned'</script>",
+    "<img src=x onerror=\"document.title = 'owned'\">",
+    '"><svg onload="document.title = \'owned\'">',
+    "<details open ontoggle=\"document.title = 'owned'\">",
+    "{{ 7 * 7 }}{% for x in y %}",
+    "javascript:document.title='owned'",
+    "]]></style><iframe srcdoc='<script>parent.document.title=1</script>'>",
+]
+
+
+@pytest.fixture
+def make(tmp_path):
+    def make(name="run", iterations=6, text="Is it?", **fields):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        cfg = configuration.override(configs.load("spice_nano"), {k.replace("__", "."): v for k, v in fields.items()})
+        (folder / "config.json").write_text(json.dumps(configuration.to_json(cfg)))
+        rows = [
+            {"iteration": i, "reasoner/pass_rate": 0.4, "rejected/no_json": 3, "time/update": 1.0, "time/sampling": 2.0}
+            for i in range(iterations)
+        ]
+        tasks = [
+            {"iteration": i, "document_id": f"{text} {k}", "question": f"{text} {i}.{k}", "answer": text, "reward": 1.0}
+            | {"pass_rate": k / 8, "said": [text, None], "correct": [True, False], "detail": text}
+            for i in range(iterations)
+            for k in range(3)
+        ]
+        documents = [{"iteration": 0, "id": f"{text} {k}", "title": text, "text": f"Read {text}"} for k in range(3)]
+        evaluations = [{"iteration": 0, "eval/accuracy": 0.25}, {"iteration": iterations, "eval/accuracy": 0.75}]
+        summary = {"name": text, "seconds/compiling": 12.0, "seconds/playing": 30.0}
+        for file, lines in {
+            "metrics": rows,
+            "tasks": tasks,
+            "documents": documents,
+            "evaluations": evaluations,
+        }.items():
+            (folder / f"{file}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (folder / "summary.json").write_text(json.dumps(summary))
+        (folder / "starts.jsonl").write_text(json.dumps({"command": f"train {text}", "devices": text}) + "\n")
+        return folder
+
+    return make
+
+
+def test_what_a_page_shows(make):
+    folder = make()
+    assert [path.name for path in page.write(folder)] == ["report.png", "report.txt", "report.html"]
+    text = (folder / "report.html").read_text()
+    for wanted in (
+        "0.250 → 0.750", "6 of 96", "Challenger, where its questions lie", "Pass rates over time", "no json 18",
+        "compiling 12 s", "How questions on one document changed", "Read Is it?", "✓ Is it?", "✗ (none)",
+        "train Is it?",
+    ):  # fmt: skip
+        assert wanted in text, wanted
+    assert not re.search(r"(src|href)=[\"']?(https?:)?//", text.replace("http://www.w3.org", ""))
+
+
+def test_runs_side_by_side_show_where_they_differ(make, tmp_path, capsys):
+    runs = [make("a"), make("b", learner__learning_rate="0.5")]
+    assert commands.run("report", [*map(str, runs), f"--out={tmp_path}/both.html"]) == 0
+    text = (tmp_path / "both.html").read_text()
+    assert re.search(r"<code>learner.learning_rate</code></td><td>[^<]+</td><td>0.5</td>", text)
+    assert "b: pass rate of its questions" in text
+    assert text.count("<code>learner.") == 1
+
+
+def test_a_chain_is_reported_stage_by_stage(make, capsys):
+    parent = make("chain/1").parent
+    make("chain/2")
+    assert [p.name for p in stages_of(parent)] == ["1", "2"]
+    assert commands.run("report", [str(parent)]) == 0
+    assert capsys.readouterr().out.split() == [
+        f"{parent}/{n}/report.{kind}" for n in (1, 2) for kind in ("png", "txt", "html")
+    ]
+
+
+def test_what_is_no_run_is_named(tmp_path, make, capsys):
+    assert commands.run("report", [str(tmp_path)]) == 2
+    assert "is no work folder of a run" in capsys.readouterr().err
+    empty = make("empty", iterations=0)
+    assert commands.run("report", [str(empty)]) == 2
+    assert "nothing was measured yet" in capsys.readouterr().err
+    assert "Nothing was measured yet" not in page.render([open_run(make("other"))])
+
+
+class Active(html.parser.HTMLParser):
+    """Collects what could run."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.scripts = [], 0
+
+    def handle_starttag(self, tag, attrs):
+        self.scripts += tag == "script"
+        if tag in ("iframe", "object", "embed", "img", "base", "form", "link"):
+            self.found.append(tag)
+        self.found += [name for name, _ in attrs if name.startswith("on") or name in ("srcdoc", "href", "src")]
+
+
+@pytest.mark.parametrize("live", [0, 5])
+def test_hostile_text_stays_text(make, live):
+    for n, text in enumerate(HOSTILE):
+        rendered = page.render([open_run(make(f"run{n}", text=text))], live=live)
+        active = Active()
+        active.feed(rendered)
+        # matplotlib's pictures point at their own parts with xlink:href="#..."
+        assert active.found == [] and active.scripts == 1, text
+        assert "49" not in rendered.partition("<h2>Tasks</h2>")[2] or "{{ 7" not in text
+        assert "default-src 'none'; script-src 'sha256-" in html.unescape(rendered)
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="Debian's chromium is not installed")
+def test_hostile_text_does_not_run_in_a_browser_and_our_script_does(make, tmp_path):
+    folder = make(text="".join(HOSTILE))
+    page.write(folder)
+    # Ours is seen to run: a search for nothing that there is hides every row.
+    file = folder / "report.html"
+    words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dump-dom"]
+    words += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    words += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=2000", file.as_uri()]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
+    title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
+    assert title and title[1].strip() == "run · spicejax"
