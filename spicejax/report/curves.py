@@ -54,6 +54,7 @@ def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
     for panel, axis in zip(panels, axes.flat, strict=False):
         plot(axis, panel, [("", rows, evals)])
         axis.set_title(panel.title)
+        axis.legend(fontsize=8)
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     figure.savefig(path, dpi=110)
@@ -82,7 +83,6 @@ def plot(axis: Any, panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> Non
                 axis.plot(x, smooth(y), **look)
     if panel.line is not None:
         axis.axhline(panel.line, color="grey", linewidth=0.8, linestyle=":")
-    axis.legend(fontsize=8)
 
 
 def panel_svg(panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> str:
@@ -98,7 +98,6 @@ def shares_svg(rows: Rows, names: Sequence[str], labels: Sequence[str], unit: st
     def fill(axis: Any) -> None:
         axis.stackplot(x, *values, labels=labels, colors=[COLOURS[k % len(COLOURS)] for k in range(len(names))])
         axis.set(xlabel="iteration", ylabel=unit, ylim=(0, None), xlim=(x[0], x[-1]) if len(x) > 1 else None)
-        axis.legend(fontsize=8)
 
     return _svg(fill)
 
@@ -137,6 +136,8 @@ def _svg(fill: Callable[[Any], None]) -> str:
         figure, axis = pyplot.subplots(figsize=(4.6, 2.8), constrained_layout=True)
         fill(axis)
         axis.spines[["top", "right"]].set_visible(False)
+        if axis.get_legend_handles_labels()[0]:
+            figure.legend(fontsize=8, loc="outside upper left", ncols=2)
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
         pyplot.close(figure)

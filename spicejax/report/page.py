@@ -23,7 +23,7 @@ SHOWN = 400  # tasks of a run that the page holds
 CHARS = 4000  # of a document or another long text
 EVOLVED = 8  # documents whose questions are shown over time
 _HERE = Path(__file__).parent / "page"
-_COLUMNS = ("iteration", "document_id", "id", "question", "answer", "pass_rate", "reward", "rejected")
+_COLUMNS = ("number", "iteration", "document_id", "id", "question", "answer", "pass_rate", "reward", "rejected")
 _LONG = (dict, list)
 
 
@@ -39,11 +39,12 @@ def write(workdir: Path) -> list[Path]:
     return [picture, words, page]
 
 
-def render(runs: Sequence[RunFolder], *, live: int = 0) -> str:
+def render(runs: Sequence[RunFolder], *, live: int = 0, version: str = "") -> str:
     """The page.
 
     Args:
       live: seconds between two looks of the page for something new, where a server gives it; 0 = none.
+      version: what the server says of the files that this was made from.
     """
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -59,6 +60,7 @@ def render(runs: Sequence[RunFolder], *, live: int = 0) -> str:
         title=", ".join(run.name for run in runs),
         policy=policy,
         live=live,
+        version=version,
         style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),
         runs=[_head(run) for run in runs],
@@ -115,13 +117,14 @@ def _details(run: RunFolder) -> dict[str, Any]:
     rejected = _totals(run, "rejected/")
     rates, shown, by_document, number = [], [], defaultdict(list), 0
     last = run.metrics[-1]["iteration"] if run.metrics else 0
-    every = max(1, sum(1 for _ in run.tasks()) // SHOWN)
+    # a power of two: as the run grows, what is shown stays until every second goes
+    every = 1 << (sum(1 for _ in run.tasks()) // SHOWN).bit_length()
     for number, task in enumerate(run.tasks()):
         if isinstance(task.get("pass_rate"), int | float):
             rates.append((task["iteration"], task["pass_rate"]))
             by_document[task.get("document_id")].append(task)
         if number % every == 0 or task["iteration"] == last:
-            shown.append(task)
+            shown.append(task | {"number": number})
     by_document.pop(None, None)
     evolved = {document: tasks for document, tasks in by_document.items() if len({t["iteration"] for t in tasks}) > 1}
     most = sorted(evolved, key=lambda d: (-len({t["iteration"] for t in evolved[d]}), str(d)))[:EVOLVED]
@@ -165,6 +168,7 @@ def _task(task: dict[str, Any], documents: dict[str, dict[str, Any]]) -> dict[st
     said, correct = task.get("said") or [], task.get("correct") or []
     skipped = {*_COLUMNS, "said", "correct", *(["sample_answer"] if said else [])}
     return {
+        "number": task["number"],
         "iteration": task.get("iteration"),
         "source": str(task.get("document_id") or task.get("id") or ""),
         "question": _short(task.get("question") or task.get("text") or ""),

@@ -33,7 +33,7 @@ def server(folders: Sequence[Path], *, host: str, port: int, every: int) -> http
         now = version()
         if now not in made:
             made.clear()
-            made[now] = render([open_run(folder) for folder in _stages(folders)], live=every).encode()
+            made[now] = render([open_run(folder) for folder in _stages(folders)], live=every, version=now).encode()
         return made[now]
 
     handler = type("Handler", (_Handler,), {"answers": {"/": page, "/version": lambda: version().encode()}})

@@ -45,13 +45,21 @@ def _start() -> dict[str, Any]:
     devices = jax.devices()
     return {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(sys.argv),
+        "command": f"{_called()} {shlex.join(sys.argv[1:])}",
         "python": platform.python_version(),
         "versions": found,
         "devices": f"{len(devices)} {devices[0].device_kind}",
         "processes": jax.process_count(),
         "commit": _commit(),
     }
+
+
+def _called() -> str:
+    """What was typed before the arguments, without the folders of this machine."""
+    name = Path(sys.argv[0]).name
+    if name == "__main__.py":
+        return "python -m spicejax"
+    return f"python launch/{name}" if name.endswith(".py") else name
 
 
 def _commit() -> str | None:

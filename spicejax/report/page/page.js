@@ -79,15 +79,12 @@ function take(fresh) {
 
 const live = document.querySelector("meta[name=live]");
 if (live) {
-  let version = null;
   setInterval(async () => {
     try {
-      const now = await (await fetch("version")).text();
-      if (version !== null && now !== version) {
-        const page = new DOMParser().parseFromString(await (await fetch(".")).text(), "text/html");
-        take(page.getElementById("content"));
-      }
-      version = now;
+      if ((await (await fetch("version")).text()) === live.dataset.version) return;
+      const page = new DOMParser().parseFromString(await (await fetch(".")).text(), "text/html");
+      live.dataset.version = page.querySelector("meta[name=live]").dataset.version;
+      take(page.getElementById("content"));
     } catch {
       // the server is gone; what was shown stays
     }
