@@ -1,6 +1,9 @@
 """Export a Hugging Face folder: spicejax export --run=WORKDIR --out=DIR   (or --model=SRC)
 
---run takes the newest good checkpoint of a run. --model takes a Hugging Face folder, a .gguf file, or package:NAME.
+--run takes the newest good checkpoint of a run, --model a Hugging Face folder, a .gguf file, or package:NAME. Written
+are sharded safetensors, config, generation config, tokenizer, chat template and, of a run, a model card. --adapter
+writes the adapters of a run alone, as PEFT reads them; else they are merged. --push=ORG/NAME uploads the folder to the
+Hugging Face Hub (`hf auth login` first); where that fails the folder stays, and the same command tries again.
 """
 
 from __future__ import annotations
@@ -9,7 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spicejax.commands import Parser
+from spicejax.errors import SpicejaxError
 from spicejax.models import hf, transformer
+from spicejax.report import card
 from spicejax.run import export
 from spicejax.text import tokens
 
@@ -21,13 +26,50 @@ def main(argv: Sequence[str]) -> None:
     source.add_argument("--run", type=Path, help="work folder of a training run")
     source.add_argument("--model", help="Hugging Face folder, .gguf file, or package:NAME")
     parser.add_argument("--out", required=True, type=Path, help="folder to write; an older export there is replaced")
-    parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"), help="of the written weights")
+    parser.add_argument("--dtype", choices=("bfloat16", "float32"), help="of the written weights (default: as trained)")
+    parser.add_argument("--adapter", action="store_true", help="the adapters alone, as PEFT reads them")
+    parser.add_argument("--push", metavar="ORG/NAME", help="upload the folder to the Hugging Face Hub")
+    parser.add_argument("--private", action="store_true", help="with --push: nobody else sees it")
     options = parser.parse_args(argv)
-    if options.run is not None:
-        step, cfg, params, tokenizer = export.load_run(options.run)
-        print(f"{options.run}: policy after {step} iterations")
+    if options.adapter and (options.run is None or options.dtype):
+        raise ValueError("--adapter belongs to --run, and writes float32")
+    if options.push and options.push.count("/") != 1:
+        raise ValueError(f"--push={options.push}: give ORG/NAME")
+    if options.adapter:
+        step = export.write_adapter(options.run, options.out)
+        print(f"{options.out}: adapters after {step} iterations")
     else:
-        cfg, params = hf.load(options.model, dtype=options.dtype)
-        tokenizer = tokens.load(options.model)
-    export.write(options.out, cfg, params, tokenizer, dtype=options.dtype)
-    print(f"{options.out}: {cfg.family}, {transformer.num_params(cfg) / 1e6:,.1f} M parameters, {options.dtype}")
+        _write_model(options.run, options.model, options.out, options.dtype)
+    if options.run is not None:
+        card.write(options.out, options.run, adapter=options.adapter)
+    if options.push:
+        print(_push(options.out, options.push, options.private))
+
+
+def _write_model(run: Path | None, model: str | None, out: Path, dtype: transformer.DType | None) -> None:
+    if run is not None:
+        step, cfg, params, tokenizer = export.load_run(run)
+        print(f"{run}: policy after {step} iterations")
+    else:
+        assert model is not None
+        cfg, params = hf.load(model, dtype=dtype)
+        tokenizer = tokens.load(model)
+    dtype = dtype or cfg.param_dtype
+    export.write(out, cfg, params, tokenizer, dtype=dtype)
+    print(f"{out}: {cfg.family}, {transformer.num_params(cfg) / 1e6:,.1f} M parameters, {dtype}")
+
+
+def _push(folder: Path, name: str, private: bool) -> str:
+    """Upload a folder; return its address. Raises SpicejaxError where the Hub is not reached or refuses."""
+    from huggingface_hub import HfApi
+
+    try:
+        api = HfApi()
+        api.create_repo(name, private=private, exist_ok=True)
+        return str(api.upload_folder(folder_path=folder, repo_id=name))
+    except Exception as error:  # the library raises those of whichever HTTP client it has
+        why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}"
+        raise SpicejaxError(
+            f"{folder} is written, but --push={name} failed ({why:.300}); with internet and `hf auth login`, the same "
+            f"command, or `hf upload {name} {folder}`, goes on"
+        ) from error

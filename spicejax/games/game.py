@@ -109,6 +109,7 @@ class Game(NamedTuple):
     prompts_of: Callable[[Any, Any], Prompts]  # (cfg, item): all that may be asked because of it
     panels: tuple[Panel, ...]
     counts: tuple[str, ...] = ()  # prefixes of metrics that are counts
+    paper: str = ""  # title and arXiv number of what it follows
     # the config of a probe with so many items and samples, and the metrics looked at (evaluation/probes.py)
     probe: Callable[[Any, int, int], Any] | None = None
     probed: tuple[str, ...] = ()

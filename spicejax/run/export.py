@@ -10,12 +10,14 @@ import dataclasses
 import json
 import tempfile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+from jax.sharding import Mesh
 
 from spicejax import config as configuration
 from spicejax import hosts, sharding
 from spicejax.generate import weights
-from spicejax.models import hf, lora, transformer
+from spicejax.models import hf, lora, peft, transformer
 from spicejax.models.lora import LoraConfig
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.text import tokens
@@ -25,8 +27,19 @@ from spicejax.worlds.nano import maker as nano
 T = TypeVar("T")
 
 
-def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params, tokens.Tokenizer]:
-    """The trained policy of a run: iterations done, shape, parameters (adapters merged), tokenizer.
+class Trained(NamedTuple):
+    """What a run has trained, as its newest good checkpoint holds it."""
+
+    step: int  # iterations done
+    shape: transformer.TransformerConfig  # of the plain model, in the precision of its parameters
+    source: str  # what model.path was
+    lora: LoraConfig | None
+    params: Params  # all of them, or the adapters alone
+    mesh: Mesh
+
+
+def read_run(workdir: Path) -> Trained:
+    """Read the trained parameters of a run.
 
     Raises: FileNotFoundError where `workdir` holds no whole checkpoint, or the model it started from is gone; what
     `Checkpoints.restore_params` raises.
@@ -46,10 +59,35 @@ def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params,
         found = checkpoints.restore_params(whole if adapters is None else lora.split(whole)[1])
         assert found is not None  # saved_config found a whole one, and damaged ones raise
         step, params = found
+    return Trained(step, shape, path, adapters, params, mesh)
+
+
+def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params, tokens.Tokenizer]:
+    """The trained policy of a run: iterations done, shape, parameters (adapters merged), tokenizer.
+
+    Raises: as `read_run`.
+    """
+    step, shape, path, adapters, params, mesh = read_run(workdir)
     if adapters is not None:
         _, base = hf.load(path, dtype=shape.param_dtype, shardings=weights.shardings(weights.parameters(shape, mesh)))
         params = lora.merge(adapters, lora.join(base, params))
     return step, shape, params, tokens.load(path)
+
+
+def write_adapter(workdir: Path, out: Path) -> int:
+    """Write the adapters of a run as PEFT reads them, with the tokenizer; return the iterations done.
+
+    Raises: as `read_run`; ValueError for a run that trains all parameters; FileExistsError for a folder of something
+    else.
+    """
+    found = read_run(workdir)
+    if found.lora is None:
+        raise ValueError(f"{workdir} trains all parameters, it has no adapter; leave --adapter out")
+    if out.exists() and not (out / peft.CONFIG).is_file() and (out.is_file() or any(out.iterdir())):
+        raise FileExistsError(f"{out} exists and is no adapter folder; choose another --out, nothing was changed")
+    peft.save(out, found.shape, found.lora, found.params, base=found.source)
+    tokens.load(found.source).save(out)
+    return found.step
 
 
 def _source(saved: dict[str, Any]) -> str:

@@ -20,12 +20,26 @@ def test_export_rewrites_in_bfloat16_with_its_tokenizer(tmp_path, capsys):
     params = jax.tree.map(lambda leaf: jnp.full(leaf.shape, 1 / 3), transformer.abstract_params(TINY))
     sentencepieces.train_sentencepiece(["a short text to train on, 123"] * 20, TINY.vocab_size, tmp_path / "tokenizer")
     hf.save(tmp_path / "in", TINY, params, tokenizer_files_from=tmp_path / "tokenizer")
-    assert MAIN([f"--model={tmp_path / 'in'}", f"--out={tmp_path / 'out'}"]) == 0
+    assert MAIN([f"--model={tmp_path / 'in'}", f"--out={tmp_path / 'out'}", "--dtype=bfloat16"]) == 0
     assert "bfloat16" in capsys.readouterr().out
     cfg, written = hf.load(tmp_path / "out")
     assert cfg.param_dtype == json.loads((tmp_path / "out" / "config.json").read_text())["torch_dtype"] == "bfloat16"
     assert tokens.load(tmp_path / "out").fingerprint() == tokens.load(tmp_path / "tokenizer").fingerprint()
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(a.astype(jnp.bfloat16), b), params, written)
+
+
+def test_import_export_import_changes_nothing(tmp_path):
+    params = transformer.init(TINY, jax.random.key(0))
+    sentencepieces.train_sentencepiece(["a short text to train on, 123"] * 20, TINY.vocab_size, tmp_path / "tokenizer")
+    hf.save(tmp_path / "in", TINY, params, tokenizer_files_from=tmp_path / "tokenizer")
+    for source, out in (("in", "once"), ("once", "twice")):
+        assert MAIN([f"--model={tmp_path / source}", f"--out={tmp_path / out}"]) == 0
+    files = sorted(path.name for path in (tmp_path / "once").iterdir())
+    assert files == sorted(path.name for path in (tmp_path / "twice").iterdir())
+    for name in files:
+        assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "twice" / name).read_bytes(), name
+    again = hf.load(tmp_path / "twice")[1]
+    jax.tree.map(np.testing.assert_array_equal, params, again)
 
 
 def test_bad_source_is_said(tmp_path, capsys):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tiny_runs import SPICE
 
+from spicejax import commands, configs
 from spicejax import config as configuration
-from spicejax import configs
 from spicejax.models import hf, lora, transformer
 from spicejax.run import export, train
 from spicejax.run.build import build
@@ -45,3 +45,19 @@ def test_a_run_of_adapters_resumes_bit_for_bit_and_exports_merged(tmp_path):
     changed = jax.tree.map(lambda a, b: bool(jnp.any(a != b)), params, lora.split(base.params)[0])
     assert changed["layers"]["attn"]["q"] and changed["layers"]["mlp"]["up"]
     assert not changed["embed"] and not changed["layers"]["attn"]["v"]
+    # The adapters by themselves, as PEFT reads them, give the merged model.
+    peft, transformers = pytest.importorskip("peft"), pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
+    words = [f"--run={tmp_path / 'whole'}", f"--out={tmp_path / 'adapter'}", "--adapter"]
+    assert commands.run("export", words) == 0
+    first = transformers.AutoModelForCausalLM.from_pretrained(export.read_run(tmp_path / "whole").source)
+    theirs = peft.PeftModel.from_pretrained(first, str(tmp_path / "adapter"))
+    ids = np.arange(3, 35)[None]
+    with torch.no_grad():
+        logits = theirs(torch.tensor(ids)).logits.numpy()
+    hidden = transformer.hidden_states(plain, params, jnp.asarray(ids), jnp.arange(32)[None])
+    ours = transformer.logits(plain, params, hidden)
+    np.testing.assert_allclose(ours, logits, rtol=1e-4, atol=1e-4)
+    card = (tmp_path / "adapter" / "README.md").read_text()
+    assert "library_name: peft" in card and "Parameters trained**: adapters" in card
+    assert commands.run("export", [*words[:1], f"--out={tmp_path / 'out'}", "--adapter"]) == 2

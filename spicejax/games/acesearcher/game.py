@@ -322,5 +322,6 @@ PANELS = (
 )
 GAME = Game(
     reads="questions", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS,
+    paper="AceSearcher, arXiv:2509.24193",
     counts=("rejected/", "fault/"),
 )  # fmt: skip

@@ -151,5 +151,12 @@ PANELS = (
     ),
 )
 GAME = Game(
-    reads="questions", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS, counts=("fault/",)
+    reads="questions",
+    play=play,
+    demand=demand,
+    exam=exam,
+    prompts_of=prompts_of,
+    panels=PANELS,
+    paper="R1-Searcher, arXiv:2503.05592",
+    counts=("fault/",),
 )

@@ -127,5 +127,12 @@ PANELS = (
     ),
 )
 GAME = Game(
-    reads="questions", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS, counts=("verdict/",)
+    reads="questions",
+    play=play,
+    demand=demand,
+    exam=exam,
+    prompts_of=prompts_of,
+    panels=PANELS,
+    paper="reinforcement learning from questions with known answers",
+    counts=("verdict/",),
 )

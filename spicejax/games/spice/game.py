@@ -377,6 +377,7 @@ GAME = Game(
     exam=exam,
     prompts_of=prompts_of,
     panels=report.PANELS,
+    paper="SPICE: Self-Play In Corpus Environments, arXiv:2510.24684",
     counts=("rejected/", "verdict/"),
     probe=probe,
     probed=("reasoner/pass_rate", "challenger/frontier_distance"),

@@ -374,5 +374,12 @@ PANELS = (
     ),
 )
 GAME = Game(
-    reads="answers", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS, counts=("rejected/",)
+    reads="answers",
+    play=play,
+    demand=demand,
+    exam=exam,
+    prompts_of=prompts_of,
+    panels=PANELS,
+    paper="Search Self-Play, arXiv:2510.18821",
+    counts=("rejected/",),
 )

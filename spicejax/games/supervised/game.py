@@ -72,4 +72,12 @@ PANELS = (
         meaning="How unlikely the policy finds the replies it is shown; lower is better.",
     ),
 )
-GAME = Game(reads="examples", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS)
+GAME = Game(
+    reads="examples",
+    play=play,
+    demand=demand,
+    exam=exam,
+    prompts_of=prompts_of,
+    panels=PANELS,
+    paper="supervised fine-tuning",
+)

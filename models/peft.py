@@ -1,0 +1,66 @@
+"""Adapters as PEFT reads them: a folder of adapter_config.json and adapter_model.safetensors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from safetensors.numpy import save_file
+
+from spicejax.models.config import TransformerConfig
+from spicejax.models.hf import NAMES
+from spicejax.models.lora import MATRICES, SUFFIX, LoraConfig, Params, flatten
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
+
+def save(path: str | Path, cfg: TransformerConfig, lora: LoraConfig, adapters: Params, *, base: str) -> None:
+    """Write adapters for a base model into `path`, which is made where it is absent, in float32.
+
+    Args:
+      adapters: the tree of `lora.split`. Where it is spread over hosts every process calls this; process 0 writes.
+      base: what `peft` loads the base model from: a folder or a name on the Hub.
+    """
+    tensors = {name: _host(leaf) for name, leaf in flatten(adapters).items()}
+    if jax.process_index():
+        return
+    folder = Path(path).expanduser()
+    folder.mkdir(parents=True, exist_ok=True)
+    found: dict[str, np.ndarray] = {}
+    for target in lora.targets:
+        part, _ = MATRICES[target]
+        key = f"layers/{part}/{target}"
+        a, b = tensors[f"{key}{SUFFIX}/a"], tensors[f"{key}{SUFFIX}/b"]
+        for layer in range(cfg.num_layers):
+            name = f"base_model.model.{NAMES[key].format(layer).removesuffix('.weight')}"
+            # HF's [outputs, inputs]: A [rank, inputs], B [outputs, rank]
+            found[f"{name}.lora_A.weight"] = np.ascontiguousarray(a[layer].reshape(-1, lora.rank).T, np.float32)
+            found[f"{name}.lora_B.weight"] = np.ascontiguousarray(b[layer].reshape(lora.rank, -1).T, np.float32)
+    save_file(found, folder / WEIGHTS, metadata={"format": "pt"})
+    (folder / WEIGHTS).chmod(0o644)
+    (folder / CONFIG).write_text(json.dumps(_config(lora, base), indent=2) + "\n", encoding="utf-8")
+
+
+def _config(lora: LoraConfig, base: str) -> dict[str, Any]:
+    return {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base,
+        "r": lora.rank,
+        "lora_alpha": lora.alpha,
+        "target_modules": [f"{target}_proj" for target in lora.targets],
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "inference_mode": True,
+    }
+
+
+def _host(leaf: Any) -> np.ndarray:
+    if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+        leaf = multihost_utils.process_allgather(leaf, tiled=True)
+    return np.asarray(leaf)
