@@ -22,10 +22,13 @@ COMMANDS = {
     "report": "write the page of a run, or of several side by side",
     "watch": "follow runs in a browser while they go on",
     "documents": "print documents that a run has read",
+    "tasks": "write the questions that a run generated as a data set",
     "prepare": "cut a corpus into documents once",
     "mix": "write AceSearcher's fine-tuning mixture once",
     "index": "build the index that searches read",
     "serve": "serve an index to runs on other machines",
+    "configs": "list the recipes",
+    "doctor": "say what a run would find on this machine",
 }
 
 

@@ -1,0 +1,131 @@
+"""Print what a run would find on this machine, to be pasted into an issue: spicejax doctor [--workdir=DIR] [--json]
+
+Versions, devices, memory, disk, the optional packages, the sandbox for programs, and a small program compiled and run.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from spicejax.commands import Parser
+
+PACKAGES = (
+    *(
+        "spicejax",
+        "jax",
+        "jaxlib",
+        "flax",
+        "optax",
+        "orbax-checkpoint",
+        "grain",
+        "tokenizers",
+        "sentencepiece",
+        "numpy",
+    ),
+    *("libtpu", "huggingface-hub"),
+)
+# What each extra of the package brings: module -> extra
+EXTRAS = {
+    "scann": "retrieval",
+    "bm25s": "bm25",
+    "starlette": "serve",
+    "pyarrow": "parquet",
+    "qwix": "int8",
+    "seqio": "seqio",
+    "tensorflow_datasets": "tfds",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the report; return 1 where something that every run needs does not work."""
+    parser = Parser(__name__, __doc__)
+    parser.add_argument("--workdir", type=Path, default=Path("runs"), help="where runs would go (default runs)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(argv)
+    found: dict[str, Any] = {}
+    for name, look in (
+        ("python", lambda: f"{platform.python_version()} on {platform.platform()}"),
+        ("packages", _packages),
+        ("extras", lambda: {extra: find_spec(module) is not None for module, extra in EXTRAS.items()}),
+        ("devices", _devices),
+        ("a program", _compute),
+        ("cores", lambda: len(os.sched_getaffinity(0))),
+        ("memory", _memory),
+        ("disk", lambda: _disk(options.workdir)),
+        ("sandbox", _sandbox),
+    ):
+        found[name] = _tried(look)
+    print(json.dumps(found, indent=1) if options.json else "\n".join(f"{k:<10} {_shown(v)}" for k, v in found.items()))
+    return 1 if any(str(found[name]).startswith("failed") for name in ("devices", "a program", "disk")) else 0
+
+
+def _tried(look: Callable[[], Any]) -> Any:
+    try:
+        return look()
+    except Exception as error:  # a report of what is broken must not break
+        return f"failed: {type(error).__name__}: {error}"[:300]
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def _devices() -> str:
+    devices = jax.devices()
+    return f"{len(devices)} {devices[0].device_kind} ({devices[0].platform}), of {jax.process_count()} hosts"
+
+
+def _compute() -> str:
+    began = time.perf_counter()
+    x = np.arange(16.0, dtype=np.float32).reshape(4, 4)
+    ours, right = float(jax.jit(lambda x: (x @ x).sum())(jnp.asarray(x))), float((x @ x).sum())
+    if abs(ours - right) > 0.01 * right:  # a TPU multiplies in bfloat16
+        raise ArithmeticError(f"the sum of a product is {ours}, it should be {right}")
+    return f"compiled and ran in {time.perf_counter() - began:.1f} s"
+
+
+def _memory() -> str:
+    whole, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return f"{os.sysconf('SC_AVPHYS_PAGES') * page / 2**30:.1f} of {whole * page / 2**30:.1f} GiB free"
+
+
+def _disk(workdir: Path) -> str:
+    place = workdir.absolute()
+    while not place.exists():
+        place = place.parent
+    with tempfile.TemporaryFile(dir=place) as file:
+        file.write(b"x" * 2**20)
+    return f"{shutil.disk_usage(place).free / 2**30:.1f} GiB free at {workdir}, which can be written"
+
+
+def _sandbox() -> str:
+    from spicejax.score.sandbox import Sandbox
+
+    opened = Sandbox(accept=True)
+    return f"tier {opened.tier}{opened.why and f' ({opened.why})'}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {('yes' if v else 'no') if isinstance(v, bool) else v}" for name, v in value.items())
+    return str(value)

@@ -1,0 +1,27 @@
+"""spicejax doctor and spicejax configs."""
+
+import json
+
+from spicejax import commands, configs
+
+
+def test_the_doctor_says_what_a_run_would_find(tmp_path, capsys):
+    assert commands.run("doctor", [f"--workdir={tmp_path}", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["packages"]["jax"][0].isdigit() and set(found["extras"].values()) <= {True, False}
+    assert "compiled and ran" in found["a program"] and "GiB free" in found["disk"]
+    assert found["sandbox"].startswith("tier")
+    (tmp_path / "file").write_text("")
+    assert commands.run("doctor", [f"--workdir={tmp_path / 'file'}"]) == 1
+    assert "disk       failed: NotADirectoryError" in capsys.readouterr().out
+
+
+def test_every_recipe_is_listed_with_what_it_is(capsys):
+    assert commands.run("configs", ["--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert list(listed) == configs.names() and all(len(text) > 20 for text in listed.values())
+    assert commands.run("configs", ["acesearcher_nano", "--json"]) == 0
+    assert [stage["name"] for stage in json.loads(capsys.readouterr().out)][0] == "acesearcher_nano_sft"
+    assert commands.run("configs", ["spice_nano"]) == 0
+    assert "launch/tpu_run.py --config=spice_nano" in capsys.readouterr().out
+    assert commands.run("configs", ["spice_nono"]) == 2
