@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from spicejax.models import hub
+
 # What a tokenizer or a chat template may consist of.
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -88,14 +90,18 @@ def gguf_reader(path: Path) -> Any:
 
 
 def resolve(path: str | Path) -> Path:
-    """`path` itself; where it reads "package:NAME", the one model inside that installed package.
+    """`path` itself; where it reads "package:NAME", the one model inside that installed package; where nothing is there
+    and it reads ORG/NAME, the folder of that model in the cache of the Hugging Face Hub, see hub.fetch.
 
-    That is a .gguf file, or else the folder of a model.safetensors. Raises FileNotFoundError where the package is
-    absent or holds none or several.
+    In a package that is a .gguf file, or else the folder of a model.safetensors. Raises FileNotFoundError where the
+    package is absent or holds none or several, or the Hub cannot give the model.
     """
     text = str(path)
     if not text.startswith("package:"):
-        return Path(text).expanduser()
+        place = Path(text).expanduser()
+        if isinstance(path, str) and not place.exists() and hub.NAME.fullmatch(text):
+            return hub.fetch(text)
+        return place
     # find_spec, not importlib.resources: the package is a plugin that imports programs we do not need.
     name = text.removeprefix("package:")
     spec = importlib.util.find_spec(name) if name.isidentifier() else None

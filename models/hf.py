@@ -99,8 +99,7 @@ def locate(path: str | Path) -> Path:
     if place.is_dir():
         raise FileNotFoundError(f"{text}: this folder has no config.json; give the folder of a Hugging Face model")
     raise FileNotFoundError(
-        f"{text}: no such folder or .gguf file. Nothing is downloaded: get the model first, for example with "
-        f"`hf download {text} --local-dir FOLDER`, and give FOLDER"
+        f"{text}: no such folder or .gguf file; give one, package:NAME, or ORG/NAME of the Hugging Face Hub"
     )
 
 

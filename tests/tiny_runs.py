@@ -27,7 +27,7 @@ def last_step(workdir: Path) -> tuple[str, dict, dict]:
     for path, leaf in jax.tree_util.tree_leaves_with_path(ocp.PyTreeCheckpointer().restore(step / "state")):
         arrays[jax.tree_util.keystr(path)] = np.asarray(leaf).tobytes()
     extra = json.loads((step / "extra.json").read_text())
-    extra["counters"].pop("seconds")
+    del extra["counters"]["seconds"], extra["counters"]["stages"]
     return step.name, arrays, extra
 
 

