@@ -16,6 +16,7 @@ from spicejax.models.attention import AttentionKernel
 from spicejax.models.lora import LoraConfig
 from spicejax.models.transformer import TransformerConfig
 from spicejax.retrieval.source import RetrievalConfig
+from spicejax.run import track
 from spicejax.sharding import MeshConfig
 from spicejax.text.render import Template
 from spicejax.worlds.nano.maker import NanoConfig
@@ -147,6 +148,8 @@ class RunConfig:
     seed: int = 0
     # iterations between printed examples of what was generated; 0 = never
     show_every: int = 10
+    # where metrics go beside metrics.jsonl: tensorboard (WORKDIR/tensorboard), wandb or trackio, extras of these names
+    tracker: track.Name = "none"
 
     @property
     def asks(self) -> list[Ask]:

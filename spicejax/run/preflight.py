@@ -13,6 +13,7 @@ from spicejax.data.items import look
 from spicejax.games.catalogue import game_of
 from spicejax.models import hf
 from spicejax.retrieval.source import RetrievalConfig
+from spicejax.run import track
 from spicejax.run.config import RunConfig
 from spicejax.text import tokens
 
@@ -21,7 +22,7 @@ from spicejax.text import tokens
 CHANGEABLE = (
     *("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.", "sampler_mesh", "sampler_memory"),
     *("buckets.rows", "buckets.refill", "buckets.prefill_chunk", "buckets.kv_tokens"),  # no text depends on them
-    *("verifier_workers", "retrieval.url", "retrieval.timeout", "retrieval.tries"),
+    *("tracker", "verifier_workers", "retrieval.url", "retrieval.timeout", "retrieval.tries"),
 )
 
 
@@ -52,6 +53,7 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
     questions.load_suites(cfg.eval.tasks.removeprefix("none"), 1)
     if cfg.searches and (cfg.retrieval or not cfg.nano):
         search.look()
+    track.require(cfg.tracker)
     if cfg.sampler_weights == "int8" and importlib.util.find_spec("qwix") is None:
         raise ImportError('sampler_weights=int8 needs qwix: pip install "spicejax[int8]"')
 

@@ -31,6 +31,7 @@ from spicejax.run.interrupt import Interrupt
 from spicejax.run.metrics import MetricsWriter, progress_line
 from spicejax.run.preflight import require_same
 from spicejax.run.screen import Screen
+from spicejax.run.track import Tracker
 from spicejax.types import Episode, Estimator, Lesson, Metrics
 
 log = logging.getLogger("spicejax")
@@ -65,7 +66,15 @@ def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) 
         hosts.require_same([start, run.source.digest, len(run.held_out)], "iteration, items and held-out questions")
         writer = MetricsWriter(workdir, resume_step=start, silent=not hosts.leads())
         stack.enter_context(contextlib.closing(writer))
-        going = Going(run, checkpoints, writer, screen, clock, counters)
+        tracker = Tracker(
+            cfg.tracker if hosts.leads() else "none",
+            run=f"{cfg.name}-{workdir.name}",
+            workdir=workdir,
+            config=configuration.flat(configuration.to_json(cfg)),
+            start=start,
+        )
+        stack.enter_context(contextlib.closing(tracker))
+        going = Going(run, checkpoints, writer, tracker, screen, clock, counters)
         if (start == 0 and "accuracy_start" not in counters) or "unevaluated" in counters:
             _evaluate(going, start)
         _loop(going, start, interrupt)
@@ -78,6 +87,7 @@ class Going(NamedTuple):
     run: Run
     checkpoints: Checkpoints
     writer: MetricsWriter
+    tracker: Tracker
     screen: Screen
     clock: Clock
     counters: dict[str, Any]  # kept in checkpoints: totals, seconds, first and latest accuracy
@@ -91,7 +101,7 @@ class Going(NamedTuple):
 
 
 def _loop(going: Going, start: int, interrupt: Interrupt) -> None:
-    run, _, writer, screen, clock, counters = going
+    run, _, writer, tracker, screen, clock, counters = going
     cfg, before = run.cfg, clock.working
     for iteration in range(start, cfg.iterations):
         began = time.perf_counter()
@@ -127,6 +137,7 @@ def _loop(going: Going, start: int, interrupt: Interrupt) -> None:
             writer.documents(iteration, batch)
         writer.tasks(iteration, played.records)
         writer.metrics(iteration, metrics)
+        tracker.log(done, metrics)
         line = {
             "iteration": f"{done}/{cfg.iterations}",
             **played.progress,
@@ -200,7 +211,9 @@ def _evaluate(going: Going, done: int) -> None:
     if "eval/accuracy" in metrics:
         counters.setdefault("accuracy_start", metrics["eval/accuracy"])
         counters["accuracy_end"] = metrics["eval/accuracy"]
-    going.writer.evaluation(done, metrics | {"time/evaluate": time.perf_counter() - began})
+    metrics |= {"time/evaluate": time.perf_counter() - began}
+    going.writer.evaluation(done, metrics)
+    going.tracker.log(done, metrics)
     if "eval/accuracy" in metrics:
         going.screen.show(f"held-out accuracy after {done} iterations: {metrics['eval/accuracy']:.3f}")
 
@@ -234,7 +247,7 @@ def _less(buckets: Buckets, share: float) -> Buckets:
 
 
 def _summarise(going: Going) -> dict[str, Any]:
-    run, checkpoints, writer, screen, clock, counters = going
+    run, checkpoints, writer, tracker, screen, clock, counters = going
     newest, gaps = checkpoints.newest, writer.gaps()
     summary = {
         "name": run.cfg.name,
@@ -248,7 +261,7 @@ def _summarise(going: Going) -> dict[str, Any]:
         "checkpoint": str(checkpoints.path(newest)) if newest is not None else None,
         **({"sandbox_tier": run.sandbox.tier} if run.sandbox else {}),
         **gaps,
-        "log_failures": gaps["log_failures"] + screen.failures,
+        "log_failures": gaps["log_failures"] + screen.failures + tracker.failures,
     }
     writer.summary(summary)
     return summary
