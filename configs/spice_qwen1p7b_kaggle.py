@@ -1,0 +1,27 @@
+"""SPICE on Qwen3-1.7B-Base for eight TPU v5e chips, as Kaggle lends them; all parameters are trained.
+
+Command:   python launch/tpu_run.py --config=spice_qwen1p7b_kaggle --workdir=/kaggle/working/run
+           model.path=Qwen/Qwen3-1.7B-Base --corpus=DOCUMENTS
+           A session ends after nine hours; it is saved every 5 iterations. The output of a saved version is the input of
+           the next session: copy the work folder from /kaggle/input back, and the same command goes on.
+Hardware:  v5e-8. Not run by us on such hardware yet; docs/scaling.md has what the compiler says of it.
+Expect:    no result is known for this size; the paper's smallest model has 3 billion parameters.
+"""
+
+import dataclasses
+
+from spicejax.configs import spice_qwen0p6b_colab
+from spicejax.models.families import QWEN3_1_7B
+from spicejax.sharding import MeshConfig
+
+_COLAB = spice_qwen0p6b_colab.CONFIG
+CONFIG = dataclasses.replace(
+    _COLAB,
+    name="spice_qwen1p7b_kaggle",
+    model=dataclasses.replace(_COLAB.model, architecture=QWEN3_1_7B),
+    # 16 documents an iteration: a step has 16 groups of 8, a row of each shape on each chip
+    game=dataclasses.replace(_COLAB.game, documents=16, challenger_max_new=1024, reasoner_max_new=1024),
+    buckets=dataclasses.replace(_COLAB.buckets, rows=512),
+    learner=dataclasses.replace(_COLAB.learner, trajectories_per_update=256, slot_length=1024, rows=8),
+    sampler_mesh=MeshConfig(data=-1, tensor=1),
+)
