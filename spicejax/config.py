@@ -149,7 +149,7 @@ def flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _sections(config: Any, prefix: str = "") -> Iterator[tuple[str, type, list[tuple[str, Any, Any, str]]]]:
+def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, type, list[tuple[str, Any, Any, str]]]]:
     """(path, dataclass, (path, type, value, name) of each of its fields) of every section, the outer first."""
     rows, inner = [], []
     for key, name, hint, value in _items(config):
@@ -163,12 +163,12 @@ def _sections(config: Any, prefix: str = "") -> Iterator[tuple[str, type, list[t
                 inner.append((section() if value is None else value, f"{path}."))
     yield prefix.rstrip("."), type(config), rows
     for section in inner:
-        yield from _sections(*section)
+        yield from walk(*section)
 
 
 def leaves(config: Any) -> list[tuple[str, Any]]:
     """(dotted path, type) of every field that can be set on the command line, those of unset sections too."""
-    return [(path, hint) for _, _, rows in _sections(config) for path, hint, _, _ in rows]
+    return [(path, hint) for _, _, rows in walk(config) for path, hint, _, _ in rows]
 
 
 def describe(config: Any) -> str:
@@ -176,17 +176,18 @@ def describe(config: Any) -> str:
     width = min(shutil.get_terminal_size((110, 24)).columns, 120)
     wrap = textwrap.TextWrapper(width, initial_indent=" " * 6, subsequent_indent=" " * 6).wrap
     lines = ["fields: [section.field=value ...]"]
-    for section, cls, rows in _sections(config):
+    for section, cls, rows in walk(config):
         title, doc = section or cls.__name__, (cls.__doc__ or "").strip().split("\n")[0]
         lines += ["", title if doc.startswith(f"{cls.__name__}(") else f"{title}: {doc}"]  # dataclass made it up
         for path, hint, value, name in rows:
-            lines += [f"  {path}={_shown(value)}    [{allowed(hint)}]", *wrap(comments(cls).get(name, ""))]
+            lines += [f"  {path}={shown(value)}    [{allowed(hint)}]", *wrap(comments(cls).get(name, ""))]
     return "\n".join(lines)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value as it is written on the command line."""
     if dataclasses.is_dataclass(value):
         return "..."  # its fields follow
     if isinstance(value, tuple):
-        return ",".join(map(_shown, value))
+        return ",".join(map(shown, value))
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)

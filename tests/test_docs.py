@@ -1,6 +1,8 @@
 """What the documentation shows is what happens: the files and commands of "Adding a game"."""
 
+import ast
 import collections
+import importlib.util
 import json
 import re
 import subprocess
@@ -38,6 +40,32 @@ def test_departures_from_the_papers_are_those_of_the_code():
     marked = {path: path.read_text().count("# Differs:") for path in (ROOT / "spicejax").rglob("*.py")}
     found = {path.relative_to(ROOT / "spicejax").as_posix(): n for path, n in marked.items() if n}
     assert found and collections.Counter(told) == found
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    if importlib.util.find_spec("mkdocs") is None:
+        pytest.skip("mkdocs is not installed (extra `dev`)")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr[-3000:]
+    pages = {page.stem: page.read_text() for page in (tmp_path / "site").rglob("*.html")}
+    assert "learner.loss_norm_length" in pages["configuration"] and "frontier_distance" in pages["metrics"]
+    assert "spice_qwen4b_lora_kaggle" in pages["recipes"] and "Lab book" in pages["log"]
+
+
+def test_errors_of_the_help_page_are_those_of_the_code():
+    """Each one without its values, which stand there as X, Y, N and M."""
+    quoted = re.findall(r"^`(.*)`\n:", (ROOT / "docs" / "troubleshooting.md").read_text(), re.MULTILINE)
+    assert len(quoted) > 8
+    texts = set()
+    for path in (file for room in ("spicejax", "models") for file in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                whole = [part.value if isinstance(part, ast.Constant) else "\0" for part in node.values]
+                texts.add("".join(map(str, whole)))
+    for error in quoted:
+        plain = re.sub(r"[`']?\b[XYNM]\b[`']?", "\0", error)
+        assert any(plain in text.replace("`\0`", "\0") for text in texts), error
 
 
 def test_its_commands_do_what_the_page_says(tmp_path):

@@ -6,12 +6,8 @@ with --json its fields as a run would write them.
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 from collections.abc import Sequence
-from importlib.util import find_spec
-from pathlib import Path
 
 from spicejax import config as configuration
 from spicejax import configs
@@ -25,15 +21,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--json", action="store_true", help="print fields as JSON, a list for a chain")
     options = parser.parse_intermixed_args(argv)
     if options.name is None:
-        texts = {name: _text(name).partition("\n")[0] for name in configs.names()}
+        texts = {name: configs.about(name).partition("\n")[0] for name in configs.names()}
         print(json.dumps(texts) if options.json else "\n".join(f"{name:<26}{text}" for name, text in texts.items()))
         return
     stages = configs.stages(options.name)
-    print(json.dumps([configuration.to_json(cfg) for cfg in stages], indent=1) if options.json else _text(options.name))
-
-
-def _text(name: str) -> str:
-    """What a recipe says of itself; it is not run for that."""
-    spec = find_spec(f"{configs.__name__}.{name}")
-    file = spec.origin if spec is not None and spec.origin else name
-    return inspect.cleandoc(ast.get_docstring(ast.parse(Path(file).read_text(encoding="utf-8"))) or name)
+    fields = [configuration.to_json(cfg) for cfg in stages]
+    print(json.dumps(fields, indent=1) if options.json else configs.about(options.name))

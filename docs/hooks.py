@@ -1,0 +1,106 @@
+"""What mkdocs builds beside the files of docs/: reference pages from the code, the log, links out of docs/."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?!LOG\.md)[^)]*\)")  # the repository's files are no pages
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that no file of docs/ holds."""
+    pages = {
+        "reference/configuration.md": configuration(),
+        "reference/metrics.md": metrics(),
+        "reference/recipes.md": recipes(),
+        "log.md": inside((ROOT / "LOG.md").read_text(encoding="utf-8")),
+    }
+    for path, text in pages.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links to the log lead to its page; those to other files of the repository become their words."""
+    up = "../" * page.file.src_uri.count("/")
+    return OUTSIDE.sub(r"\1", re.sub(r"\]\((?:\.\./)+LOG\.md", rf"]({up}log.md", markdown))
+
+
+def inside(text: str) -> str:
+    """Text of a file of the repository's root: links into docs/ stay links, others become their words."""
+    text = re.sub(r"\]\(docs/", "](", text)
+    return re.sub(r"\[([^\]]+)\]\((?!#|http)(?!\S+\.(?:md|png)[)#])[^)]*\)", r"\1", text)
+
+
+def configuration() -> str:
+    """Every field with what it takes, its default and its comment."""
+    from spicejax import config as configuration
+    from spicejax import configs
+    from spicejax.fields import allowed, comments
+
+    lines = [
+        "# Configuration",
+        "",
+        "`a.b=c` on the command line changes a field; `spicejax train --config=NAME --help` lists those of a recipe "
+        "with its values. Defaults are shown here; a field without one is set by every recipe that has its section.",
+    ]
+    told: set[type] = set()
+    for run in (stage for name in configs.names() for stage in configs.stages(name)):
+        for section, cls, rows in configuration.walk(run):
+            if cls in told or not rows:
+                continue
+            told.add(cls)
+            defaults = {field.name: field.default for field in dataclasses.fields(cls)}
+            lines += ["", f"## {section or 'run'}"]
+            for path, hint, _, name in rows:
+                given = defaults[name] is not dataclasses.MISSING
+                said = f"{allowed(hint)}, default `{configuration.shown(defaults[name])}`" if given else allowed(hint)
+                about = comments(cls).get(name, "")
+                lines += ["", f"`{path}`", f":   *{said}*" + f"<br>{about}" * bool(about)]
+    return "\n".join(lines) + "\n"
+
+
+def metrics() -> str:
+    """The quantities of the files of a run, and what each game's curves show."""
+    from spicejax.games.catalogue import GAMES
+    from spicejax.report.glossary import GLOSSARY
+
+    lines = [
+        "# Metrics",
+        "",
+        "What `metrics.jsonl` and `evaluations.jsonl` hold. `*` stands for a role, a reason, a set of questions.",
+        "",
+        "| name | meaning |",
+        "|---|---|",
+        *(f"| `{name}` | {text} |" for name, text in GLOSSARY.items()),
+        "",
+        "## The curves of the games",
+    ]
+    for cls, game in GAMES.items():
+        lines += [
+            "",
+            f"### {cls.__name__.removesuffix('Config')}",
+            "",
+            "| curve | quantities | what it says |",
+            "|---|---|---|",
+        ]
+        for panel in game.panels:
+            names = ", ".join(f"`{name}`" for name, _ in panel.series)
+            lines.append(f"| {panel.title} | {names} | {panel.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def recipes() -> str:
+    """What each recipe says of itself."""
+    from spicejax import configs
+
+    lines = ["# Recipes", "", "`spicejax configs NAME` prints the same."]
+    for name in configs.names():
+        lines += ["", f"## {name}", "", "```text", configs.about(name), "```"]
+    return "\n".join(lines) + "\n"
