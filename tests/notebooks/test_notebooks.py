@@ -1,0 +1,61 @@
+"""notebooks/: each is run from top to bottom, on this machine, as a reader would with the nano recipes."""
+
+from pathlib import Path
+
+import pytest
+from processes import PATIENCE
+from tiny_runs import SPICE, WORLD
+
+nbformat = pytest.importorskip("nbformat")
+nbclient = pytest.importorskip("nbclient")
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+CORPUS = {f"{name}.txt": f"{name} lies in the land of {land}. " * 8 for name, land in (("Aba", "Umo"), ("Obo", "Emu"))}
+
+
+def fields(tiny: dict[str, str], cache: Path, prefix: str = "") -> list[str]:
+    changes = tiny | {"iterations": "2", "nano.cache": str(cache)}
+    return [f"{prefix}{key}={value}" for key, value in changes.items()]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def executed(name: str, folder: Path, parameters: str) -> str:
+    """Run a notebook in a folder, with parameters after the cell that has its own; return all that it printed."""
+    book = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    assert len(book.cells) <= 24 and not any(cell.get("outputs") for cell in book.cells)
+    (at,) = (i for i, cell in enumerate(book.cells) if "parameters" in cell.metadata.get("tags", ()))
+    book.cells.insert(at + 1, nbformat.v4.new_code_cell(parameters))
+    nbclient.NotebookClient(book, timeout=PATIENCE, resources={"metadata": {"path": str(folder)}}).execute()
+    outputs = [output for cell in book.cells for output in cell.get("outputs", ())]
+    return "".join(output.get("text", "") or str(output.get("data", {})) for output in outputs)
+
+
+def test_your_documents(tmp_path, cache):
+    said = executed("1_your_documents", tmp_path, f"FIELDS = {fields(SPICE, cache)}")
+    assert "here: 1 x cpu" in said and "iteration 2/2" in said and "model.safetensors" in said
+    assert "srcdoc=" in said and (tmp_path / "runs" / "spice_nano-questions" / "README.md").is_file()
+
+
+def test_one_iteration(tmp_path, cache):
+    said = executed("2_one_iteration", tmp_path, f"FIELDS = {fields(SPICE, cache)}")
+    assert "challenger reward" in said and "reasoner reward" in said and "learner/sampler_gap" in said
+
+
+def test_search(tmp_path, cache):
+    for name, text in CORPUS.items():
+        (tmp_path / "texts").mkdir(exist_ok=True)
+        (tmp_path / "texts" / name).write_text(text)
+    tiny = WORLD | {"nano.row_length": "160", "r1searcher.questions": "4", "r1searcher.group_size": "4"}
+    tiny |= {"eval.every": "0", "learner.rows": "2"}
+    changes = [f for stage in ("1", "2") for f in fields(tiny, cache, f"{stage}.")]
+    said = executed("3_search_your_corpus", tmp_path, f'CORPUS = "texts"\nFIELDS = {changes}')
+    assert "eval/accuracy" in said and "Answer:" in said and "2 passages" in said
+
+
+def test_compare(tmp_path, cache):
+    said = executed("4_read_and_compare", tmp_path, f"FIELDS = {fields(SPICE, cache)}")
+    assert "attempts, refused for" in said and "image/png" in said and "spice.fixed_challenger" in said
