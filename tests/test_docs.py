@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import contextlib
 import importlib.util
 import json
 import re
@@ -13,7 +14,9 @@ import pytest
 from processes import PATIENCE
 from tiny_runs import WORLD
 
+from spicejax import commands, config, configs
 from spicejax.flight import check
+from spicejax.run import chain
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text().partition("## Adding a game")[2].partition("\n## ")[0]
@@ -68,11 +71,52 @@ def test_errors_of_the_help_page_are_those_of_the_code():
         assert any(plain in text.replace("`\0`", "\0") for text in texts), error
 
 
+def shown_commands() -> set[tuple[str, ...]]:
+    """Commands of README and docs as words, the name of the `spicejax` command first."""
+    scripts = {path.name: re.search(r'main\("(\w+)"\)', path.read_text()) for path in (ROOT / "launch").glob("*.py")}
+    found = set()
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        text = re.sub(r"\\\n\s*", "", page.read_text())
+        for name, words in re.findall(r"(?:spicejax|python launch/(?=\w+\.py)) ?([\w.]+) ([^`\n#|]*)", text):
+            name = scripts[name][1] if name in scripts else name
+            if name in commands.COMMANDS and "--" in words:
+                found.add((name, *re.sub(r"\[[^]]*\]", "", words).split()))
+    return found
+
+
+def test_commands_that_are_shown_exist(capsys):
+    shown = shown_commands()
+    assert len(shown) > 30 and len({words[0] for words in shown}) >= 10
+    for name, *words in sorted(shown):
+        with contextlib.suppress(SystemExit):
+            commands.run(name, ["--help"])
+        options = set(re.findall(r"--[a-z_]+", capsys.readouterr().out))
+        used = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert used <= options, (name, used - options)
+        if name == "train" and not {"--config=NAME", "--config=..."} & set(words):
+            (recipe,) = (word.removeprefix("--config=") for word in words if word.startswith("--config="))
+            changes = [word for word in words if "=" in word and not word.startswith("--")]
+            chain.override(configs.stages(recipe), changes)
+
+
+def test_fields_that_are_named_exist():
+    fields = {path for name in configs.names() for cfg in configs.stages(name) for path, _ in config.leaves(cfg)}
+    sections = {path.partition(".")[0] for path in fields}
+    known = fields | {path.rpartition(".")[0] for path in fields}
+    named = set()
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")):
+        words = re.findall(r"(?<![\w./-])(?:[12]\.)?([a-z]\w*(?:\.[a-z]\w*)+)(?![\w./(-])", page.read_text())
+        named |= {word for word in words if word.partition(".")[0] in sections - {"seats"}}
+    named = {word for word in named if word.rpartition(".")[2] not in ("py", "md", "json", "jsonl", "parquet")}
+    assert len(named) > 40
+    assert named <= known, named - known
+
+
 def test_its_commands_do_what_the_page_says(tmp_path):
-    commands = [line.replace("runs/", f"{tmp_path}/").split() for line in block("bash")]
-    assert len(commands) == 5
+    lines = [line.replace("runs/", f"{tmp_path}/").split() for line in block("bash")]
+    assert len(lines) == 5
     said = []
-    for words in commands:
+    for words in lines:
         assert words.pop(0) == "python"
         if "--topology=v5e:2x2" in words and not check.installed():
             pytest.skip("libtpu is not installed (extra `dev` or `tpu`): the last command was not run")
