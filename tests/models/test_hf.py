@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 
 import jax
@@ -94,6 +95,47 @@ def test_export_names_equal_theirs(cfg, hf_folder):
     with safetensors.safe_open(folder / hf.SINGLE, "np") as handle:
         theirs = {name: tuple(handle.get_slice(name).get_shape()) for name in handle.keys()}
     assert hf.tensor_names(cfg) == theirs
+
+
+def test_serving_engines_find_what_they_read(cfg, tmp_path):
+    """vLLM and SGLang, as their model files (qwen3.py, qwen2.py, llama.py) and loaders read a folder.
+
+    All files of the index and no other; each tensor has a place among their fused parameters, of the shape that they
+    work out from config.json, and each place is filled.
+    """
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path / "out"
+    hf.save(folder, cfg, random_params(cfg), max_shard_bytes=20_000)
+    read = transformers.AutoConfig.from_pretrained(folder)
+    assert read.architectures[0] in ("Qwen3ForCausalLM", "Qwen2ForCausalLM", "LlamaForCausalLM")
+    assert read.hidden_act == "silu" and read.rope_parameters["rope_theta"] == cfg.rope_theta
+    width, head_dim = read.hidden_size, getattr(read, "head_dim", None) or read.hidden_size // read.num_attention_heads
+    queries, keys = read.num_attention_heads * head_dim, read.num_key_value_heads * head_dim
+    built = {"model.embed_tokens.weight": (read.vocab_size, width), "model.norm.weight": (width,)}
+    if not read.tie_word_embeddings:
+        built["lm_head.weight"] = (read.vocab_size, width)
+    for layer in (f"model.layers.{i}." for i in range(read.num_hidden_layers)):
+        built |= {
+            layer + "input_layernorm.weight": (width,),
+            layer + "post_attention_layernorm.weight": (width,),
+            layer + "self_attn.qkv_proj.weight": (queries + 2 * keys, width),
+            layer + "self_attn.o_proj.weight": (width, queries),
+            layer + "mlp.gate_up_proj.weight": (2 * read.intermediate_size, width),
+            layer + "mlp.down_proj.weight": (width, read.intermediate_size),
+        }
+        if read.model_type == "qwen3":
+            built |= {layer + f"self_attn.{name}_norm.weight": (head_dim,) for name in "qk"}
+        if read.model_type == "qwen2":  # always; the others by attention_bias
+            built[layer + "self_attn.qkv_proj.bias"] = (queries + 2 * keys,)
+    weight_map = json.loads((folder / hf.INDEX).read_text())["weight_map"]
+    assert {path.name for path in folder.glob("*.safetensors")} == set(weight_map.values())
+    filled: dict[str, tuple[int, ...]] = {}
+    for name, file in weight_map.items():
+        with safetensors.safe_open(folder / file, "np") as handle:
+            first, *rest = handle.get_slice(name).get_shape()
+        place = re.sub(r"\b(gate|up)_proj", "gate_up_proj", re.sub(r"\b[qkv]_proj", "qkv_proj", name))
+        filled[place] = (filled.get(place, (0,))[0] + first, *rest)
+    assert filled == built
 
 
 def test_round_trip_in_shards(cfg, tmp_path):
