@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,7 +54,7 @@ def run(
     Args:
       announce: called before each stage with its configuration and folder.
     """
-    places, summary = folders(stages, workdir), {}
+    places, summary, began = folders(stages, workdir), {}, time.monotonic()
     for k, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
         last = k == len(stages) - 1
         if not last and hosts.by_first((folder / POLICY).is_dir):
@@ -63,11 +65,12 @@ def run(
         if len(stages) > 1 and hosts.leads():
             print(f"stage {k + 1} of {len(stages)}: {cfg.name}")
         announce(cfg, folder)
-        summary = train.train(cfg, folder)
+        hours = cfg.checkpoint.session_hours or math.inf
+        summary = train.train(cfg, folder, until=began + 3600 * hours)
         if hosts.leads():
             summary["report"] = ", ".join(map(str, page.write(folder)))
         if not summary["complete"]:
-            break  # stopped by a signal
+            break  # stopped by a signal, or by the end of the session
         if not last:
             export.write_policy(folder, folder / POLICY)
     return summary

@@ -104,6 +104,13 @@ class CheckpointConfig:
     keep: int = 2
     # steps that are a multiple of it are kept beside the newest `keep`; 0 = none
     keep_period: int = 0
+    # the run stops, saved, before it would last longer: what the place allows (8.75 on Kaggle). The same command goes
+    # on in the next session; of a chain it counts all runs. 0 = no limit
+    session_hours: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.session_hours < 0:
+            raise ValueError(f"session_hours={self.session_hours}: hours of a session, or 0 for no limit")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
 import sys
 import time
 import zlib
@@ -37,8 +38,14 @@ from spicejax.types import Episode, Estimator, Lesson, Metrics
 log = logging.getLogger("spicejax")
 
 
-def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) -> dict[str, Any]:
+def train(
+    cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None, until: float = math.inf
+) -> dict[str, Any]:
     """Train to `cfg.iterations`, resuming from the newest good checkpoint of `workdir`; return the summary.
+
+    Args:
+      until: `time.monotonic()` by which to be back. No iteration is begun that would end later if it took a quarter
+        more than the longest so far; the first of a session, with what it compiles, is not known before.
 
     Raises: ValueError where the checkpoint was made by another configuration, naming the fields; ServerError where
       a search engine elsewhere is gone: what was trained until then is saved.
@@ -77,7 +84,7 @@ def train(cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None) 
         going = Going(run, checkpoints, writer, tracker, screen, clock, counters)
         if (start == 0 and "accuracy_start" not in counters) or "unevaluated" in counters:
             _evaluate(going, start)
-        _loop(going, start, interrupt)
+        _loop(going, start, interrupt, until)
         return _summarise(going)
 
 
@@ -100,9 +107,9 @@ class Going(NamedTuple):
             self.checkpoints.save(done, self.run.state, host)
 
 
-def _loop(going: Going, start: int, interrupt: Interrupt) -> None:
+def _loop(going: Going, start: int, interrupt: Interrupt, until: float) -> None:
     run, _, writer, tracker, screen, clock, counters = going
-    cfg, before = run.cfg, clock.working
+    cfg, before, longest = run.cfg, clock.working, 0.0
     for iteration in range(start, cfg.iterations):
         began = time.perf_counter()
         run.clock.clear()
@@ -155,12 +162,16 @@ def _loop(going: Going, start: int, interrupt: Interrupt) -> None:
             except ServerError:
                 going.save(done, run.items.get_state())
                 raise
-        stop = any(hosts.exchange(interrupt.requested))  # a signal may have reached one host alone
+        longest = max(longest, time.perf_counter() - began)
+        late = time.monotonic() + 1.25 * longest > until
+        stop = any(hosts.exchange(interrupt.requested or late))  # a signal may have reached one host alone
         if last or stop or (cfg.checkpoint.every and done % cfg.checkpoint.every == 0):
             going.save(done, run.items.get_state())
         if stop and not last:
-            screen.show(f"stopped after iteration {done}; the same command goes on from here")
+            reason = "" if interrupt.requested else " (checkpoint.session_hours)"
+            screen.show(f"stopped after iteration {done}{reason}; the same command goes on from here")
             break
+        longest = max(longest, time.perf_counter() - began)
 
 
 def update(run: Run, lessons: Sequence[Lesson], iteration: int) -> Metrics:

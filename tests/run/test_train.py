@@ -115,7 +115,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(whole, cache, tmp_path):
             os.kill(process.pid, signal.SIGTERM)
             break
     out, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0
+    assert process.returncode == 75
     assert "the same command goes on from here" in out
     saved = [p.name for p in (tmp_path / "checkpoints").glob("0*")]
     assert len(saved) == 1 and 3 <= int(saved[0]) <= 5
@@ -123,6 +123,14 @@ def test_sigterm_saves_and_the_same_command_goes_on(whole, cache, tmp_path):
     finish(tmp_path, cache, "checkpoint.every=0", env=env | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"})
     assert last_step(tmp_path)[1] == last_step(whole[0])[1]
     assert any((tmp_path / "compilation_cache").iterdir()), "compiled programs are kept in the work folder"
+
+
+def test_a_session_that_would_last_too_long_is_saved_and_left(cache, tmp_path):
+    words = command(tmp_path, cache, "checkpoint.session_hours=1e-6", "checkpoint.every=0")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT)
+    assert done.returncode == 75, done.stderr[-3000:]
+    assert "stopped after iteration 1 (checkpoint.session_hours); the same command goes on" in done.stdout
+    assert [p.name for p in (tmp_path / "checkpoints").glob("0*")] == ["00000001"]
 
 
 def test_the_trained_policy_exports_and_speaks(whole, tmp_path):
