@@ -203,6 +203,8 @@ class RunConfig:
                 "sampler.top_k, top_p or min_p cuts tokens off while training: what is cut is never tried, and the "
                 "loss takes the rest as drawn from the whole distribution; 0, 1 and 0 cut nothing"
             )
+        if self.retrieval is not None and not self.searches:
+            found.append("retrieval.*: nothing in this game searches, so that it is never asked")
         return found
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from spicejax.models.lora import LoraConfig
         ("spice_nano", ["sampler.top_p=0.9"], ["sampler.top_k, top_p or min_p cuts tokens off"]),
         ("spice_nano", ["spice.group_size=1"], ["challenger: groups of one response", "reasoner: groups of one"]),
         ("spice_nano", ["spice.group_size=1", "spice.reasoner_estimator=none"], ["challenger: groups of one response"]),
+        ("rlvr_nano", ["retrieval.index=INDEX"], ["retrieval.*: nothing in this game searches"]),
         ("rlvr_nano", ["rlvr.group_size=1"], ["reasoner: groups of one response"]),
         ("sft_rlvr_nano", ["sampler.temperature=0", "sampler.top_p=0.9"], []),
     ],
