@@ -71,6 +71,7 @@ class Cost:
 class _Instruction:
     name: str
     opcode: str
+    type: str  # as it is printed
     shapes: tuple[Shape, ...]  # one, or those of a tuple
     operands: tuple[str, ...]
     attributes: str
@@ -127,6 +128,22 @@ def _closing(text: str, start: int) -> int:
     raise ValueError(f"unbalanced parentheses in HLO: {text[:120]}")
 
 
+def _element(scope: Computation, name: str) -> _Instruction:
+    """What newer texts (jax 0.12) write as `%tuple#1` and older ones as an instruction, get-tuple-element."""
+    source, _, index = name.rpartition("#")
+    if source not in scope:
+        scope[source] = _element(scope, source)
+    text, depth, starts = scope[source].type, 0, []
+    for at, letter in enumerate(text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if (letter == "(" and depth == 1) or (letter == "," and depth == 1):
+            starts.append(at + 1)
+    part = text[starts[int(index)] : [*starts[1:], len(text)][int(index)] - 1].strip()
+    return _Instruction(
+        name, "get-tuple-element", part, _shapes(part), (source,), f", index={index}", f"%{source}", False
+    )
+
+
 def parse(text: str) -> tuple[dict[str, Computation], str]:
     """Computations by name, and the name of the entry."""
     computations: dict[str, Computation] = {}
@@ -144,11 +161,16 @@ def parse(text: str) -> tuple[dict[str, Computation], str]:
                 raise ValueError(f"cannot read HLO instruction: {line[:200]}")
             end = _closing(rest, opcode.end() - 1)
             arguments = rest[opcode.end() : end]
+            operands = tuple(re.findall(r"%([^,\s)]+)", arguments))
+            for operand in operands:
+                if "#" in operand and operand not in current:
+                    current[operand] = _element(current, operand)
             current[name] = _Instruction(
                 name,
                 opcode.group(1),
+                rest[:split],
                 _shapes(rest[:split]),
-                tuple(re.findall(r"%([^,\s)]+)", arguments)),
+                operands,
                 rest[end + 1 :],
                 arguments,
                 bool(root),

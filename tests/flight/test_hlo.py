@@ -1,5 +1,7 @@
 """Counting an optimised module by hand-made text: loops, slices, convolutions that are matrix products, collectives."""
 
+import re
+
 import pytest
 
 from spicejax.flight import hlo
@@ -63,6 +65,24 @@ def test_a_loop_unrolled_by_two_runs_half_as_often():
     step = "%two = s32[] constant(2)\n  %next = s32[] add(%i, %two)\n  ROOT %out"
     text = MODULE.replace("ROOT %out", step).replace("tuple(%i, %all-gather.1", "tuple(%next, %all-gather.1")
     assert hlo.cost(text).flops == hlo.cost(MODULE).flops / 2
+
+
+def test_elements_of_tuples_may_be_written_as_operands():
+    """As newer texts have them: %tuple#index, without an instruction of their own; a tuple may lie in a tuple."""
+    blocks = MODULE.split("\n\n")
+    for k, block in enumerate(blocks):
+        for name, source, index in re.findall(r"\n  %(\S+) = [^\n]* get-tuple-element\(%(\S+)\), index=(\d)", block):
+            without = re.sub(rf"\n  %{name} = [^\n]*", "", block, count=1)
+            block = re.sub(rf"%{name}(?=[,)])", f"%{source}#{index}", without)
+        blocks[k] = block
+    text = "\n\n".join(blocks)
+    assert "%p#1, %layer" in text and text.count("get-tuple-element") < MODULE.count("get-tuple-element")
+    assert hlo.cost(text) == hlo.cost(MODULE)
+    nested = """ENTRY %main (p: (s32[], (f32[8], bf16[4,2]))) -> bf16[4,2] {
+  %p = (s32[], (f32[8]{0}, /*index=1*/bf16[4,2]{1,0})) parameter(0)
+  ROOT %copy = bf16[4,2]{1,0} copy(%p#1#1)
+}"""
+    assert hlo.cost(nested).bytes == 2 * 16
 
 
 def test_a_loop_without_a_constant_bound_takes_the_given_trips():
