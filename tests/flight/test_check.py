@@ -88,10 +88,11 @@ for axes, only in ((dict(tensor=3), ()), (dict(tensor=8), ("train",))):
         check.check(config(mesh=MeshConfig(data=1, **axes)), "v5e:2x4", only=only)
     except ValueError as error:
         said.append(str(error))
-model = dataclasses.replace(model, num_heads=16, num_kv_heads=4)
+model = dataclasses.replace(model, num_heads=16, num_kv_heads=4, max_position=8192)
+# a cache that a chip's vector memory cannot hold: of smaller ones XLA may make a copy there at every step
 base = dataclasses.replace(config(mesh=MeshConfig(data=4, tensor=2)),
-    game=SpiceConfig(documents=8, group_size=4, challenger_max_new=128, reasoner_max_new=1024),
-    learner=LearnerConfig(rows=8, row_length=2048))
+    game=SpiceConfig(documents=8, group_size=4, challenger_max_new=128, reasoner_max_new=4096),
+    learner=LearnerConfig(rows=8, row_length=8192))
 cached = [dataclasses.replace(base, buckets=Buckets((128,), 256, cache=kind)) for kind in ("compute", "int8")]
 cached = [check.check(c, "v5e:2x4", only=("reasoner_decode",))["programs"][0] for c in cached]
 print(json.dumps({"decoding": decoding, "prefill": prefill["programs"][0], "refused": said, "cached": cached}))
@@ -138,7 +139,7 @@ def test_an_8_bit_cache_is_written_in_place_and_read_once(compiled):
     assert small["temporaries_gib"] < 0.1 * small["kv_cache_gib"]
     shapes = small["parts_gib"]["kv_cache"] + small["parts_gib"]["sampler_parameters"]
     assert small["arguments_gib"] < 1.05 * shapes, "no padding"
-    assert small["bytes"] < 0.75 * plain["bytes"]
+    assert small["bytes"] < 0.6 * plain["bytes"]
 
 
 @needs_libtpu
