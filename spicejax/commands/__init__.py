@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def run(name: str = "--help", words: Sequence[str] = ()) -> int:
-    """Run a command; return its exit code: 2 and one line on stderr for whatever the user can mend.
+    """Run a command; return its exit code: 2 and one line on stderr for whatever the user can mend, 130 after Ctrl-C.
 
     SPICEJAX_DEBUG=1 shows where an error comes from.
     """
@@ -64,14 +64,16 @@ def run(name: str = "--help", words: Sequence[str] = ()) -> int:
         logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
         logging.getLogger("spicejax").setLevel(logging.INFO)
         return importlib.import_module(f"{__name__}.{name}").main(words) or 0
-    except (ValueError, OSError, ImportError, FloatingPointError, SpicejaxError) as error:
+    except (KeyboardInterrupt, ValueError, OSError, ImportError, FloatingPointError, SpicejaxError) as error:
         if os.environ.get("SPICEJAX_DEBUG"):
             raise
         from spicejax import hosts
 
-        print(f"error: {error}", file=sys.stderr)
-        hosts.leave(2)  # of several processes the others would wait for this one
-        return 2
+        stopped = isinstance(error, KeyboardInterrupt)
+        print("interrupted" if stopped else f"error: {error}", file=sys.stderr)
+        code = 130 if stopped else 2
+        hosts.leave(code)  # of several processes the others would wait for this one
+        return code
 
 
 def usage() -> str:

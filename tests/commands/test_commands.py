@@ -1,6 +1,7 @@
 """The console command: every name runs, wrong ones are answered in a line, and launch/ is the same."""
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,18 @@ def test_as_a_process(words):
     done = subprocess.run([sys.executable, *words, "--out=x"], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr == "error: one of the arguments --run --model is required (spicejax export --help)\n"
+
+
+def test_ctrl_c_twice_ends_without_a_traceback(tmp_path):
+    words = [sys.executable, "-m", "spicejax", "train", "--config=spice_nano", f"--workdir={tmp_path}"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*words, f"nano.cache={tmp_path / 'cache'}"], text=True, **pipes) as process:
+        assert any(line.startswith("loading") for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        assert any("once more to stop at once" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130 and said.endswith("interrupted\n") and "Traceback" not in said
 
 
 def test_a_name_starts_nothing_heavy():
