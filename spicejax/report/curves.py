@@ -136,8 +136,8 @@ def _svg(fill: Callable[[Any], None]) -> str:
         figure, axis = pyplot.subplots(figsize=(4.6, 2.8), constrained_layout=True)
         fill(axis)
         axis.spines[["top", "right"]].set_visible(False)
-        if axis.get_legend_handles_labels()[0]:
-            figure.legend(fontsize=8, loc="outside upper left", ncols=2)
+        if labels := axis.get_legend_handles_labels()[1]:
+            figure.legend(fontsize=8, loc="outside upper left", ncols=1 if max(map(len, labels)) > 34 else 2)
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
         pyplot.close(figure)
