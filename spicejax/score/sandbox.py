@@ -128,10 +128,17 @@ def _free(level: int) -> set[str]:
 
 @functools.cache
 def _wrapped() -> list[str]:
-    """The command that isolates: a new root with the interpreter's files alone, nothing of it writable."""
-    own = {str(Path(sysconfig.get_path(which)).resolve()) for which in ("stdlib", "platstdlib")}
-    own |= {_interpreter(), str(Path(sys.base_prefix, "lib"))}
-    binds = [word for path in sorted({*own, *_LIBRARIES}) for word in ("--ro-bind-try", path, path)]
+    """The command that isolates: a new root with the interpreter's files alone, nothing of it writable.
+
+    Installed packages lie among them, and not in a virtual environment alone: empty folders stand in their place.
+    """
+    base = {"installed_base": sys.base_prefix, "installed_platbase": sys.base_exec_prefix}
+    base |= {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
+    folders = {str(Path(sysconfig.get_path(which, vars=base)).resolve()) for which in ("stdlib", "platstdlib")}
+    own = {*folders, str(Path(sys.base_prefix, "lib")), _interpreter(), *_LIBRARIES}
+    binds = [word for path in sorted(own) for word in ("--ro-bind-try", path, path)]
+    packages = {str(path) for each in own for depth in ("", "*/") for path in Path(each).glob(f"{depth}*-packages")}
+    binds += [word for path in sorted(packages) for word in ("--tmpfs", path, "--remount-ro", path)]
     return [
         *(str(shutil.which("bwrap")), "--unshare-user", "--unshare-all", "--uid", "65534", "--gid", "65534"),
         *("--cap-drop", "ALL", "--die-with-parent", "--new-session", "--hostname", "sandbox", *binds),

@@ -1,9 +1,11 @@
 """Hostile programs stay inside; honest ones come back with what they calculated; nothing is left behind."""
 
 import os
+import site
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -133,6 +135,16 @@ def test_nothing_is_left_behind(host):
                 _run(case, host, level)
     host.renew()
     assert _strays() <= before
+
+
+@isolated
+def test_installed_packages_are_not_seen():
+    """Not those of a virtual environment, nor those beside the interpreter; this one may be installed there as well."""
+    where = {sysconfig.get_path("purelib"), *site.getsitepackages(), *site.getsitepackages([sys.base_prefix])}
+    text = f"import os\ndef f():\n    return [x for p in {sorted(where)} if os.path.isdir(p) for x in os.listdir(p)]"
+    assert any(os.path.isdir(path) and os.listdir(path) for path in where)
+    (ran,) = Sandbox().run([text], "f")
+    assert (ran.how, ran.value) == ("value", []), ran
 
 
 def test_honest_programs_come_back_with_their_values():
