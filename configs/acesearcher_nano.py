@@ -18,8 +18,10 @@ from spicejax.models.families import NANO
 from spicejax.run.config import EvalConfig
 from spicejax.worlds.nano.maker import NanoConfig
 
-BASE = dataclasses.replace(
+_LEARNER = spice_nano.CONFIG.learner
+ROUND = dataclasses.replace(
     spice_nano.CONFIG,
+    name="acesearcher_nano_round",
     nano=NanoConfig(
         architecture=dataclasses.replace(NANO, vocab_size=336), world="planned", held_out=150, warm_tokens=700_000
     ),
@@ -27,18 +29,26 @@ BASE = dataclasses.replace(
         questions=24, plans=3, solutions=4, request="nano", found=2, total=3, most_questions=4,
         plan_max_new=24, answer_max_new=6, final_max_new=8,
     ),
+    learner=dataclasses.replace(
+        _LEARNER,
+        loss="dpo",
+        pairs=PairConfig(beta=0.1),
+        learning_rate=1e-4,
+        schedule="cosine",
+        decay_steps=48,
+        trajectories_per_update=64,
+    ),
     buckets=Buckets(prompt=(24, 56), rows=96),
     eval=EvalConfig(every=12),
     iterations=24,
     show_every=12,
 )  # fmt: skip
-
 TUNED = dataclasses.replace(
-    BASE,
+    ROUND,
     name="acesearcher_nano_sft",
     game=SupervisedConfig(examples=128, max_new=24, style="nano"),
     learner=dataclasses.replace(
-        BASE.learner,
+        _LEARNER,
         loss="supervised",
         aggregation="token_mean",
         layout="packed",
@@ -52,18 +62,5 @@ TUNED = dataclasses.replace(
     ),
     eval=EvalConfig(tasks="none"),
     iterations=64,
-)
-ROUND = dataclasses.replace(
-    BASE,
-    name="acesearcher_nano_round",
-    learner=dataclasses.replace(
-        BASE.learner,
-        loss="dpo",
-        pairs=PairConfig(beta=0.1),
-        learning_rate=1e-4,
-        schedule="cosine",
-        decay_steps=48,
-        trajectories_per_update=64,
-    ),
 )
 CONFIG = (TUNED, ROUND, ROUND)

@@ -65,7 +65,12 @@ ROUND = dataclasses.replace(
     retrieval=RetrievalConfig(),
     sampler=SamplerConfig(temperature=0.7),
     learner=dataclasses.replace(
-        TUNED.learner, loss="dpo", pairs=PairConfig(beta=0.1), learning_rate=5e-6, trajectories_per_update=8
+        TUNED.learner,
+        loss="dpo",
+        pairs=PairConfig(beta=0.1),
+        row_length=1280,  # both replies of a pair, each with its prompt
+        learning_rate=5e-6,
+        trajectories_per_update=8,
     ),
     iterations=4,
     show_every=1,

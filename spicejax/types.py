@@ -15,6 +15,9 @@ AnswerType = Literal["MCQ", "Integer", "Float", "Expression", "String", "Boolean
 ANSWER_TYPES: tuple[str, ...] = get_args(AnswerType)
 
 # of advantages, see learn/advantages.py
+# What a loss takes: scored = Episodes whose rewards say how good they are; given = Episodes to be imitated; pair =
+# Preferences
+LessonKind = Literal["scored", "given", "pair"]
 Estimator = Literal["mean", "mean_std", "whiten", "mean_whiten", "none"]
 FinishReason = Literal["stop", "length"]
 

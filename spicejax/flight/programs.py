@@ -78,7 +78,7 @@ def engine_layout(here: Settled, ask: Ask) -> engine.Layout:
 
 def optimizer_steps(cfg: RunConfig) -> int:
     """Optimizer steps of an iteration."""
-    lessons = sum(ask.trained * (1 if cfg.learner.on_pairs else ask.group or ask.samples) for ask in cfg.asks)
+    lessons = sum(ask.trained * (1 if cfg.learner.lesson == "pair" else ask.group or ask.samples) for ask in cfg.asks)
     return math.ceil(lessons / (cfg.learner.trajectories_per_update or lessons)) * cfg.learner.epochs
 
 
@@ -193,5 +193,5 @@ def _batch(learn: learner.LearnerConfig, shape: RowShape, micro: int, place: Any
         (laid, learn.rows),
         shape.row_length,
         shape.scored,
-        paired=learn.on_pairs,
+        paired=learn.lesson == "pair",
     )

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from spicejax.data.items import Kind
 from spicejax.games.world import World
 from spicejax.generate.policy import Talk
-from spicejax.types import Estimator, Lesson, Messages, Metrics, Rollout, Task
+from spicejax.types import Estimator, Lesson, LessonKind, Messages, Metrics, Rollout, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Ask:
     trained: int = 0  # prompts whose responses are learnt from
     group: int = 0  # responses of each trained prompt; 0 = `samples`
     estimator: Estimator = "mean"  # of the advantages
+    lesson: LessonKind = "scored"  # what its trained responses become
     seat: str = ""  # who is asked; "" = the role
     player: Literal["policy", "initial"] = "policy"  # who sits there, unless the run seats another model
     off_policy: bool = False  # while playing, the first policy sits here and today's learns from it

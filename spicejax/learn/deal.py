@@ -47,10 +47,10 @@ def steps(
     size = cfg.trajectories_per_update or len(lessons)
     share = len(lessons) / -(-len(lessons) // size)  # lessons of a step, on average
     groups, roles = np.array([e.group for e in lessons]), np.array([e.role for e in lessons])
-    found = []
+    found, paired = [], cfg.lesson == "pair"
     for pick in deal(groups, roles, size, cfg.epochs, rng):
         rollouts = [r for i in pick for r in responses(lessons[i])]
-        if cfg.on_pairs:
+        if paired:
             weights = [r.loss_mask / np.float32(share) for r in rollouts]
         else:
             weights = packing.token_weights(
@@ -60,7 +60,7 @@ def steps(
         live = [k for k in range(len(rollouts)) if own[k] != 0 or cfg.kl_coef > 0]
         if live:
             chosen = [rollouts[k] for k in live], own[live], [weights[k] for k in live]
-            found.append(packing.lay_out(*chosen, cfg.shapes, min_micro=cfg.min_micro_batches, paired=cfg.on_pairs))
+            found.append(packing.lay_out(*chosen, cfg.shapes, min_micro=cfg.min_micro_batches, paired=paired))
     return found
 
 

@@ -15,7 +15,7 @@ from spicejax.learn.losses import LossTerms, PreferenceKind, drgrpo_loss, prefer
 from spicejax.learn.packing import Aggregation, RowShape
 from spicejax.models import lora, transformer
 from spicejax.models.transformer import TransformerConfig
-from spicejax.types import Batch, Params
+from spicejax.types import Batch, LessonKind, Params
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,9 +145,9 @@ class LearnerConfig:
         return self.loss != "drgrpo" or one_step
 
     @property
-    def on_pairs(self) -> bool:
-        """Whether lessons are preferences."""
-        return self.loss in get_args(PreferenceKind)
+    def lesson(self) -> LessonKind:
+        """What the loss takes."""
+        return "pair" if self.loss in get_args(PreferenceKind) else "given" if self.loss == "supervised" else "scored"
 
     @property
     def needs_reference(self) -> bool:

@@ -38,14 +38,17 @@ class RowShape:
         """T, tokens of a row."""
         return self.prompt + self.scored
 
-    def too_short(self, prompt: int, response: int) -> str:
-        """Which field keeps an episode of these lengths out of the rows; empty where it fits."""
+    def too_short(self, prompt: int, response: int, *, paired: bool = False) -> str:
+        """Which field keeps an episode of these lengths, or two of one row, out of the rows; empty where it fits."""
         needs = [
             ("prompt_areas", self.prompt, "a prompt", prompt),
             ("slot_length", self.slot_length, "a response", response),
         ]
         if not self.prompt:
-            needs = [("row_length", self.slot_length, "an episode", prompt + response)]
+            what = "a preference, twice a prompt and a response," if paired else "an episode"
+            needs = [("row_length", self.slot_length, what, (2 if paired else 1) * (prompt + response))]
+        elif paired and self.slots < 2:
+            return f"learner.slots={self.slots}: a preference takes two slots of one row"
         told = (f"learner.{name}={most} cannot hold {what} of {n} tokens" for name, most, what, n in needs if n > most)
         return next(told, "")
 

@@ -24,6 +24,12 @@ from spicejax.worlds.nano.maker import NanoConfig
 # bfloat16 keeps 8 bits of a number, so AdamW's step, as large as the learning rate, is rounded away where a parameter
 # is 512 times larger. At 1e-4 a sixth of SmolLM2's parameters still move, at 1e-6 0.4 % (LOG.md).
 _LEAST_BFLOAT16_RATE = 1e-4
+# what a game's lessons are called, and the losses that take them
+_LESSONS = {
+    "scored": ("scored replies", "drgrpo"),
+    "given": ("replies to be imitated", "supervised"),
+    "pair": ("pairs of a better and a worse reply", "dpo (ipo, simpo)"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,9 +228,13 @@ class RunConfig:
         if order and set(order) != trained:
             raise ValueError(f"learner.role_order={order}: name each trained role: {', '.join(sorted(trained))}")
         for ask in (ask for ask in asks if ask.trained):
+            if ask.lesson != self.learner.lesson:
+                what, loss = _LESSONS[ask.lesson]
+                raise ValueError(f"learner.loss={self.learner.loss}: this game's lessons are {what}; take {loss}")
             # a row that searches stands whole, but for its last token, in the largest bucket
             prompt = self.buckets.prompt[-1] - (ask.max_new - 1 if ask.talk else 0)
-            if obstacle := self.learner.shapes[-1].too_short(max(prompt, 1), ask.max_new):
+            shape, paired = self.learner.shapes[-1], ask.lesson == "pair"
+            if obstacle := shape.too_short(max(prompt, 1), ask.max_new, paired=paired):
                 raise ValueError(f"{obstacle}; raise it, or lower buckets.prompt or the game's longest response")
         if self.eval.probe_documents and game_of(self.game).probe is None:
             raise ValueError(f"eval.probe_documents={self.eval.probe_documents}: this game has no probes; set it to 0")

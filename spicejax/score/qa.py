@@ -5,6 +5,7 @@ Each paper normalises its own way, so the way is an argument, never shared. An e
 
 from __future__ import annotations
 
+import math
 import re
 import string
 from collections import Counter
@@ -18,6 +19,8 @@ Normal = Literal["delete", "space"]
 # order (R1-Searcher); either: one is a part of the other (AceSearcher)
 Cover = Literal["substring", "words", "either"]
 
+NEAR = 0.0015  # of the right number
+
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = dict.fromkeys(map(ord, string.punctuation))
 _SPACES = dict.fromkeys(map(ord, string.punctuation), " ")
@@ -28,6 +31,29 @@ def normal(text: str, style: Normal = "delete") -> str:
     """Lower case, no punctuation, no articles, single spaces."""
     cleared = text.lower().translate(_SPACES if style == "space" else _PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", cleared).split())
+
+
+def number(text: str) -> float | None:
+    """The number that a text is, or a fraction of two; commas, $ and % do not count. None for other texts."""
+    above, _, below = text.replace(",", "").strip().strip("$%").partition("/")
+    try:
+        value = float(above) / float(below or 1)
+    except (ValueError, ZeroDivisionError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def near(prediction: str | None, answers: Sequence[str]) -> bool:
+    """Whether the prediction is one of the answers; numbers within 0.15 %, as shares or as percent.
+
+    DocMath-Eval's tolerance (arXiv:2311.09805).
+    """
+    # Differs: its code takes numbers of either sign, and any power of ten, as the same
+    said = number(prediction or "")
+    if said is None:
+        return exact(prediction, answers)
+    wanted = [value for each in answers if (value := number(each)) is not None]
+    return any(abs(scale * said - value) <= NEAR * abs(value) for value in wanted for scale in (1, 100, 0.01))
 
 
 def exact(prediction: str | None, answers: Sequence[str], style: Normal = "delete") -> bool:

@@ -60,7 +60,7 @@ class AceSearcherConfig:
     # containment + F1, 0 to 3 (code)
     reward: rewards.RewardKind = "exact"
     # what is learnt: pairs = better against worse replies (learner.loss=dpo, ipo, simpo); best = each question's best
-    # path, if it is worth anything (RAFT); right = all paths of full worth (ReST-EM); both with learner.loss=supervised
+    # path, if it is worth anything (RAFT); right = all paths that are right (ReST-EM); both with learner.loss=supervised
     learn: Literal["pairs", "best", "right"] = "pairs"
     # which replies are paired: paper = best and worst; code = by the public code's thresholds, for `summed`
     rule: pairs.Rule = "paper"
@@ -201,9 +201,9 @@ def _lessons(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> l
 
 def _examples(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> list[Lesson]:
     """The replies of good paths as given ones; a plan and a sub-answer that several paths share once."""
-    full = 1.0 if cfg.reward == "exact" else 3.0
     ranked = sorted(((each, path) for each in tried for path in each.paths), key=lambda both: -both[1].worth)
-    good = [both for both in ranked if both[1].worth >= full] if cfg.learn == "right" else ranked[:1]
+    exact = dataclasses.replace(cfg, reward="exact", rule="paper")
+    good = [both for both in ranked if _worth(both[1], exact) == 1] if cfg.learn == "right" else ranked[:1]
     found: dict[int, tuple[str, Rollout]] = {}
     for each, path in good:
         if path.worth > 0 and path.final is not None:
@@ -256,9 +256,10 @@ def demand(cfg: AceSearcherConfig) -> list[Ask]:
     else:
         good = n if cfg.learn == "best" else every
         counts = good, good * cfg.most_questions, good
-    group = 2 if cfg.learn == "pairs" else 1
+    group, lesson = (2, "pair") if cfg.learn == "pairs" else (1, "given")
     sought: dict[str, Any] = {"seat": "solver", "finds": cfg.kind in paths.SEARCHING}
-    shared: dict[str, Any] = {"group": group, "estimator": "none", "off_policy": cfg.sampled_by == "initial"}
+    shared: dict[str, Any] = {"group": group, "lesson": lesson, "estimator": "none"}
+    shared["off_policy"] = cfg.sampled_by == "initial"
     return [
         Ask("decomposer", n, cfg.plans, cfg.plan_max_new, trained=counts[0], **shared),
         Ask("subquestion", plans, cfg.solutions, cfg.answer_max_new, "document", counts[1], **shared, **sought),

@@ -9,7 +9,11 @@ from collections.abc import Mapping, Sequence
 from spicejax.types import Rejection
 
 MARK = "###"
-_LABEL = re.compile(r"^(?:(?:sub-?question|sub-?claim|question|step|q)\s*)?#?\d+\s*[:.)]\s*", re.IGNORECASE)
+# `Question 2:`, `Q2.`, `2)`; a number alone is one only before a space, so that "3.5 percent" and "1984: ..." stay whole
+_LABEL = re.compile(
+    r"^(?:(?:sub-?question|sub-?claim|question|claim|step|q)\s*#?\d+\s*[:.)]|\d{1,2}[:.)](?=\s|$))\s*", re.IGNORECASE
+)
+_MARKS = re.compile(r"^#+(?!#|\d)\s*")  # more than the three; what stands before a number is a reference
 _REFERENCE = re.compile(r"#(\d+)")
 
 
@@ -42,7 +46,7 @@ def parse(text: str, most: int) -> Plan | Rejection:
     or to none.
     """
     lines = [line.strip().removeprefix(MARK) for line in text.splitlines() if line.strip().startswith(MARK)]
-    questions = tuple(_LABEL.sub("", line.lstrip("#").strip()).strip() for line in lines)
+    questions = tuple(_unlabelled(line.strip(), number) for number, line in enumerate(lines, 1))
     if not questions:
         return Rejection("no_subquestion", text[:200])
     if not all(questions):
@@ -54,6 +58,12 @@ def parse(text: str, most: int) -> Plan | Rejection:
         if any(not 0 < n < number for n in references(question)):
             return Rejection("bad_reference", question[:200])
     return Plan(questions)
+
+
+def _unlabelled(line: str, number: int) -> str:
+    """A line's sub-question alone; `#2:` is the label of the second one, and a reference elsewhere."""
+    line = _MARKS.sub("", line)
+    return _LABEL.sub("", re.sub(rf"^#{number}\s*[:.)]", "", line).strip()).strip()
 
 
 def shares(passages: int, questions: int) -> int:

@@ -27,12 +27,12 @@ def reward(answer: str | None, right: Sequence[str], *, formed: bool, kind: Rewa
     if not answer or not qa.normal(answer):
         return 0.0
     if kind == "exact":
-        return float(formed and qa.exact(answer, right))
+        return float(formed and any(_same(answer, each) for each in right))
     return max((_summed(answer, each) for each in right), default=0.0)
 
 
 def of_program(answer: str | None, right: Sequence[str], *, kind: RewardKind) -> float:
-    """Worth of a program's value: full where it agrees with a right answer as a number, else as `reward`."""
+    """Worth of a program's value: full where it agrees with a right answer as a number; what is no number as `reward`."""
     if answer and any(agree(answer, each) for each in right):
         return 1.0 if kind == "exact" else 3.0
     return reward(answer, right, formed=True, kind=kind)
@@ -40,20 +40,24 @@ def of_program(answer: str | None, right: Sequence[str], *, kind: RewardKind) ->
 
 def agree(answer: str, right: str) -> bool:
     """Whether two numbers are the same but for rounding, or but for percent (as the public code has it)."""
-    try:
-        said, wanted = _number(answer), _number(right)
-    except (ValueError, ZeroDivisionError):
+    said, wanted = qa.number(answer), qa.number(right)
+    if said is None or wanted is None:
         return False
     near = abs(said - wanted) <= NEAR + _EDGE
     return near or any(abs(said * f - wanted) <= NEAR_PERCENT + _EDGE for f in (100, 0.01))
 
 
-def _number(text: str) -> float:
-    above, _, below = text.replace(",", "").strip().strip("$%").partition("/")
-    return float(above) / float(below or 1)
+def _same(answer: str, right: str) -> bool:
+    # Differs: paper and code compare numbers as texts without their signs and points, so that -5 is 5 and 1.75 is 17.5
+    said, wanted = qa.number(answer), qa.number(right)
+    if said is None or wanted is None:
+        return qa.exact(answer, [right])
+    return abs(said - wanted) <= _EDGE * abs(wanted)
 
 
 def _summed(answer: str, right: str) -> float:
+    if qa.number(answer) is not None and qa.number(right) is not None:
+        return 3.0 * _same(answer, right)
     said, wanted = _words(answer), _words(right)
     same = float(said == wanted)
     if wanted in ("yes", "no"):

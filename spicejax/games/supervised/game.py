@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from spicejax.games import reasoner
 from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts
@@ -52,7 +53,8 @@ def play(world: World, examples: Sequence[Example], cfg: SupervisedConfig, state
 
 def demand(cfg: SupervisedConfig) -> list[Ask]:
     """Nothing is sampled."""
-    return [Ask("reasoner", cfg.examples, 0, cfg.max_new, "document", trained=cfg.examples, group=1, estimator="none")]
+    taught: dict[str, Any] = {"trained": cfg.examples, "group": 1, "estimator": "none", "lesson": "given"}
+    return [Ask("reasoner", cfg.examples, 0, cfg.max_new, "document", **taught)]
 
 
 def exam(cfg: SupervisedConfig) -> Exam:

@@ -137,6 +137,16 @@ def test_good_paths_alone_as_examples():
     ), "two plans, one of them with two paths, the other with one"
 
 
+def test_what_is_right_counts_although_its_words_repeat():
+    """The code's F1 of "Duran Duran" is one half, so that the sum is below 3."""
+    played, _ = play(
+        dataclasses.replace(CFG, learn="right", reward="summed"),
+        [dataclasses.replace(TASK, answer="Duran Duran")],
+        lambda text, row: policy(text.replace("Oslo", "Duran Duran"), row),
+    )
+    assert [e.rollout.text for e in played.lessons if e.role == "solver"] == ["<answer>Duran Duran</answer>"]
+
+
 def test_questions_too_long_to_be_planned_are_left_out():
     played, player = play(tasks=[dataclasses.replace(TASK, question="x" * 600), TASK])
     assert played.metrics["decomposer/too_long"] == 1 and len(played.records) == 1

@@ -36,6 +36,13 @@ def test_the_best_plan_against_the_worst():
     assert plan_pairs([0.5, 0.5, 0.5]) == [], "ties teach nothing"
 
 
+@pytest.mark.parametrize("rule", ["paper", "code"])
+def test_plans_of_one_text_differ_by_luck_alone(rule):
+    assert pairs.of_plans([reply("a"), reply("a")], [PLAN] * 2, [3.0, 0.0], rule) == []
+    kept = pairs.of_plans([reply("a"), reply("b"), reply("a")], [PLAN] * 3, [3.0, 0.0, 0.5], rule)
+    assert [(good.text, bad.text) for good, bad in kept] == [("a", "b")]
+
+
 @pytest.mark.parametrize(
     ("means", "found"),
     [
@@ -78,7 +85,8 @@ def test_thresholds_of_the_public_code_for_paths(rewards, count):
     paths = [path("a", "b", "c") for _ in rewards]
     found = pairs.of_paths(paths, rewards, "code")
     assert len(found) == count
-    assert all(rewards[paths.index(good)] > rewards[paths.index(bad)] for good, bad in found) or len(set(rewards)) < 3
+    worth = {id(path): reward for path, reward in zip(paths, rewards, strict=True)}
+    assert all(worth[id(good)] > worth[id(bad)] for good, bad in found)
 
 
 def test_the_code_pairs_paths_that_share_two_thirds_of_their_sub_answers():

@@ -45,6 +45,29 @@ def test_small_numbers_are_words():
     assert summed("11", "eleven") == 0.0
 
 
+@pytest.mark.parametrize(
+    ("answer", "right", "same"),
+    [
+        ("-5", "5", False),
+        ("1.75", "17.5", False),
+        ("1,234", "1234", True),
+        ("0.5", "1/2", True),
+        ("12 %", "12", True),
+        ("12", "123", False),  # a part of it as a text
+        ("1984", "1984", True),
+    ],
+)
+def test_numbers_are_compared_as_numbers(answer, right, same):
+    assert reward(answer, [right], formed=True, kind="exact") == same
+    assert reward(answer, [right], formed=True, kind="summed") == 3 * same
+    assert reward(answer, ["x", right], formed=True, kind="exact") == same
+
+
+@pytest.mark.parametrize(("answer", "right"), [("-5", "5"), ("1.75", "17.5")])
+def test_a_programs_wrong_number_is_worth_nothing(answer, right):
+    assert of_program(answer, [right], kind="exact") == of_program(answer, [right], kind="summed") == 0
+
+
 @pytest.mark.parametrize("kind", ["exact", "summed"])
 @pytest.mark.parametrize("right", ["yes", "Danube"])
 @pytest.mark.parametrize("answer", [None, "", "  ", "the", "?!"])
