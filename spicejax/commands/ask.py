@@ -12,7 +12,9 @@ spicejax ask --model=FOLDER --config=acesearcher_llama8b --question="Who directe
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import spicejax
 from spicejax.commands import Parser
@@ -36,11 +38,20 @@ def main(argv: Sequence[str]) -> None:
         print(json.dumps(told | {"text": reply.rollout.text}) if options.json else shown(question, reply))
 
 
+def _passage(found: Any) -> str:
+    """One line of a passage that was shown, or its id where nothing else is known."""
+    if not isinstance(found, dict):
+        return str(found)
+    text = " ".join(found["text"].split())
+    title = f"{found['title']}: " if found["title"] and not text.startswith(found["title"]) else ""
+    return textwrap.shorten(f"{title}{text}", 160, placeholder=" ...")
+
+
 def shown(question: str, reply: Reply) -> str:
     """A question, how it was answered, and the answer, as text."""
     lines = [question]
     for step in reply.transcript or [{"wrote": reply.rollout.text}]:
-        found = f"  [{', '.join(step['shown'])}]" if step.get("shown") else ""
         asked = f"{step['asked']} -> " if "asked" in step else ""
-        lines.append(f"  {asked}{step.get('plan', step.get('wrote', '')).strip()}{found}")
+        lines.append(f"  {asked}{step.get('plan', step.get('wrote', '')).strip()}")
+        lines += [f"    [{n}] {_passage(found)}" for n, found in enumerate(step.get("shown", ()), 1)]
     return "\n".join([*lines, f"Answer: {reply.answer if reply.answer is not None else 'none was given'}"])

@@ -5,9 +5,10 @@ spicejax evaluate --model=FOLDER --config=search_r1_qwen7b --questions=nq.jsonl 
     retrieval.index=INDEX retrieval.encoder=FOLDER --out=results/nq
 
 --model is the work folder of a run, whose own configuration is taken, or what model.path takes together with --config,
-which says how questions are asked and where searches go. a.b=c changes any field of it. Greedy. Prints exact match, F1,
-cover exact match in its three meanings, the verifier's word and whether the answer stands anywhere in the text, each
-with its 95 % bootstrap interval. --out keeps them: scores.json, and items.jsonl with every answer and transcript.
+which says how questions are asked and where searches go. a.b=c changes any field of it. Greedy. Prints exact match
+(near: numbers may be 0.15 % off), F1, cover exact match in its three meanings, the verifier's word and whether the
+answer stands anywhere in the text, each with its 95 % bootstrap interval. --out keeps them: scores.json, and
+items.jsonl with every answer and transcript.
 
 --judge asks a model whether an answer means the same as a right one: the evaluated one itself, another (FOLDER, as
 model.path takes it), or that of an OpenAI-compatible server (judge.url=http://HOST:PORT/v1 judge.model=NAME).

@@ -42,7 +42,8 @@ def load_items(path: str | Path) -> list[Item]:
 
     `facts:corpus`, `facts:unseen`, `facts:plain`, `facts:everyday` are sets of the package (data/facts/questions.py).
     A row with "choices" is multiple choice, its answer a letter; "aliases" also count as the answer of a String.
-    Search-R1's "golden_answers" and an "answers" list are an answer and its aliases.
+    Search-R1's "golden_answers" and an "answers" list are an answer and its aliases; DocMath-Eval's "ground_truth" is
+    an answer and its "paragraphs" are the context.
     Without "answer_type" the type is read off the answer: a whole number, a decimal number, true/false, other
     mathematics, else text.
     Raises: ValueError naming file, line and what is missing, or a set that there is not; FileNotFoundError.
@@ -89,6 +90,10 @@ def _rows(path: str) -> Iterable[tuple[str, dict[str, Any]]]:
 
 def _with_answer(row: dict[str, Any]) -> dict[str, Any]:
     """The row with the first of its right answers as the answer, the others as aliases."""
+    if "ground_truth" in row and isinstance(row.get("paragraphs"), list):
+        answer = "" if row["ground_truth"] is None else row["ground_truth"]  # that of the test sets is not published
+        told = {"answer": answer, "context": "\n".join(map(str, row["paragraphs"]))}
+        return row | told | {"id": row.get("question_id", "")}
     listed = row.get("golden_answers") or row.get("answers")
     if not isinstance(listed, list) or not listed or row.get("choices"):
         return row

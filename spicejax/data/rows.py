@@ -1,4 +1,4 @@
-"""Rows of a jsonl file, each with its place for error messages."""
+"""Rows of a file of JSON lines, or of one JSON array (.json), each with its place for error messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def read_rows(path: str | Path, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (FILE:LINE, row) of every line that is not blank.
+    """Yield (FILE:LINE, row) of every line that is not blank; of an array (FILE:NUMBER, row) of every member.
 
     Args:
       what: names the kind of rows for errors.
@@ -24,12 +24,18 @@ def read_rows(path: str | Path, what: str) -> Iterator[tuple[str, dict[str, Any]
         raise ValueError(f"{path} is no UTF-8 text ({error}); write it again") from None
     if not text.strip():
         raise ValueError(f"{path} holds no {what}")
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"{path}:{number}: not JSON: {error}") from None
+    array = path.suffix == ".json" and text.lstrip().startswith("[")
+    members = _read(text, str(path)) if array else (line for line in text.split("\n"))
+    for number, member in enumerate(members, start=1):
+        if array or member.strip():
+            row = member if array else _read(member, f"{path}:{number}")
             if not isinstance(row, dict):
                 raise ValueError(f"{path}:{number}: a {type(row).__name__}, not a JSON object of {what}")
             yield f"{path}:{number}", row
+
+
+def _read(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: not JSON: {error}") from None

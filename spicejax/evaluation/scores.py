@@ -26,7 +26,8 @@ def examine(world: World, items: Sequence[Item], exam: Exam, *, judged: int = 0)
     Args:
       judged: a judge is asked too, see World.judge; longest verdict, in tokens. 0 = none.
     Returns: for each item id, category, question, answers, prediction (None where none was given), text,
-      finish_reason, searches and the transcript where the game searches, and scores, each in [0, 1]: exact, f1
+      finish_reason, searches and the transcript where the game searches, and scores, each in [0, 1]: exact, near (the
+      same, but numbers within 0.15 %, as shares or percent), f1
       (punctuation deleted, as SSP and Search-R1 do), f1_space (R1-Searcher's), cover_substring (Search-R1),
       cover_words (R1-Searcher), cover_either (AceSearcher), verifier (the training's), said (the answer stands
       anywhere in the text), judge.
@@ -82,8 +83,8 @@ def grade(world: World, items: Sequence[Item], exam: Exam, most: int) -> list[di
 
 def _scores(answer: str | None, right: Sequence[str]) -> dict[str, float]:
     covers = {f"cover_{kind}": float(qa.covers(answer, right, kind)) for kind in ("substring", "words", "either")}
-    exact = float(qa.exact(answer, right))
-    return {"exact": exact, "f1": qa.f1(answer, right), "f1_space": qa.f1(answer, right, "space"), **covers}
+    same = {"exact": float(qa.exact(answer, right)), "near": float(qa.near(answer, right))}
+    return {**same, "f1": qa.f1(answer, right), "f1_space": qa.f1(answer, right, "space"), **covers}
 
 
 def means(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:

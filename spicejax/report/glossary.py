@@ -32,6 +32,7 @@ GLOSSARY = {
     "solver/replayed": "questions taken from the pool",
     "solver/well_formed": "share of replies that keep the form that is rewarded",
     "solver/formed": "share of answers in the form asked for",
+    "solver/passages_left_out": "share of the passages to be shown for which a prompt had no room",
     "solver/answered": "share of replies with an answer",
     "decomposer/valid": "share of plans that can be followed",
     "decomposer/sub_questions": "questions in a valid plan, mean",

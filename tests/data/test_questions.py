@@ -40,6 +40,28 @@ def test_words_stay_words(answer):
     assert questions.infer_type(answer) == "String"
 
 
+def test_docmath_is_read_as_it_is_published(tmp_path):
+    rows = [
+        {"question_id": "simpshort-testmini-0", "question": "How much?", "paragraphs": ["Sales rose.", "| a | b |"],
+         "python_solution": "def solution(): return 1.5", "ground_truth": 1.5, "table_evidence": [1]},
+        {"question_id": "2", "question": "More?", "paragraphs": [], "ground_truth": True},
+    ]  # fmt: skip
+    path = tmp_path / "testmini.json"
+    path.write_text(json.dumps(rows, indent=1))
+    first, second = (item.task for item in load_items(path))
+    assert (first.question, first.answer, first.context) == ("How much?", "1.5", "Sales rose.\n| a | b |")
+    assert (first.document_id, first.answer_type) == ("simpshort-testmini-0", "Float") and second.answer == "True"
+    path.write_text(json.dumps([rows[0] | {"ground_truth": None}]))
+    with pytest.raises(ValueError, match="testmini.json:1: field 'answer' is missing or empty"):
+        load_items(path)
+    path.write_text("[1]")
+    with pytest.raises(ValueError, match="testmini.json:1: a int, not a JSON object"):
+        load_items(path)
+    path.write_text('[{"question"')
+    with pytest.raises(ValueError, match="testmini.json: not JSON"):
+        load_items(path)
+
+
 def test_choices_become_lettered_options(tmp_path):
     path = write(tmp_path / "a.jsonl", {"question": "q?", "answer": "B", "choices": ["x", "y"], "category": "c"})
     (item,) = load_items(path)

@@ -41,6 +41,12 @@ def test_a_round_tells_what_it_played_and_is_evaluated_by_plans(tmp_path, capsys
     assert reply["question"] == "home of bako?" and reply["steps"][0]["plan"], "it is planned first"
     assert ask([f"--model={tmp_path / 'run'}", "--question=home of bako?"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("Answer: ")
+    about = [f"--model={tmp_path / 'run'}", "--question=home of bako?", "--json"]
+    assert ask([*about, "--context=home of bako is dafe.", "acesearcher.kind=document"]) == 0
+    reply = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert not any(step.get("shown") for step in reply["steps"]), "the text is there: nothing is looked up"
+    assert ask([*about, "acesearcher.kind=claim"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["steps"][0]["plan"]
     assert ask([f"--model={tmp_path / 'run'}", f"--question={'home of ' * 200}bako?"]) == 2
     assert "question 1 makes a prompt of more than 56 tokens" in capsys.readouterr().err
 

@@ -31,6 +31,26 @@ def test_settings_that_teach_nothing_are_told(name, words, told, tmp_path):
     assert all(f"  warning: {w}" in plan.describe(cfg, tmp_path) for w in cfg.warnings)
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "told"),
+    [
+        ("spice_nano", ["learner.loss=dpo"], "learner.loss=dpo: this game's lessons are scored replies; take drgrpo"),
+        ("sft_rlvr_nano", ["learner.loss=drgrpo"], "lessons are replies to be imitated; take supervised"),
+        ("acesearcher_nano", ["learner.loss=supervised"], "lessons are pairs of a better and a worse reply; take dpo"),
+        ("acesearcher_nano", ["acesearcher.learn=best"], "learner.loss=dpo: .* to be imitated; take supervised"),
+        ("acesearcher_nano", ["learner.slots=1"], "learner.slots=1: a preference takes two slots of one row"),
+        (
+            "acesearcher_smollm2", ["learner.row_length=1215"],
+            "row_length=1215 cannot hold a preference, twice a prompt and a response, of 1216 tokens",
+        ),
+    ],
+)  # fmt: skip
+def test_lessons_that_the_loss_does_not_take_are_refused(name, words, told):
+    stages = configs.stages(name)
+    with pytest.raises(ValueError, match=told):
+        configuration.parse(stages[0] if "sft" in name else stages[-1], words)
+
+
 def test_a_step_that_bfloat16_rounds_away_is_refused():
     cfg = configs.load("spice_nano")
     stored = dataclasses.replace(cfg.model, param_dtype="bfloat16")

@@ -60,7 +60,7 @@ class AceSearcherConfig:
     # containment + F1, 0 to 3 (code)
     reward: rewards.RewardKind = "exact"
     # what is learnt: pairs = better against worse replies (learner.loss=dpo, ipo, simpo); best = each question's best
-    # path, if it is worth anything (RAFT); right = all paths that are right (ReST-EM); both with learner.loss=supervised
+    # path, if it is worth anything (RAFT); right = all that are right (ReST-EM); both with learner.loss=supervised
     learn: Literal["pairs", "best", "right"] = "pairs"
     # which replies are paired: paper = best and worst; code = by the public code's thresholds, for `summed`
     rule: pairs.Rule = "paper"
@@ -203,6 +203,7 @@ def _examples(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> 
     """The replies of good paths as given ones; a plan and a sub-answer that several paths share once."""
     ranked = sorted(((each, path) for each in tried for path in each.paths), key=lambda both: -both[1].worth)
     exact = dataclasses.replace(cfg, reward="exact", rule="paper")
+    # Differs: ReST-EM starts each round from the first model; a round here starts from the one before
     good = [both for both in ranked if _worth(both[1], exact) == 1] if cfg.learn == "right" else ranked[:1]
     found: dict[int, tuple[str, Rollout]] = {}
     for each, path in good:
@@ -244,6 +245,9 @@ def _measured(tried: Sequence[Sequence[Tried]], records: Sequence[Any]) -> Metri
     }
     if good:
         metrics["decomposer/sub_questions"] = float(np.mean([len(plan.questions) for plan in good]))
+    wanted = sum(len(path.passages.get(k, ())) for path in everything for k in path.shown)
+    if wanted:
+        metrics["solver/passages_left_out"] = 1 - sum(sum(path.shown.values()) for path in everything) / wanted
     faults = collections.Counter(path.fault for path in everything if path.fault)
     return metrics | {f"fault/{name}": float(n) for name, n in faults.items()}
 
@@ -280,7 +284,8 @@ def exam(cfg: AceSearcherConfig) -> Exam:
 
     def direct(world: World, tasks: Sequence[Task], *, max_new: int, **sampling: Any) -> list[list[Reply]]:
         found = paths.direct(world, tasks, way, **sampling)
-        return [[Reply(paths.said(r), r, searches=1) for r in own] for own in found]
+        looked = [int(paths.kind_of(task, way) in paths.SEARCHING) for task in tasks]
+        return [[Reply(text, r, searches=n) for r, text in own] for own, n in zip(found, looked, strict=True)]
 
     respond = planned if cfg.exam == "plan" else direct
     role = "decomposer" if cfg.exam == "plan" else "solver"
@@ -291,8 +296,8 @@ def _reply(plan: Rollout, path: Path | None) -> Reply:
     """What came of a plan; where nothing did, the plan is what was written."""
     steps = [{"plan": plan.text}]
     if path is None or path.final is None:
-        return Reply(None, plan, steps + (path.transcript() if path else []), len(path.passages) if path else 0)
-    return Reply(path.said, path.final, steps + path.transcript(), len(path.passages))
+        return Reply(None, plan, steps + (path.transcript(texts=True) if path else []), path.searches if path else 0)
+    return Reply(path.said, path.final, steps + path.transcript(texts=True), path.searches)
 
 
 def prompts_of(cfg: AceSearcherConfig, task: Task) -> Prompts:

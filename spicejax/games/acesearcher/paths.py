@@ -28,6 +28,7 @@ Programs = Literal["off", "sandbox", "accept"]
 Request = Literal["full", "nano"]  # nano: bare, for models of a few million parameters
 
 PACKAGE = "spicejax.games.acesearcher"  # that holds the templates
+_FINAL = -1  # the place of the final prompt among sub-questions
 _APART = 2**24  # between the rows of one sub-question and those of the next
 _CODE = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
 ANSWER = ("<answer>", "</answer>")
@@ -58,7 +59,8 @@ class Path:
     row: int  # of its draws
     answers: dict[int, str] = dataclasses.field(default_factory=dict)  # by sub-question, from 0
     replies: dict[int, Rollout] = dataclasses.field(default_factory=dict)
-    passages: dict[int, list[Passage]] = dataclasses.field(default_factory=dict)
+    passages: dict[int, list[Passage]] = dataclasses.field(default_factory=dict)  # found, the best first
+    shown: dict[int, int] = dataclasses.field(default_factory=dict)  # how many of them there was room for
     final: Rollout | None = None
     said: str | None = None  # the final answer
     worth: float = 0.0  # of what it says
@@ -67,16 +69,26 @@ class Path:
     @property
     def formed(self) -> bool:
         """Whether plan, sub-answers and final text have their form (f of eq. 4.1)."""
+        # Differs: an answer in tags is formed although no reasoning stands before it; the paper wants that too
         return not self.fault
 
-    def transcript(self) -> list[dict[str, Any]]:
-        """The whole of it, for tasks.jsonl."""
+    @property
+    def searches(self) -> int:
+        """Sub-questions for which passages were looked up."""
+        return sum(k != _FINAL for k in self.passages)
+
+    def transcript(self, texts: bool = False) -> list[dict[str, Any]]:
+        """The whole of it; of passages shown their ids, or title and text too."""
+
+        def seen(k: int) -> list[Any]:
+            passages = self.passages.get(k, [])[: self.shown.get(k)]
+            return [dataclasses.asdict(p) if texts else p.id for p in passages]
+
         steps = [
-            {"asked": self.plan.filled(k, self.answers), "wrote": self.replies[k].text}
-            | {"shown": [p.id for p in self.passages.get(k, [])]}
+            {"asked": self.plan.filled(k, self.answers), "wrote": self.replies[k].text, "shown": seen(k)}
             for k in sorted(self.replies)
         ]
-        return [*steps, {"wrote": self.final.text}] if self.final is not None else steps
+        return [*steps, {"wrote": self.final.text, "shown": seen(_FINAL)}] if self.final is not None else steps
 
 
 def kind_of(task: Task, way: Way) -> Kind:
@@ -119,11 +131,12 @@ def final_messages(question: str, documents: str, steps: str, way: Way, kind: Ki
     return _filled(f"final_{kind}", way.templates, values)
 
 
-def direct_messages(question: str, documents: str, way: Way) -> Messages:
+def direct_messages(question: str, documents: str, way: Way, kind: Kind) -> Messages:
     """Ask the question at once."""
     if way.request == "nano":
         return _user(f"{documents}\nanswer: {question}")
-    return _filled("direct", way.templates, {"documents": documents, "question": question})
+    name = {"qa": "direct", "claim": "direct_claim", "document": "reason", "program": "program"}[kind]
+    return _filled(name, way.templates, {"documents": documents, "question": question})
 
 
 def _user(text: str) -> Messages:
@@ -188,7 +201,7 @@ def _answer(world: World, asked: Sequence[tuple[Path, int]], way: Way, copies: i
     for path, k in sorted(asked, key=lambda each: (each[1], each[0].row)):
         kind = kind_of(path.task, way)
         build = functools.partial(answer_messages, path.plan.filled(k, path.answers), way=way, kind=kind)
-        prompt = _fitting(world, path.passages.get(k, []), way, build, path.task)
+        prompt, path.shown[k] = _fitting(world, path.passages.get(k, []), way, build, path.task)
         if prompt is None:
             path.fault = "too_long"
         elif groups and groups[-1][:2] == (prompt, k) and groups[-1][2][0].row // copies == path.row // copies:
@@ -218,10 +231,12 @@ def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
             kind=kind_of(path.task, way),
         )  # fmt: skip
         share = plans.shares(way.total, len(answers))
-        ranks = [path.passages[k][r] for r in range(share) for k in sorted(path.passages) if r < len(path.passages[k])]
-        # Differs: in the order of their ranks; the code shuffles them through a set
+        looked_up = [path.passages[k] for k in sorted(path.passages)]
+        ranks = [own[r] for r in range(share) for own in looked_up if r < len(own)]
+        # Differs: in the order of their ranks; the code takes 5 or 3 of each through a set, and the best ones outermost
         best = list({p.id: p for p in ranks}.values())  # each once, the first of every sub-question before the second
-        prompt = _fitting(world, best, way, build, path.task)
+        prompt, path.shown[_FINAL] = _fitting(world, best, way, build, path.task)
+        path.passages[_FINAL] = best
         if prompt is None:
             path.fault = "too_long"
         else:
@@ -233,18 +248,22 @@ def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
     programs = [path for path, _ in asked if kind_of(path.task, way) == "program"]
     for path, _ in asked:
         path.said = None if path in programs else said(path.final)
-    _execute(world, programs)
+    values = _values(world, [path.final for path in programs if path.final])
+    for path, (value, fault) in zip(programs, values, strict=True):
+        path.said, path.fault = value, fault
     for path, _ in asked:
         if path.said is None:
             path.fault = path.fault or "final_answer"
 
 
-def _execute(world: World, paths: Sequence[Path]) -> None:
-    """Run what paths have programmed; its value is what they say."""
-    written = [(path, text) for path in paths if path.final and (text := program_of(path.final))]
-    for (path, _), ran in zip(written, world.execute([text for _, text in written]), strict=True):
-        path.said = told(ran.value) if ran.how == "value" else None
-        path.fault = "" if path.said is not None else f"program_{ran.how}"
+def _values(world: World, replies: Sequence[Rollout]) -> list[tuple[str | None, str]]:
+    """Run what replies have programmed: the value as an answer, and why there is none."""
+    written = [(k, text) for k, reply in enumerate(replies) if (text := program_of(reply))]
+    found: list[tuple[str | None, str]] = [(None, "final_answer")] * len(replies)
+    for (k, _), ran in zip(written, world.execute([text for _, text in written]), strict=True):
+        value = told(ran.value) if ran.how == "value" else None
+        found[k] = value, "" if value is not None else f"program_{ran.how}"
+    return found
 
 
 def program_of(rollout: Rollout) -> str:
@@ -264,25 +283,36 @@ def told(value: Any) -> str | None:
 
 def _fitting(
     world: World, passages: Sequence[Passage], way: Way, build: Callable[..., Messages], task: Task
-) -> Messages | None:
-    """The prompt with as many of the best passages as fit; None where none of them does, or the context does not."""
+) -> tuple[Messages | None, int]:
+    """The prompt with as many of the best passages as fit, and how many; None where without them, or with the context,
+    there is no room."""
     searching = kind_of(task, way) in SEARCHING
     for most in range(len(passages), -1, -1):
         prompt = build(documents=shown(passages[:most], way.request) if searching else task.context)
         if world.fits("solver", prompt):
-            return prompt
-    return None
+            return prompt, most
+    return None, 0
 
 
 def direct(
     world: World, tasks: Sequence[Task], way: Way, *, samples: int, first_row: Sequence[int], stream: int
-) -> list[list[Rollout]]:
-    """Answer at once, with passages looked up for the question itself: what decomposing is compared with."""
-    searching = [task for task in tasks if kind_of(task, way) in SEARCHING]
+) -> list[list[tuple[Rollout, str | None]]]:
+    """Answer at once, each reply with what it says: what decomposing is compared with.
+
+    Passages are looked up for the question itself; a program's value is what it says.
+    """
+    kinds = [kind_of(task, way) for task in tasks]
+    searching = [task for task, kind in zip(tasks, kinds, strict=True) if kind in SEARCHING]
     found = iter(world.look_up([task.question for task in searching], way.found) if searching else [])
-    looked_up = [next(found) if kind_of(task, way) in SEARCHING else [] for task in tasks]
     asked = []
-    for task, passages in zip(tasks, looked_up, strict=True):
-        build = functools.partial(direct_messages, task.question, way=way)
-        asked.append(_fitting(world, passages, way, build, task) or build(documents=""))
-    return world.ask("solver", asked, samples=samples, first_row=first_row, max_new=way.final_max_new, stream=stream)
+    for task, kind in zip(tasks, kinds, strict=True):
+        build = functools.partial(direct_messages, task.question, way=way, kind=kind)
+        prompt, _ = _fitting(world, next(found) if kind in SEARCHING else [], way, build, task)
+        asked.append(prompt or build(documents=""))
+    replies = world.ask("solver", asked, samples=samples, first_row=first_row, max_new=way.final_max_new, stream=stream)
+    programs = [own for own, kind in zip(replies, kinds, strict=True) if kind == "program"]
+    values = iter(_values(world, [reply for own in programs for reply in own]))
+    return [
+        [(reply, next(values)[0] if kind == "program" else said(reply)) for reply in own]
+        for own, kind in zip(replies, kinds, strict=True)
+    ]

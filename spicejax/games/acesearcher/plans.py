@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from spicejax.types import Rejection
 
 MARK = "###"
-# `Question 2:`, `Q2.`, `2)`; a number alone is one only before a space, so that "3.5 percent" and "1984: ..." stay whole
+# `Question 2:`, `Q2.`, `2)`; a number alone only before a space, so that "3.5 percent" and "1984: ..." stay whole
 _LABEL = re.compile(
     r"^(?:(?:sub-?question|sub-?claim|question|claim|step|q)\s*#?\d+\s*[:.)]|\d{1,2}[:.)](?=\s|$))\s*", re.IGNORECASE
 )

@@ -32,7 +32,7 @@ def reward(answer: str | None, right: Sequence[str], *, formed: bool, kind: Rewa
 
 
 def of_program(answer: str | None, right: Sequence[str], *, kind: RewardKind) -> float:
-    """Worth of a program's value: full where it agrees with a right answer as a number; what is no number as `reward`."""
+    """Worth of a program's value: full where it agrees with a right answer as a number; of a text as `reward`."""
     if answer and any(agree(answer, each) for each in right):
         return 1.0 if kind == "exact" else 3.0
     return reward(answer, right, formed=True, kind=kind)
@@ -61,6 +61,7 @@ def _summed(answer: str, right: str) -> float:
     said, wanted = _words(answer), _words(right)
     same = float(said == wanted)
     if wanted in ("yes", "no"):
+        # Differs: the first word decides; the code takes a yes anywhere in the answer
         first = float(wanted in said.split()[:1])
         return 3 * (same or first)
     shared = set(said.split()) & set(wanted.split())

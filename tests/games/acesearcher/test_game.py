@@ -157,7 +157,8 @@ def test_passages_are_cut_to_what_fits():
     long = [Passage(str(k), "", f"{k} is {'x' * 150}.") for k in range(5)]
     player = Scripted(policy)
     here = dataclasses.replace(world(player), find=lambda queries, k: [long[:k] for _ in queries])
-    acesearcher.play(here, [TASK], dataclasses.replace(CFG, found=5))
+    played = acesearcher.play(here, [TASK], dataclasses.replace(CFG, found=5))
+    assert 0 < played.metrics["solver/passages_left_out"] < 1
     asked = next(text for text, _ in player.asked if "friend of Ada?" in text and " is " in text)
     assert asked.count(" is ") == 3 and len(asked) <= 500
 
@@ -269,6 +270,28 @@ def test_a_round_mixes_kinds_of_questions():
     texts = [text for text, _ in player.asked]
     assert sum("Split it into smaller claims" in text for text in texts) == 1
     assert sum("gave 12.50." in text for text in texts) == 4, "plan, sub-question, two programs"
+
+
+@pytest.mark.parametrize("how", ["plan", "direct"])
+def test_each_kind_is_examined_in_its_own_way(how):
+    """By plans and at once: looked up or not, a claim in Yes and No, a program by its value."""
+    cfg = AceSearcherConfig(exam=how, found=2, total=2, programs="accept")
+    player = Scripted(everything, buckets=Buckets((4000,), 8))
+    kept = dataclasses.replace(world(player), programs=Sandbox(accept=True).run)
+    exam = GAMES[AceSearcherConfig].exam(cfg)
+    replies = exam.respond(kept, MIXED, samples=1, first_row=range(0, 8, 2), stream=0, max_new=64)
+    assert [reply.answer for (reply,) in replies] == ["Oslo", "No", "18", "17.5"]
+    assert [reply.searches for (reply,) in replies] == [1, 1, 0, 0]
+    assert len(player.asked) == (4 if how == "direct" else 12)
+
+
+def test_an_examined_path_tells_the_passages_it_was_shown():
+    exam = GAMES[AceSearcherConfig].exam(CFG)
+    ((reply,),) = exam.respond(world(Scripted(policy)), [TASK], samples=1, first_row=[0], stream=0, max_new=8)
+    plan, first, second, final = reply.transcript
+    assert plan == {"plan": GOOD}
+    assert first["shown"] == [{"id": "friend of Ada?", "title": "friend of Ada?", "text": "friend of Ada is Bo."}]
+    assert second["asked"] == "home of Bo?" and len(final["shown"]) == 2 and reply.searches == 2
 
 
 @pytest.mark.parametrize(
