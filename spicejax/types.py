@@ -102,6 +102,7 @@ class Rollout:
     loss_mask: np.ndarray  # float32 [R], 1 = the policy wrote this token
     text: str  # decoded response without stop token and stop string
     finish_reason: FinishReason
+    reference_logprobs: np.ndarray | None = None  # float32 [R], the first policy's, where they are kept
 
 
 @dataclasses.dataclass(frozen=True)

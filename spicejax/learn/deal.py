@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -67,6 +69,32 @@ def steps(
 def responses(lesson: Lesson) -> tuple[Rollout, ...]:
     """What the rows of a lesson are made of: an episode's rollout, or both of a preference."""
     return (lesson.rollout,) if isinstance(lesson, Episode) else (lesson.chosen, lesson.rejected)
+
+
+def referenced(lessons: Sequence[Lesson], score: Callable[[Part], np.ndarray], cfg: LearnerConfig) -> list[Lesson]:
+    """The lessons, each response with the first policy's logprobs of its tokens.
+
+    Args:
+      score: of a batch, float32 [A, B, S].
+    """
+    rollouts = [r for lesson in lessons for r in responses(lesson)]
+    ends = np.cumsum([0, *(len(r.token_ids) for r in rollouts)])
+    # A token's number stands where its weight does: so it is found again in the rows. Exact in float32 below 2^24.
+    numbers = [np.arange(start, end, dtype=np.float32) + 1 for start, end in itertools.pairwise(ends)]
+    values = np.zeros(ends[-1] + 1, np.float32)
+    ones, paired = np.ones(len(rollouts), np.float32), cfg.lesson == "pair"
+    for part in packing.lay_out(rollouts, ones, numbers, cfg.shapes, min_micro=cfg.min_micro_batches, paired=paired):
+        values[part[0].loss_weight.astype(np.int64)] = score(part)
+    kept = iter(
+        dataclasses.replace(r, reference_logprobs=values[start + 1 : end + 1] * (r.loss_mask > 0))
+        for r, (start, end) in zip(rollouts, itertools.pairwise(ends), strict=True)
+    )
+    return [
+        dataclasses.replace(lesson, rollout=next(kept))
+        if isinstance(lesson, Episode)
+        else dataclasses.replace(lesson, chosen=next(kept), rejected=next(kept))
+        for lesson in lessons
+    ]
 
 
 def deal(groups: np.ndarray, roles: np.ndarray, size: int, epochs: int, rng: np.random.Generator) -> list[np.ndarray]:

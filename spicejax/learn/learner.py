@@ -86,6 +86,9 @@ class LearnerConfig:
     trajectories_per_update: int = 0
     # passes over an iteration's trajectories, each in a new order
     epochs: int = 1
+    # when the first policy scores what dpo, ipo and the KL term compare with: live = each batch just before its step;
+    # kept = every lesson once, before the first step of the iteration, for all epochs
+    reference: Literal["live", "kept"] = "live"
     # roles whose steps follow each other, in this order; () = every step has its share of each role. Search Self-Play's
     # paper steps on the Solver first, its code on the Proposer
     role_order: tuple[str, ...] = ()

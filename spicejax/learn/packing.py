@@ -92,7 +92,7 @@ def pack(
       paired: rollouts are chosen, rejected, chosen, rejected, ...; both of a pair stand in one row, and `pairs` says
         which they are.
     Returns: Batch of numpy arrays [A, B, ...], and how many of its micro-batches hold anything; `old_logprobs` starts
-      as the sampler's and `reference_logprobs` as 0.
+      as the sampler's and `reference_logprobs` as those that rollouts bring, or 0.
     Raises: ValueError for a rollout that fits no row or has no prompt (its first token would have no context).
     """
     rows: list[_Row] = []
@@ -251,5 +251,7 @@ def _write(
     row.advantages[here] = advantage
     row.behaviour_logprobs[here] = np.where(rollout.loss_mask > 0, rollout.sample_logprobs, 0.0)
     row.old_logprobs[here] = row.behaviour_logprobs[here]
+    if rollout.reference_logprobs is not None:
+        row.reference_logprobs[here] = rollout.reference_logprobs
     row.predict_from[here][:1] = first + prompt - 1
     return here

@@ -46,6 +46,8 @@ class Updater:
         if not lessons:
             return state, {"learner/steps": 0.0}
         advantages, metrics = deal.advantages(lessons, estimators)
+        if self.cfg.needs_reference and self.cfg.reference == "kept":
+            lessons = deal.referenced(lessons, self._reference, self.cfg)
         turns = [deal.steps([lessons[i] for i in own], advantages[own], self.cfg, rng) for own in self._turns(lessons)]
         # Old logprobs are taken before the first step, with the parameters that sampled, or before a role's first one.
         scored = [self._placed(state, steps) for steps in turns] if self.cfg.old_policy == "iteration" else None
@@ -81,11 +83,20 @@ class Updater:
 
     def _scored(self, state: TrainState, batch: Batch, used: int) -> tuple[Batch, Any]:
         """The batch on the devices, with the logprobs that the loss compares with."""
-        batch, micro = sharding.put_global(batch, sharding.rows(self.mesh, self.cfg.rows, axis=1)), jnp.int32(used)
-        with sharding.activations(self.mesh, transformer.activation_sizes(self.model, self.cfg.rows)):
-            if not self.cfg.on_policy:
-                params = lora.join(self.frozen, state.params)
-                batch = batch._replace(old_logprobs=self.doors.score(params, batch, micro))
-            if self.cfg.needs_reference:
-                batch = batch._replace(reference_logprobs=self.doors.score(self.reference, batch, micro))
+        batch, micro = self._put(batch, used)
+        if not self.cfg.on_policy:
+            batch = batch._replace(old_logprobs=self._score(lora.join(self.frozen, state.params), batch, micro))
+        if self.cfg.needs_reference and self.cfg.reference == "live":
+            batch = batch._replace(reference_logprobs=self._score(self.reference, batch, micro))
         return batch, micro
+
+    def _reference(self, part: deal.Part) -> np.ndarray:
+        """What the first policy makes of a batch, on every process whole."""
+        return sharding.fetch(self._score(self.reference, *self._put(*part)))
+
+    def _put(self, batch: Batch, used: int) -> tuple[Batch, Any]:
+        return sharding.put_global(batch, sharding.rows(self.mesh, self.cfg.rows, axis=1)), jnp.int32(used)
+
+    def _score(self, params: Any, batch: Batch, micro: Any) -> Any:
+        with sharding.activations(self.mesh, transformer.activation_sizes(self.model, self.cfg.rows)):
+            return self.doors.score(params, batch, micro)

@@ -327,6 +327,31 @@ def test_updates_move_towards_what_is_chosen():
     assert history[-1]["learner/loss"] < 0.5 < history[0]["learner/loss"]
 
 
+@pytest.mark.parametrize("layout", ["packed", "two slots"])
+def test_reference_kept_or_live_is_one_loss(layout):
+    """Two epochs of several steps: kept, each lesson is scored once, and the gradient is that of live scores."""
+    found = {}
+    for when in ("live", "kept"):
+        cfg = config(layout, "dpo", trajectories_per_update=4, epochs=2, reference=when)
+        doors, calls = recorder(cfg), []
+
+        def score(*arguments, door=doors.score, calls=calls):
+            calls.append(float((arguments[1].loss_weight > 0).sum()))
+            return door(*arguments)
+
+        mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
+        updater = Updater(cfg, MODEL, mesh, doors._replace(score=score), {}, random_params(MODEL, 6))
+        state = init_state(random_params(MODEL, 5), RECORDER)
+        state, metrics = updater.update(state, preferences(), {"solver": "none"}, np.random.default_rng(0))
+        found[when] = metrics, sum(calls)
+    (live, twice), (kept, once) = found["live"], found["kept"]
+    tokens = sum(r.loss_mask.sum() for pair in preferences() for r in deal.responses(pair))
+    assert twice == 2 * tokens and once == sum(len(r.token_ids) for p in preferences() for r in deal.responses(p))
+    assert live["learner/steps"] == 4 and abs(live["learner/reward_margin"]) > 1e-3
+    for name in live:
+        assert kept[name] == pytest.approx(live[name], rel=1e-5, abs=1e-7), name
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
