@@ -213,10 +213,11 @@ def test_loss_and_gradient_equal_torch_on_a_transformers_model(loss, tmp_path):
     assert difference(jax.device_get(expected), gradient) < 1e-5
 
 
-def test_the_same_however_pairs_are_laid_out():
+@pytest.mark.parametrize("loss", [x if x == "dpo" else pytest.param(x, marks=pytest.mark.slow) for x in LOSSES])
+def test_the_same_however_pairs_are_laid_out(loss):
     pairs = preferences()
-    (first, slopes), *others = [stepped(config(layout, "dpo"), pairs) for layout in LAYOUTS]
-    others.append(stepped(config("shared", "dpo"), pairs[::-1]))
+    (first, slopes), *others = [stepped(config(layout, loss), pairs) for layout in LAYOUTS]
+    others.append(stepped(config("shared", loss), pairs[::-1]))
     assert first["tokens"] == sum(r.loss_mask.sum() for pair in pairs for r in deal.responses(pair))
     for metrics, gradient in others:
         assert metrics == pytest.approx(first, rel=2e-5)
