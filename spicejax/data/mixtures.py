@@ -187,6 +187,11 @@ def _words(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
+def _prompt_key(text: str) -> str:
+    """What two prompts share that differ in case and spaces alone: in 3 - 5 and 3 + 5 the sign is the question."""
+    return " ".join(text.casefold().split())
+
+
 class Taken(dict[str, list[Pair]]):
     """Examples by source, and what was left out: counts[source][reason]."""
 
@@ -213,27 +218,44 @@ def take(
     """
     taken, seen = Taken(), set[str]()
     for n, source in enumerate(sources):
-        kept: list[Pair] = []
         counts = taken.counts[source.name] = collections.Counter()
-        forbidden = leaked.get(source.seed_of, set())
-        for row in rows(source, found[source.name]):
-            counts["read"] += 1
-            pair = render(row, source.use)
-            if forbidden and (row.id in forbidden or _words(row.question) in forbidden):
-                counts["in_musique"] += 1
-            elif pair is None:
-                counts["not_told"] += 1
-            elif (key := _words(pair[0])) in seen:
-                counts["twice"] += 1
-            else:
-                seen.add(key)
-                kept.append(pair)
-        most = max(1, round(source.count * scale))
-        order = np.random.default_rng([seed, n]).permutation(len(kept))[:most]
-        taken[source.name] = [kept[i] for i in order]
-        counts["taken"] = len(order)
+        told = _told(source, found[source.name], render, leaked.get(source.seed_of, set()), counts)
+        keys = list(told)
+        # The lot comes before the comparison: SQuAD 1.1 holds every question of 2.0 that has an answer, and those that
+        # were not drawn from it are to be had from 2.0, which would be left with its unanswerable ones otherwise.
+        drawn = (keys[i] for i in np.random.default_rng([seed, n]).permutation(len(keys)))
+        fresh = [key for key in drawn if key not in seen]
+        if twice := len(keys) - len(fresh):
+            counts["twice"] += twice
+        fresh = fresh[: max(1, round(source.count * scale))]
+        seen.update(fresh)
+        taken[source.name] = [told[key] for key in fresh]
+        counts["taken"] = len(fresh)
         log.info("%s: %s", source.name, ", ".join(f"{count} {reason}" for reason, count in counts.items()))
     return taken
+
+
+def _told(
+    source: Source,
+    file: tuple[Path, Reader] | None,
+    render: Render,
+    forbidden: set[str],
+    counts: collections.Counter[str],
+) -> dict[str, Pair]:
+    """All examples of a source, each prompt once, by their keys; the others are counted."""
+    told: dict[str, Pair] = {}
+    for row in rows(source, file):
+        counts["read"] += 1
+        pair = render(row, source.use)
+        if forbidden and (row.id in forbidden or _words(row.question) in forbidden):
+            counts["in_musique"] += 1
+        elif pair is None:
+            counts["not_told"] += 1
+        elif (key := _prompt_key(pair[0])) in told:
+            counts["twice"] += 1
+        else:
+            told[key] = pair
+    return told
 
 
 def mixture(taken: Mapping[str, Sequence[Pair]], name: str = "acesearcher") -> Any:

@@ -114,6 +114,29 @@ def test_as_many_as_the_table_says_by_lot(tmp_path, monkeypatch):
     assert half == whole[:20] and set(other) != set(whole) != {(f"answer: q {k}?", str(k)) for k in range(40)}
 
 
+def test_what_one_source_leaves_another_may_take(tmp_path):
+    """Every question of SQuAD 2.0 that has an answer stands in 1.1 too, of which a part is taken."""
+    one, two = (Source(name, "answer", 40, "f.json", "", published.plain) for name in ("squad1", "squad2"))
+    answerable = numbered("q", 100)
+    write(tmp_path / "squad1.jsonl", answerable)
+    write(tmp_path / "squad2.jsonl", [*answerable, *({"question": f"u {k}?", "answer": "none"} for k in range(50))])
+    found = mixtures.files(tmp_path, [one, two], tfds=False)
+    taken = mixtures.take([one, two], found, render, leaked={})
+    first, second = set(taken["squad1"]), set(taken["squad2"])
+    assert len(first) == len(second) == 40 and not first & second
+    assert taken.counts["squad2"] == {"read": 150, "twice": 40, "taken": 40}
+    unanswerable = sum(answer == "none" for _, answer in second)
+    assert 8 <= unanswerable <= 30, "of 110 that are left 50 have no answer"
+    assert taken == mixtures.take([one, two], found, render, leaked={}), "the lot depends on the seed alone"
+
+
+def test_prompts_that_differ_in_a_sign_are_two(tmp_path):
+    write(tmp_path / "own.jsonl", [{"question": f"3 {sign} 5?", "answer": "x"} for sign in "+-*"])
+    sources = mixtures.chosen(["own:answer"])
+    taken = mixtures.take(sources, mixtures.files(tmp_path, sources, tfds=False), render, leaked={})
+    assert taken.counts["own"] == {"read": 3, "taken": 3}
+
+
 def test_an_epoch_of_the_mixture_has_every_example_once_at_the_rates_of_the_table():
     pytest.importorskip("seqio")
     taken = {name: [(f"{name} {k}", "y") for k in range(count // 100)] for name, count in TABLE.items()}
