@@ -43,7 +43,7 @@ class Source:
     where: str  # it is published
     reader: Reader
     tfds: str = ""  # its name there, where its rows have the reader's shape
-    seed_of: str = ""  # its key in MuSiQue's list of questions that must not be trained on
+    seed_of: str = ""  # its key in MuSiQue's list of questions that must not be trained on (`leaks`)
     own_folder: str = ""  # where two lines share a file
 
     @property
@@ -57,8 +57,8 @@ _GSM8K = "https://github.com/openai/grade-school-math"
 ACESEARCHER: tuple[Source, ...] = (
     Source("narrativeqa", "answer", 20_000, "train.jsonl", f"{_HUB}/deepmind/narrativeqa (rows as jsonl)",
            published.narrativeqa),
-    Source("squad1", "answer", 10_000, "train-v1.1.json", _SQUAD, published.squad, "squad/v1.1", "squad"),
-    Source("squad2", "answer", 10_000, "train-v2.0.json", _SQUAD, published.squad, "squad/v2.0", "squad"),
+    Source("squad1", "answer", 10_000, "train-v1.1.json", _SQUAD, published.squad, "squad/v1.1", "squad2"),
+    Source("squad2", "answer", 10_000, "train-v2.0.json", _SQUAD, published.squad, "squad/v2.0", "squad2"),
     Source("tatqa", "answer", 12_000, "tatqa_dataset_train.json",
            "https://github.com/NExTplusplus/TAT-QA/tree/master/dataset_raw", published.tatqa),
     Source("fever", "claim", 10_000, "train.jsonl", "https://fever.ai/dataset/fever.html", published.fever),
@@ -137,10 +137,17 @@ def files(data: Path, sources: Sequence[Source], tfds: bool) -> Files:
 
 
 def leaks(path: Path) -> dict[str, set[str]]:
-    """MuSiQue's list (dev_test_singlehop_questions_v1.0.json): of each seed set the ids and normalised questions."""
+    """MuSiQue's list (dev_test_singlehop_questions_v1.0.json): of each seed set the ids and normalised questions.
+
+    Its keys are, as public code reads them, squad2, natural_questions, zerore, mlqaen and trex; `squad`, its README's
+    name, stands for squad2.
+    Raises: ValueError where it is no such list.
+    """
     told = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(told, dict) or not all(isinstance(each, list) for each in told.values()):
+    if not isinstance(told, dict) or not told or not all(isinstance(each, list) for each in told.values()):
         raise ValueError(f"{path}: give MuSiQue's dev_test_singlehop_questions_v1.0.json")
+    if "squad" in told:
+        told["squad2"] = [*told.pop("squad"), *told.get("squad2", [])]
     return {
         name: {
             text
@@ -213,9 +220,16 @@ def take(
 
     Args:
       found: see `files`.
-      leaked: see `leaks`.
+      leaked: see `leaks`; empty removes nothing.
       scale: of all counts.
+    Raises: ValueError where `leaked` does not know a source that MuSiQue was made of.
     """
+    for source in sources:  # a key that is not found would remove nothing, in silence
+        if leaked and source.seed_of and source.seed_of not in leaked:
+            raise ValueError(
+                f"{source.name}: the list of questions not to be trained on has {', '.join(leaked)} but no "
+                f"{source.seed_of}; give MuSiQue's dev_test_singlehop_questions_v1.0.json as it is published"
+            )
     taken, seen = Taken(), set[str]()
     for n, source in enumerate(sources):
         counts = taken.counts[source.name] = collections.Counter()

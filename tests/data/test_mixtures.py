@@ -97,9 +97,29 @@ def test_no_prompt_twice_none_of_musique_none_without_what_is_taught(tmp_path):
     assert len(taken["fever"]) == 3, "another use of the same questions, and no seed of MuSiQue"
     again = mixtures.take(sources, found, render, leaked={})
     assert again.counts["squad1"]["taken"] == 6
-    (tmp_path / "leaks.json").write_text("[]")
-    with pytest.raises(ValueError, match="give MuSiQue's dev_test_singlehop_questions"):
-        mixtures.leaks(tmp_path / "leaks.json")
+    for text in ("[]", "{}"):
+        (tmp_path / "leaks.json").write_text(text)
+        with pytest.raises(ValueError, match="give MuSiQue's dev_test_singlehop_questions"):
+            mixtures.leaks(tmp_path / "leaks.json")
+
+
+@pytest.mark.parametrize("key, left", [("squad2", {0, 3}), ("squad", {0, 3}), ("SQuAD", None)])
+def test_musiques_list_by_the_keys_that_it_is_published_with(tmp_path, key, left):
+    """One that is not known is named: it would remove nothing."""
+    write(tmp_path / "squad1.jsonl", numbered("q", 4))
+    asked = [{"id": "q1", "question": "?"}, {"id": "-", "question": "Q 2"}]
+    others = {name: [] for name in ("natural_questions", "zerore", "mlqaen", "trex")}
+    (tmp_path / "leaks.json").write_text(json.dumps({key: asked} | others))
+    sources, leaked = mixtures.chosen(["squad1"]), mixtures.leaks(tmp_path / "leaks.json")
+    found = mixtures.files(tmp_path, sources, tfds=False)
+    if left is None:
+        with pytest.raises(
+            ValueError, match="squad1: the list .* has SQuAD, natural_questions, .* but no squad2; give"
+        ):
+            mixtures.take(sources, found, render, leaked=leaked)
+        return
+    taken = mixtures.take(sources, found, render, leaked=leaked)
+    assert {int(answer) for _, answer in taken["squad1"]} == left
 
 
 def test_as_many_as_the_table_says_by_lot(tmp_path, monkeypatch):
