@@ -13,6 +13,7 @@ from typing import IO, Any, cast
 from spicejax.data.rows import read_rows
 
 _CALCULATED = re.compile(r"<<[^<>]*>>")  # GSM8K's marks for a calculator
+_CLOSING = re.compile(r"(?s:.*)\bthe answer is:?[ \t]*(.+?)\.?\s*\Z", re.IGNORECASE)  # the last line says it
 _FENCE = re.compile(r"^```(?:python)?\n(.*?)```", re.DOTALL)
 _CHUNK = 1 << 20  # characters read at a time
 YES = {True: "Yes", False: "No", "SUPPORTS": "Yes", "REFUTES": "No", "yes": "Yes", "no": "No"}
@@ -43,7 +44,7 @@ def read(path: Path, reader: Reader) -> Iterator[Row]:
     for where, entry in _entries(path):
         try:
             yield from reader(entry)
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise ValueError(f"{where}: not as published ({type(error).__name__}: {error})") from None
 
 
@@ -90,13 +91,19 @@ def _members(stream: IO[str], path: Path) -> Iterator[Any]:
 
 
 def squad(article: Mapping[str, Any]) -> Iterator[Row]:
-    """SQuAD 1.1 and 2.0, Quoref, ROPES (background and situation); also one flat row of TFDS."""
+    """SQuAD 1.1 and 2.0, ROPES (background and situation); also one flat row of TFDS."""
     for paragraph in article.get("paragraphs") or [{**article, "qas": [article]}]:
         parts = [paragraph.get(name) for name in ("context", "background", "situation")]
         for asked in paragraph["qas"]:
             answers = asked["answers"]
             texts = answers["text"] if isinstance(answers, Mapping) else [each["text"] for each in answers]
             yield Row(str(asked["id"]), asked["question"].strip(), _once(texts), "\n\n".join(filter(None, parts)))
+
+
+def quoref(article: Mapping[str, Any]) -> Iterator[Row]:
+    """Quoref, laid out as SQuAD: several answers are the parts of one."""
+    for row in squad(article):
+        yield dataclasses.replace(row, answers=_once([", ".join(row.answers)]))
 
 
 def drop(entry: Any) -> Iterator[Row]:
@@ -157,21 +164,23 @@ def gsm8k(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def convfinqa(entry: Mapping[str, Any]) -> Iterator[Row]:
-    """ConvFinQA: texts around a table; the turns of the conversation are the steps."""
+    """ConvFinQA: texts around a table; the turns of the conversation are the steps, each of its own question."""
     context = "\n".join([*entry["pre_text"], table(entry["table"]), *entry["post_text"]])
     told = entry["annotation"]
-    for name in ("qa", "qa_0", "qa_1"):
+    turns = list(zip(told["qa_split"], told["dialogue_break"], strict=False))
+    for name, which in (("qa", 0), ("qa_0", 0), ("qa_1", 1)):
         if name in entry:
             asked = entry[name]
-            yield Row(f"{entry['id']}/{name}", asked["question"], _once([asked["answer"]]), context,
-                      tuple(told["dialogue_break"]))  # fmt: skip
+            steps = tuple(turn for of, turn in turns if of == which)
+            yield Row(f"{entry['id']}/{name}", asked["question"], _once([asked["answer"]]), context, steps)
 
 
 def strategyqa(entry: Mapping[str, Any]) -> Iterator[Row]:
     """StrategyQA: yes or no, with facts and a decomposition where it has them."""
-    steps, facts = tuple(entry.get("decomposition") or ()), entry.get("facts") or ()
-    yield Row(str(entry.get("qid", "")), entry["question"], (YES[entry["answer"]],), steps=steps,
-              solution=" ".join(facts))  # fmt: skip
+    facts = entry.get("facts") or ()
+    solution = facts if isinstance(facts, str) else " ".join(facts)  # one text in some copies
+    steps = tuple(entry.get("decomposition") or ())
+    yield Row(str(entry.get("qid", "")), entry["question"], (YES[entry["answer"]],), steps=steps, solution=solution)
 
 
 def ifqa(entry: Mapping[str, Any]) -> Iterator[Row]:
@@ -180,12 +189,13 @@ def ifqa(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def tabmwp(entry: Any) -> Iterator[Row]:
-    """TabMWP: about a table."""
+    """TabMWP: about a table; the question tells the unit, as its authors ask it, and the answer is without it."""
     name, asked = entry
     context = "\n".join(filter(None, (asked.get("table_title"), asked["table"])))
     choices = f" ({', '.join(asked['choices'])})" if asked.get("choices") else ""
-    answer = f"{asked['answer']} {asked.get('unit') or ''}"
-    yield Row(name, asked["question"] + choices, _once([answer]), context, solution=asked["solution"].strip())
+    unit = f" (Unit: {asked['unit']})" if asked.get("unit") else ""
+    question = f"{asked['question']}{unit}{choices}"
+    yield Row(name, question, _once([asked["answer"]]), context, solution=asked["solution"].strip())
 
 
 def multihop(entry: Mapping[str, Any]) -> Iterator[Row]:
@@ -199,13 +209,14 @@ def hover(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def math_instruct(entry: Mapping[str, Any]) -> Iterator[Row]:
-    """MathInstruct: a chain of thought, or a program, by the folder it comes from."""
+    """MathInstruct: a chain of thought, whose last line says the answer, or a program, by the folder it comes from."""
     asked, told = entry["instruction"].strip(), entry["output"].strip()
     if "/PoT/" in entry["source"]:
         fenced = _FENCE.search(told)
         yield Row(asked, asked, program=fenced[1] if fenced else told)
     else:
-        yield Row(asked, asked, solution=told)
+        closing = _CLOSING.match(told)
+        yield Row(asked, asked, _once(closing.groups() if closing else ()), solution=told)
 
 
 def plain(entry: Mapping[str, Any]) -> Iterator[Row]:

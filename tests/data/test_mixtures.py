@@ -52,7 +52,7 @@ def test_files_are_found_as_published_or_as_your_own_and_missing_ones_are_all_na
         mixtures.files(tmp_path, sources, tfds=False)
     assert str(caught.value).splitlines() == [
         f"ifqa: {tmp_path}/ifqa/train.json is missing; it is published at "
-        "https://github.com/wyu97/IfQA/tree/main/dataset",
+        "https://github.com/wyu97/IfQA/tree/main/dataset/full_split",
         "or go without: --sources=squad1,gsm8k_plan,gsm8k_reason",
     ]
     found = mixtures.files(tmp_path, sources[:3], tfds=False)

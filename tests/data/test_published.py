@@ -42,6 +42,25 @@ ROPES = {
         }
     ]
 }
+QUOREF = {
+    "data": [
+        {
+            "title": "Oslo",
+            "paragraphs": [
+                {
+                    "context": "Al met Bo.",
+                    "qas": [
+                        {
+                            "id": "8",
+                            "question": "Who met?",
+                            "answers": [{"text": "Al", "answer_start": 0}, {"text": "Bo", "answer_start": 7}],
+                        }
+                    ],
+                }
+            ],
+        }
+    ]
+}
 DROP = {
     "nfl_1": {
         "passage": "Two teams.",
@@ -95,6 +114,12 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
             ROPES,
             published.squad,
             [Row("7", "Where does ice melt?", ("A",), "Heat melts ice.\n\nA is hot, B is cold.")],
+        ),
+        (
+            "quoref-train-v0.1.json",
+            QUOREF,
+            published.quoref,
+            [Row("8", "Who met?", ("Al, Bo",), "Al met Bo.")],
         ),
         (
             "drop.json",
@@ -174,11 +199,24 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
                     "table": [["a", "1"]],
                     "post_text": ["After."],
                     "qa": {"question": "Rise?", "answer": "3%"},
-                    "annotation": {"dialogue_break": ["what was a?", "and b?"]},
-                }
+                    "annotation": {"dialogue_break": ["what was a?", "and b?"], "qa_split": [0, 0]},
+                },
+                {
+                    "id": "g",
+                    "pre_text": [],
+                    "table": [["a", "1"]],
+                    "post_text": [],
+                    "qa_0": {"question": "Rise?", "answer": "3%"},
+                    "qa_1": {"question": "Fall?", "answer": "4"},
+                    "annotation": {"dialogue_break": ["what was a?", "and b?", "and c?"], "qa_split": [0, 1, 1]},
+                },
             ],
             published.convfinqa,
-            [Row("f/qa", "Rise?", ("3%",), "Before.\na | 1\nAfter.", ("what was a?", "and b?"))],
+            [
+                Row("f/qa", "Rise?", ("3%",), "Before.\na | 1\nAfter.", ("what was a?", "and b?")),
+                Row("g/qa_0", "Rise?", ("3%",), "a | 1", ("what was a?",)),
+                Row("g/qa_1", "Fall?", ("4",), "a | 1", ("and b?", "and c?")),
+            ],
         ),
         (
             "strategyqa.json",
@@ -189,10 +227,14 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
                     "answer": True,
                     "facts": ["It flies."],
                     "decomposition": ["What is it?", "Does #1 fly?"],
-                }
+                },
+                {"qid": "t", "term": "It", "question": "Does it?", "answer": False, "facts": "It sits. It is old."},
             ],
             published.strategyqa,
-            [Row("s", "Can it?", ("Yes",), steps=("What is it?", "Does #1 fly?"), solution="It flies.")],
+            [
+                Row("s", "Can it?", ("Yes",), steps=("What is it?", "Does #1 fly?"), solution="It flies."),
+                Row("t", "Does it?", ("No",), solution="It sits. It is old."),
+            ],
         ),
         (
             "ifqa.json",
@@ -211,10 +253,22 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
                     "table_title": "Shop",
                     "table": "a | $2",
                     "solution": "See a.",
-                }
+                },
+                "13": {
+                    "question": "Cost of both?",
+                    "choices": None,
+                    "answer": "3.50",
+                    "unit": "$",
+                    "table_title": None,
+                    "table": "a | $2",
+                    "solution": "Add.",
+                },
             },
             published.tabmwp,
-            [Row("12", "Cost? ($1, $2)", ("$2",), "Shop\na | $2", solution="See a.")],
+            [
+                Row("12", "Cost? ($1, $2)", ("$2",), "Shop\na | $2", solution="See a."),
+                Row("13", "Cost of both? (Unit: $)", ("3.50",), "a | $2", solution="Add."),
+            ],
         ),
         (
             "hotpot_train_v1.1.json",
@@ -231,11 +285,29 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
         (
             "MathInstruct.json",
             [
-                {"source": "data/CoT/x.json", "instruction": "1+1?", "output": "It is 2."},
+                {"source": "data/CoT/gsm_rft.json", "instruction": "1+1?", "output": "Add.\nThe answer is 2"},
+                {"source": "data/CoT/aqua_rat.json", "instruction": "2 or 3?", "output": "So.\nThe answer is B."},
+                {
+                    "source": "data/CoT/MATH_train.json",
+                    "instruction": "Area?",
+                    "output": "If the answer is 3.2 it is large, so $\\boxed{1.5\\pi}$. The answer is 1.5\\pi",
+                },
+                {"source": "data/CoT/math50k_camel.json", "instruction": "Why?", "output": "The answer is\nlong."},
                 {"source": "data/PoT/y.json", "instruction": "2+2?", "output": "x = 4\nprint(x)"},
             ],
             published.math_instruct,
-            [Row("1+1?", "1+1?", solution="It is 2."), Row("2+2?", "2+2?", program="x = 4\nprint(x)")],
+            [
+                Row("1+1?", "1+1?", ("2",), solution="Add.\nThe answer is 2"),
+                Row("2 or 3?", "2 or 3?", ("B",), solution="So.\nThe answer is B."),
+                Row(
+                    "Area?",
+                    "Area?",
+                    ("1.5\\pi",),
+                    solution="If the answer is 3.2 it is large, so $\\boxed{1.5\\pi}$. The answer is 1.5\\pi",
+                ),
+                Row("Why?", "Why?", solution="The answer is\nlong."),
+                Row("2+2?", "2+2?", program="x = 4\nprint(x)"),
+            ],
         ),
         (
             "own.jsonl",
