@@ -78,9 +78,10 @@ def prepare(options: argparse.Namespace) -> None:
     render = functools.partial(examples.render, own=own)
     taken = mixtures.take(sources, found, render, leaked=leaked, seed=options.seed, scale=options.scale)
     if empty := [name for name, pairs in taken.items() if len(pairs) <= options.held_out]:
+        fix = taken.hints.get(empty[0], "leave the source out (--sources) or hold out fewer")
         raise ValueError(
             f"{empty[0]}: {dict(taken.counts[empty[0]])}: no example would be left beside --held_out="
-            f"{options.held_out}; leave the source out (--sources) or hold out fewer"
+            f"{options.held_out}; {fix}"
         )
     apart = {name: pairs[: options.held_out] for name, pairs in taken.items()}
     rows = list(mixtures.mixed({name: pairs[options.held_out :] for name, pairs in taken.items()}, options.seed))

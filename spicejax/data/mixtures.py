@@ -203,11 +203,12 @@ def _prompt_key(text: str) -> str:
 
 
 class Taken(dict[str, list[Pair]]):
-    """Examples by source, and what was left out: counts[source][reason]."""
+    """Examples by source, what was left out, counts[source][reason], and what a source lacks, hints[source]."""
 
     def __init__(self) -> None:
         super().__init__()
         self.counts: dict[str, collections.Counter[str]] = {}
+        self.hints: dict[str, str] = {}
 
 
 def take(
@@ -249,7 +250,20 @@ def take(
         taken[source.name] = [told[key] for key in fresh]
         counts["taken"] = len(fresh)
         log.info("%s: %s", source.name, ", ".join(f"{count} {reason}" for reason, count in counts.items()))
+        if counts["not_told"] and (hint := _hint(source, found[source.name])):
+            taken.hints[source.name] = hint
+            log.warning("%s", hint)
     return taken
+
+
+def _hint(source: Source, file: tuple[Path, Reader] | None) -> str:
+    """What to put where for claims that were not told because they have no passages; empty where that is not why."""
+    if file is None or file[1] is not published.fever or published.pages(file[0]):
+        return ""
+    return (
+        f"{source.name}: {file[0].parent / published.PAGES} is missing, and claims without passages are not told; "
+        f'unpack wiki-pages.zip there ({source.where}), or give each row a "context" of its own'
+    )
 
 
 def _told(

@@ -92,6 +92,16 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path, capsys, word
     assert said in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
+def test_claims_without_passages_want_fevers_wikipedia(tmp_path, capsys):
+    folder = tmp_path / "fever"
+    folder.mkdir()
+    claim = {"id": 1, "claim": "Oslo is old.", "label": "SUPPORTS", "evidence": [[[1, 2, "Oslo", 0]]]}
+    (folder / "train.jsonl").write_text(json.dumps(claim))
+    assert prepare([f"--data={tmp_path}", f"--out={tmp_path / 'out'}", "--sources=fever"]) == 2
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert "'not_told': 1" in said and f"{folder / 'wiki-pages'} is missing" in said and "fever.ai" in said
+
+
 def test_questions_of_the_rounds_bring_their_kinds(tmp_path, shared_data):
     """Real ones: a run reads them as they are."""
     shutil.copy(shared_data / "multihop_qa" / "hotpotqa_train_96.jsonl", tmp_path / "hotpotqa.jsonl")

@@ -143,11 +143,12 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
         (
             "train.jsonl",
             [
-                {"id": 1, "claim": "Oslo is large.", "label": "SUPPORTS"},
+                {"id": 1, "claim": "Oslo is large.", "label": "SUPPORTS", "context": "Oslo has many people."},
                 {"id": 2, "claim": "x", "label": "NOT ENOUGH INFO"},
+                {"id": 3, "claim": "y", "label": "REFUTES", "evidence": [[[1, 2, "Oslo", 0]]]},
             ],
             published.fever,
-            [Row("1", "Oslo is large.", ("Yes",)), Row("2", "x")],
+            [Row("1", "Oslo is large.", ("Yes",), "Oslo has many people."), Row("2", "x"), Row("3", "y")],
         ),
         (
             "nq.json.gz",
@@ -340,6 +341,52 @@ def test_each_format_as_published(tmp_path, name, value, reader, rows):
     assert list(published.read(path, reader)) == rows
 
 
+@pytest.mark.parametrize("folder", ["wiki-pages", "wiki-pages/wiki-pages"])
+def test_passages_of_fever_come_from_its_wikipedia(tmp_path, folder):
+    """The first set of sentences that is there as a whole, each below its page's title; no other page is kept."""
+    claims = [
+        {
+            "id": 1,
+            "claim": "a",
+            "label": "SUPPORTS",
+            "evidence": [[[5, 6, "Zoë_-LRB-film-RRB-", 2], [5, 6, "Oslo", 0]]],
+        },
+        {"id": 2, "claim": "b", "label": "REFUTES", "evidence": [[[5, 7, "Gone", 0]], [[5, 8, "Oslo", 0]]]},
+        {"id": 3, "claim": "c", "label": "REFUTES", "evidence": [[[5, 7, "Oslo", 0], [5, 7, "Oslo", 1]]]},
+        {"id": 4, "claim": "d", "label": "NOT ENOUGH INFO", "evidence": [[[5, None, None, None]]]},
+    ]
+    pages = [
+        {"id": "", "text": "", "lines": ""},
+        {
+            "id": "Zoe\u0308_-LRB-film-RRB-",
+            "text": "",
+            "lines": "0\tA film .\n1\t\n2\tIt is -LRB- old -RRB- .\tOld\tOld",
+        },
+    ]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, claims)))
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "wiki-001.jsonl").write_text("\n".join(map(json.dumps, pages)))
+    more = [{"id": "Oslo", "lines": "0\tA city .\tCity\tcity\n1\t"}, {"id": "Bergen", "lines": "0\tA city ."}]
+    (tmp_path / folder / "wiki-002.jsonl").write_text("\n".join(map(json.dumps, more)))
+    assert list(published.read(tmp_path / "train.jsonl", published.fever)) == [
+        Row("1", "a", ("Yes",), "Zoë (film)\nIt is ( old ) .\n\nOslo\nA city ."),
+        Row("2", "b", ("No",), "Oslo\nA city ."),
+        Row("3", "c"),
+        Row("4", "d"),
+    ]
+    assert len(published._sentences(tmp_path / "train.jsonl")) == 2
+    (tmp_path / folder / "wiki-003.jsonl").write_text('{"id": "Oslo"}')
+    with pytest.raises(ValueError, match="wiki-003.jsonl:1: not as published .KeyError: 'lines'"):
+        list(published.read(tmp_path / "train.jsonl", published.fever))
+
+
+def test_a_packed_file_that_is_cut_is_named(tmp_path):
+    path = tmp_path / "nq.json.gz"
+    path.write_bytes(gzip.compress(json.dumps([{"question": "q" * 999}]).encode())[:-12])
+    with pytest.raises(ValueError, match="nq.json.gz cannot be read .*; fetch it again"):
+        list(published.read(path, published.natural_questions))
+
+
 def test_flat_rows_of_tfds_are_read_too():
     flat = {
         "id": "5a",
@@ -369,6 +416,7 @@ def test_an_array_is_read_in_pieces_of_any_size(tmp_path, monkeypatch, chunk):
         ("a.json", '[{"id": 1, "claim": "x"}]', "a.json: entry 1: not as published (KeyError: 'label')"),
         ("a.json", '[{"id": 1', "a.json: cut short, or not JSON"),
         ("a.json", "<html>", "a.json: not JSON"),
+        ("a.json", '"x"', "a.json: a str, not a JSON object or array"),
         ("a.jsonl", '{"id": 1, "claim": "x", "label": "REFUTES"}\n[]', "a.jsonl:2: a list, not a JSON object"),
     ],
 )
