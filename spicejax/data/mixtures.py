@@ -106,7 +106,7 @@ def chosen(names: Sequence[str], among: Sequence[Source] = ACESEARCHER) -> list[
     known = {source.name: source for source in among}
     uses: dict[str, Use] = {source.use: source.use for source in among}
     sources = []
-    for text in names or known:
+    for text in dict.fromkeys(names or known):
         name, _, use = text.partition(":")
         if use in uses and name not in known:
             sources.append(Source(name, uses[use], sys.maxsize, f"{name}.jsonl", "", published.plain, own_folder="."))
@@ -135,7 +135,7 @@ def files(data: Path, sources: Sequence[Source], tfds: bool) -> Files:
         found[source.name] = there
     if missing:
         names = ",".join(s.name for s in sources if not any(m.startswith(f"{s.name}:") for m in missing))
-        raise FileNotFoundError("\n".join([*missing, f"or go without: --sources={names}"]))
+        raise FileNotFoundError("\n".join([*missing, *([f"or go without: --sources={names}"] if names else [])]))
     return found
 
 

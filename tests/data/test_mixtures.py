@@ -61,8 +61,9 @@ def test_files_are_found_as_published_or_as_your_own_and_missing_ones_are_all_na
     assert mixtures.files(tmp_path, mixtures.chosen(["drop"]), tfds=True) == {"drop": None}
     with pytest.raises(ValueError, match="--sources=squad3: unknown; choose from narrativeqa, squad1"):
         mixtures.chosen(["squad1", "squad3"])
+    assert [source.name for source in mixtures.chosen(["squad1", "fever", "squad1"])] == ["squad1", "fever"]
     own = mixtures.chosen(["wiki:plan"])
-    with pytest.raises(FileNotFoundError, match=r"wiki: \S+/wiki.jsonl is missing; write rows of your own there"):
+    with pytest.raises(FileNotFoundError, match=r"wiki: \S+/wiki.jsonl is missing; write rows of your own there$"):
         mixtures.files(tmp_path, own, tfds=False)
     asked = {"question": "Where was the maker of the wheel born?", "answer": "Ur"}
     steps = ["Who made the wheel?", {"question": "Where was #1 born?", "answer": "Ur"}]
