@@ -23,8 +23,7 @@ REAL = {
 
 
 @pytest.fixture(scope="module")
-def folder(shared_data, tmp_path_factory):
-    pytest.importorskip("seqio")
+def folder(seqio, shared_data, tmp_path_factory):
     data, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("out") / "sft"
     for name, path in REAL.items():
         shutil.copy(shared_data / f"{path}.jsonl", data / f"{name}.jsonl")

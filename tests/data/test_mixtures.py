@@ -158,8 +158,7 @@ def test_prompts_that_differ_in_a_sign_are_two(tmp_path):
     assert taken.counts["own"] == {"read": 3, "taken": 3}
 
 
-def test_an_epoch_of_the_mixture_has_every_example_once_at_the_rates_of_the_table():
-    pytest.importorskip("seqio")
+def test_an_epoch_of_the_mixture_has_every_example_once_at_the_rates_of_the_table(seqio):
     taken = {name: [(f"{name} {k}", "y") for k in range(count // 100)] for name, count in TABLE.items()}
     rows = list(mixtures.mixed(taken, seed=3))
     assert collections.Counter(row["source"] for row in rows) == {name: count // 100 for name, count in TABLE.items()}
