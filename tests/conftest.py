@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,14 @@ def shared_data() -> Path:
     if not path.is_dir():
         pytest.skip(f"no {path.parent.name}/{path.name} beside the repository: this test reads files from there")
     return path
+
+
+@pytest.fixture(scope="session")
+def seqio() -> None:
+    """What the mixture is mixed by; skips where it is not installed, but not in CI, where the extra `dev` brings it."""
+    if os.environ.get("CI") and sys.version_info < (3, 14):  # the TensorFlow of that extra has no build for 3.14
+        importlib.import_module("seqio")
+    pytest.importorskip("seqio")
 
 
 @pytest.fixture(scope="session")

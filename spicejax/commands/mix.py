@@ -5,7 +5,8 @@ spicejax mix --data=DATA --out=QUESTIONS.jsonl --rounds [--sources=hotpotqa,hove
 
 DATA holds a folder for each source with the file as it is published (DATA/squad1/train-v1.1.json), or DATA/NAME.jsonl
 with rows of your own: question (or claim) and answer, and of document, passages, decomposition, facts, solution and
-program what there is. --sources=NAME:USE takes DATA/NAME.jsonl to teach that (plan, reason, answer, ...). --tfds takes
+program what there is. FEVER's claims are told with their passages, from its wiki-pages.zip: unpacked, it is
+DATA/fever/wiki-pages. --sources=NAME:USE takes DATA/NAME.jsonl to teach that (plan, reason, answer, ...). --tfds takes
 from TensorFlow Datasets what it has. Sources, their files and the paper's counts: spicejax/data/mixtures.py. Mixing
 needs `pip install 'spicejax[seqio]'`; training does not.
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,6 +32,8 @@ from spicejax.commands import Parser
 from spicejax.data import mixtures, prepared
 from spicejax.games.acesearcher import examples, paths
 from spicejax.text import prompts
+
+FINE_TUNING = ("tfds", "leaks", "held_out", "prompts")  # what the rounds have no use for
 
 
 def main(argv: Sequence[str]) -> None:
@@ -46,6 +50,13 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--prompts", default="", help="folder of your own prompts, as acesearcher.prompts")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
+    if not (math.isfinite(options.scale) and options.scale > 0):
+        parser.error(f"--scale={options.scale:g}: give a number above 0")
+    if options.held_out < 0:
+        parser.error(f"--held_out={options.held_out}: give 0 or more")
+    given = [name for name in FINE_TUNING if getattr(options, name)]
+    if options.rounds and given:
+        parser.error(f"--rounds: --{given[0]} is of the fine-tuning mixture alone; leave it out")
     (write_questions if options.rounds else prepare)(options)
 
 
@@ -64,8 +75,6 @@ def write_questions(options: argparse.Namespace) -> None:
 def prepare(options: argparse.Namespace) -> None:
     """Read, choose, mix and write; print the counts."""
     prepared.require_new(options.out)
-    if options.scale <= 0 or options.held_out < 0:
-        raise ValueError("--scale must be above 0 and --held_out at least 0")
     sources = mixtures.chosen([name for name in options.sources.split(",") if name])
     if not options.leaks and (asked := [source.name for source in sources if source.seed_of]):
         raise ValueError(
@@ -78,9 +87,10 @@ def prepare(options: argparse.Namespace) -> None:
     render = functools.partial(examples.render, own=own)
     taken = mixtures.take(sources, found, render, leaked=leaked, seed=options.seed, scale=options.scale)
     if empty := [name for name, pairs in taken.items() if len(pairs) <= options.held_out]:
+        fix = taken.hints.get(empty[0], "leave the source out (--sources) or hold out fewer")
         raise ValueError(
             f"{empty[0]}: {dict(taken.counts[empty[0]])}: no example would be left beside --held_out="
-            f"{options.held_out}; leave the source out (--sources) or hold out fewer"
+            f"{options.held_out}; {fix}"
         )
     apart = {name: pairs[: options.held_out] for name, pairs in taken.items()}
     rows = list(mixtures.mixed({name: pairs[options.held_out :] for name, pairs in taken.items()}, options.seed))

@@ -43,7 +43,7 @@ class Source:
     where: str  # it is published
     reader: Reader
     tfds: str = ""  # its name there, where its rows have the reader's shape
-    seed_of: str = ""  # its key in MuSiQue's list of questions that must not be trained on
+    seed_of: str = ""  # its key in MuSiQue's list of questions that must not be trained on (`leaks`)
     own_folder: str = ""  # where two lines share a file
 
     @property
@@ -57,23 +57,25 @@ _GSM8K = "https://github.com/openai/grade-school-math"
 ACESEARCHER: tuple[Source, ...] = (
     Source("narrativeqa", "answer", 20_000, "train.jsonl", f"{_HUB}/deepmind/narrativeqa (rows as jsonl)",
            published.narrativeqa),
-    Source("squad1", "answer", 10_000, "train-v1.1.json", _SQUAD, published.squad, "squad/v1.1", "squad"),
-    Source("squad2", "answer", 10_000, "train-v2.0.json", _SQUAD, published.squad, "squad/v2.0", "squad"),
+    Source("squad1", "answer", 10_000, "train-v1.1.json", _SQUAD, published.squad, "squad/v1.1", "squad2"),
+    Source("squad2", "answer", 10_000, "train-v2.0.json", _SQUAD, published.squad, "squad/v2.0", "squad2"),
     Source("tatqa", "answer", 12_000, "tatqa_dataset_train.json",
            "https://github.com/NExTplusplus/TAT-QA/tree/master/dataset_raw", published.tatqa),
     Source("fever", "claim", 10_000, "train.jsonl", "https://fever.ai/dataset/fever.html", published.fever),
     Source("drop", "answer", 20_000, "drop_dataset_train.json", f"{_HUB}/ucinlp/drop (its zip)", published.drop,
            "drop"),
-    Source("quoref", "answer", 20_000, "quoref-train-v0.1.json", f"{_HUB}/allenai/quoref (its zip)", published.squad),
+    Source("quoref", "answer", 20_000, "quoref-train-v0.1.json", f"{_HUB}/allenai/quoref (its zip)", published.quoref),
     Source("ropes", "answer", 10_000, "train-v1.0.json", f"{_HUB}/allenai/ropes (its archive)", published.squad),
     Source("nq", "answer", 20_000, "biencoder-nq-train.json.gz",
            "https://dl.fbaipublicfiles.com/dpr/data/retriever/biencoder-nq-train.json.gz", published.natural_questions,
            seed_of="natural_questions"),
     Source("gsm8k_plan", "plan", 7_000, "train_socratic.jsonl", _GSM8K, published.gsm8k, own_folder="gsm8k"),
-    Source("convfinqa", "plan", 1_000, "train.json", "https://github.com/czyssrs/ConvFinQA", published.convfinqa),
+    Source("convfinqa", "plan", 1_000, "train.json", "https://github.com/czyssrs/ConvFinQA (its data.zip)",
+           published.convfinqa),
     Source("strategyqa", "plan", 1_600, "train.json", "https://github.com/eladsegal/strategyqa (data/strategyqa)",
            published.strategyqa),
-    Source("ifqa", "reason", 2_000, "train.json", "https://github.com/wyu97/IfQA/tree/main/dataset", published.ifqa),
+    Source("ifqa", "reason", 2_000, "train.json", "https://github.com/wyu97/IfQA/tree/main/dataset/full_split",
+           published.ifqa),
     Source("tabmwp", "reason", 10_000, "problems_train.json", "https://promptpg.github.io/index.html#dataset",
            published.tabmwp),
     Source("gsm8k_reason", "reason", 7_000, "train_socratic.jsonl", _GSM8K, published.gsm8k, own_folder="gsm8k"),
@@ -91,7 +93,8 @@ ROUNDS: tuple[Source, ...] = (
     Source("gsm8k", "document", 7_000, "train.jsonl", _GSM8K, published.gsm8k),
     Source("tabmwp", "document", 10_000, "problems_train.json", "https://promptpg.github.io/index.html#dataset",
            published.tabmwp),
-    Source("convfinqa", "document", 2_000, "train.json", "https://github.com/czyssrs/ConvFinQA", published.convfinqa),
+    Source("convfinqa", "document", 2_000, "train.json", "https://github.com/czyssrs/ConvFinQA (its data.zip)",
+           published.convfinqa),
 )  # fmt: skip
 
 
@@ -103,7 +106,7 @@ def chosen(names: Sequence[str], among: Sequence[Source] = ACESEARCHER) -> list[
     known = {source.name: source for source in among}
     uses: dict[str, Use] = {source.use: source.use for source in among}
     sources = []
-    for text in names or known:
+    for text in dict.fromkeys(names or known):
         name, _, use = text.partition(":")
         if use in uses and name not in known:
             sources.append(Source(name, uses[use], sys.maxsize, f"{name}.jsonl", "", published.plain, own_folder="."))
@@ -132,15 +135,22 @@ def files(data: Path, sources: Sequence[Source], tfds: bool) -> Files:
         found[source.name] = there
     if missing:
         names = ",".join(s.name for s in sources if not any(m.startswith(f"{s.name}:") for m in missing))
-        raise FileNotFoundError("\n".join([*missing, f"or go without: --sources={names}"]))
+        raise FileNotFoundError("\n".join([*missing, *([f"or go without: --sources={names}"] if names else [])]))
     return found
 
 
 def leaks(path: Path) -> dict[str, set[str]]:
-    """MuSiQue's list (dev_test_singlehop_questions_v1.0.json): of each seed set the ids and normalised questions."""
+    """MuSiQue's list (dev_test_singlehop_questions_v1.0.json): of each seed set the ids and normalised questions.
+
+    Its keys are, as public code reads them, squad2, natural_questions, zerore, mlqaen and trex; `squad`, its README's
+    name, stands for squad2.
+    Raises: ValueError where it is no such list.
+    """
     told = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(told, dict) or not all(isinstance(each, list) for each in told.values()):
+    if not isinstance(told, dict) or not told or not all(isinstance(each, list) for each in told.values()):
         raise ValueError(f"{path}: give MuSiQue's dev_test_singlehop_questions_v1.0.json")
+    if "squad" in told:
+        told["squad2"] = [*told.pop("squad"), *told.get("squad2", [])]
     return {
         name: {
             text
@@ -187,12 +197,18 @@ def _words(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
+def _prompt_key(text: str) -> str:
+    """What two prompts share that differ in case and spaces alone: in 3 - 5 and 3 + 5 the sign is the question."""
+    return " ".join(text.casefold().split())
+
+
 class Taken(dict[str, list[Pair]]):
-    """Examples by source, and what was left out: counts[source][reason]."""
+    """Examples by source, what was left out, counts[source][reason], and what a source lacks, hints[source]."""
 
     def __init__(self) -> None:
         super().__init__()
         self.counts: dict[str, collections.Counter[str]] = {}
+        self.hints: dict[str, str] = {}
 
 
 def take(
@@ -208,32 +224,69 @@ def take(
 
     Args:
       found: see `files`.
-      leaked: see `leaks`.
+      leaked: see `leaks`; empty removes nothing.
       scale: of all counts.
+    Raises: ValueError where `leaked` does not know a source that MuSiQue was made of.
     """
+    for source in sources:  # a key that is not found would remove nothing, in silence
+        if leaked and source.seed_of and source.seed_of not in leaked:
+            raise ValueError(
+                f"{source.name}: the list of questions not to be trained on has {', '.join(leaked)} but no "
+                f"{source.seed_of}; give MuSiQue's dev_test_singlehop_questions_v1.0.json as it is published"
+            )
     taken, seen = Taken(), set[str]()
     for n, source in enumerate(sources):
-        kept: list[Pair] = []
         counts = taken.counts[source.name] = collections.Counter()
-        forbidden = leaked.get(source.seed_of, set())
-        for row in rows(source, found[source.name]):
-            counts["read"] += 1
-            pair = render(row, source.use)
-            if forbidden and (row.id in forbidden or _words(row.question) in forbidden):
-                counts["in_musique"] += 1
-            elif pair is None:
-                counts["not_told"] += 1
-            elif (key := _words(pair[0])) in seen:
-                counts["twice"] += 1
-            else:
-                seen.add(key)
-                kept.append(pair)
-        most = max(1, round(source.count * scale))
-        order = np.random.default_rng([seed, n]).permutation(len(kept))[:most]
-        taken[source.name] = [kept[i] for i in order]
-        counts["taken"] = len(order)
+        told = _told(source, found[source.name], render, leaked.get(source.seed_of, set()), counts)
+        keys = list(told)
+        # The lot comes before the comparison: SQuAD 1.1 holds every question of 2.0 that has an answer, and those that
+        # were not drawn from it are to be had from 2.0, which would be left with its unanswerable ones otherwise.
+        drawn = (keys[i] for i in np.random.default_rng([seed, n]).permutation(len(keys)))
+        fresh = [key for key in drawn if key not in seen]
+        if twice := len(keys) - len(fresh):
+            counts["twice"] += twice
+        fresh = fresh[: max(1, round(source.count * scale))]
+        seen.update(fresh)
+        taken[source.name] = [told[key] for key in fresh]
+        counts["taken"] = len(fresh)
         log.info("%s: %s", source.name, ", ".join(f"{count} {reason}" for reason, count in counts.items()))
+        if counts["not_told"] and (hint := _hint(source, found[source.name])):
+            taken.hints[source.name] = hint
+            log.warning("%s", hint)
     return taken
+
+
+def _hint(source: Source, file: tuple[Path, Reader] | None) -> str:
+    """What to put where for claims that were not told because they have no passages; empty where that is not why."""
+    if file is None or file[1] is not published.fever or published.pages(file[0]):
+        return ""
+    return (
+        f"{source.name}: {file[0].parent / published.PAGES} is missing, and claims without passages are not told; "
+        f'unpack wiki-pages.zip there ({source.where}), or give each row a "context" of its own'
+    )
+
+
+def _told(
+    source: Source,
+    file: tuple[Path, Reader] | None,
+    render: Render,
+    forbidden: set[str],
+    counts: collections.Counter[str],
+) -> dict[str, Pair]:
+    """All examples of a source, each prompt once, by their keys; the others are counted."""
+    told: dict[str, Pair] = {}
+    for row in rows(source, file):
+        counts["read"] += 1
+        pair = render(row, source.use)
+        if forbidden and (row.id in forbidden or _words(row.question) in forbidden):
+            counts["in_musique"] += 1
+        elif pair is None:
+            counts["not_told"] += 1
+        elif (key := _prompt_key(pair[0])) in told:
+            counts["twice"] += 1
+        else:
+            told[key] = pair
+    return told
 
 
 def mixture(taken: Mapping[str, Sequence[Pair]], name: str = "acesearcher") -> Any:

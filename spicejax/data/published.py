@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gzip
+import itertools
 import json
 import re
+import types
+import unicodedata
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
 
-from spicejax.data.rows import read_rows
+T = TypeVar("T")
 
 _CALCULATED = re.compile(r"<<[^<>]*>>")  # GSM8K's marks for a calculator
+_CLOSING = re.compile(r"(?s:.*)\bthe answer is:?[ \t]*(.+?)\.?\s*\Z", re.IGNORECASE)  # the last line says it
 _FENCE = re.compile(r"^```(?:python)?\n(.*?)```", re.DOTALL)
+_SIGNS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":"}
 _CHUNK = 1 << 20  # characters read at a time
 YES = {True: "Yes", False: "No", "SUPPORTS": "Yes", "REFUTES": "No", "yes": "Yes", "no": "No"}
 YES |= {"SUPPORTED": "Yes", "NOT_SUPPORTED": "No"}
@@ -33,24 +40,36 @@ class Row:
 
 
 Reader = Callable[[Any], Iterable[Row]]  # of one entry of a file
+Place = tuple[str, int]  # a sentence of FEVER's pages: the page's name, its number there
+PAGES = "wiki-pages"  # FEVER's folder of them
 
 
 def read(path: Path, reader: Reader) -> Iterator[Row]:
     """Rows of a file: jsonl, a JSON array or a JSON object, packed by gzip or not, entry by entry.
 
+    FEVER's passages come from the folder wiki-pages beside its file.
     Raises: ValueError naming file and entry where one is not as published.
     """
-    for where, entry in _entries(path):
-        try:
-            yield from reader(entry)
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
-            raise ValueError(f"{where}: not as published ({type(error).__name__}: {error})") from None
+    if reader is fever:
+        reader = functools.partial(fever, sentences=_sentences(path))
+    yield from _each(path, reader)
+
+
+def _each(path: Path, reader: Callable[[Any], Iterable[T]]) -> Iterator[T]:
+    try:
+        for where, entry in _entries(path):
+            try:
+                yield from reader(entry)
+            except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+                raise ValueError(f"{where}: not as published ({type(error).__name__}: {error})") from None
+    except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path} cannot be read ({error}); fetch it again") from None
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:
     """(place, entry): the lines of a jsonl, the members of an array, the (key, value) pairs of an object."""
     if path.suffix == ".jsonl":
-        yield from read_rows(path, "questions with answers")
+        yield from _lines(path)
         return
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         stream = cast(IO[str], file)
@@ -64,8 +83,24 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
             whole = json.loads(first + stream.read())
         except ValueError as error:
             raise ValueError(f"{path}: not JSON: {error}") from None
+    if not isinstance(whole, dict):
+        raise ValueError(f"{path}: a {type(whole).__name__}, not a JSON object or array of questions with answers")
     members = whole["data"] if isinstance(whole.get("data"), list) else whole.items()
     yield from ((f"{path}: entry {n}", each) for n, each in enumerate(members, 1))
+
+
+def _lines(path: Path) -> Iterator[tuple[str, Any]]:
+    """Lines of a jsonl, one at a time: those of NarrativeQA, each with a whole book, are of many GB."""
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                try:
+                    row = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise ValueError(f"{path}:{number}: not JSON: {error}") from None
+                if not isinstance(row, dict):
+                    raise ValueError(f"{path}:{number}: a {type(row).__name__}, not a JSON object")
+                yield f"{path}:{number}", row
 
 
 def _members(stream: IO[str], path: Path) -> Iterator[Any]:
@@ -90,13 +125,19 @@ def _members(stream: IO[str], path: Path) -> Iterator[Any]:
 
 
 def squad(article: Mapping[str, Any]) -> Iterator[Row]:
-    """SQuAD 1.1 and 2.0, Quoref, ROPES (background and situation); also one flat row of TFDS."""
+    """SQuAD 1.1 and 2.0, ROPES (background and situation); also one flat row of TFDS."""
     for paragraph in article.get("paragraphs") or [{**article, "qas": [article]}]:
         parts = [paragraph.get(name) for name in ("context", "background", "situation")]
         for asked in paragraph["qas"]:
             answers = asked["answers"]
             texts = answers["text"] if isinstance(answers, Mapping) else [each["text"] for each in answers]
             yield Row(str(asked["id"]), asked["question"].strip(), _once(texts), "\n\n".join(filter(None, parts)))
+
+
+def quoref(article: Mapping[str, Any]) -> Iterator[Row]:
+    """Quoref, laid out as SQuAD: several answers are the parts of one."""
+    for row in squad(article):
+        yield dataclasses.replace(row, answers=_once([", ".join(row.answers)]))
 
 
 def drop(entry: Any) -> Iterator[Row]:
@@ -124,10 +165,51 @@ def tatqa(entry: Mapping[str, Any]) -> Iterator[Row]:
                   solution=way)  # fmt: skip
 
 
-def fever(entry: Mapping[str, Any]) -> Iterator[Row]:
-    """FEVER: a claim that is true or not; one that cannot be told has no answer."""
-    label = YES.get(entry["label"])
-    yield Row(str(entry["id"]), entry["claim"], (label,) if label else (), str(entry.get("context", "")))
+def fever(entry: Mapping[str, Any], sentences: Mapping[Place, str] = types.MappingProxyType({})) -> Iterator[Row]:
+    """FEVER: a claim that is true or not; one that cannot be told, or has no passage to tell it by, has no answer.
+
+    Its passages are its own "context", else the first of its sets of sentences that is there as a whole.
+    """
+    label, context = YES.get(entry["label"]), str(entry.get("context") or "")
+    sets = () if context else (each for each in _evidence(entry) if all(place in sentences for place in each))
+    texts: dict[str, list[str]] = {}
+    for page, number in next(iter(sets), ()):
+        texts.setdefault(_plain(page.replace("_", " ")), []).append(sentences[page, number])
+    context = context or "\n\n".join(f"{title}\n{' '.join(said)}" for title, said in texts.items())
+    yield Row(str(entry["id"]), entry["claim"], (label,) if label and context else (), context)
+
+
+def _evidence(entry: Mapping[str, Any]) -> list[list[Place]]:
+    """Sets of sentences, each of which tells whether a FEVER claim is true; their names in one form of Unicode."""
+    groups = [[(page, number) for *_, page, number in each if page is not None] for each in entry.get("evidence") or ()]
+    return [[(unicodedata.normalize("NFC", page), number) for page, number in each] for each in groups if each]
+
+
+def pages(path: Path) -> list[Path]:
+    """Files of FEVER's Wikipedia, unpacked beside its file as wiki-pages/, or in a folder of that."""
+    return sorted((path.parent / PAGES).rglob("wiki-*.jsonl"))
+
+
+def _sentences(path: Path) -> dict[Place, str]:
+    """What the claims of FEVER's file refer to, from wiki-pages beside it; nothing where the folder is missing."""
+    files = pages(path)
+    wanted = set(_each(path, lambda entry: itertools.chain(*_evidence(entry)))) if files else set[Place]()
+    names = {name for name, _ in wanted}
+
+    def told(page: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+        name = unicodedata.normalize("NFC", page["id"])
+        for line in page["lines"].split("\n") if name in names else ():
+            number, _, rest = line.partition("\t")
+            said = _plain(rest.partition("\t")[0]).strip()  # links follow
+            if said and number.isdecimal() and (name, int(number)) in wanted:
+                yield (name, int(number)), said
+
+    return dict(itertools.chain.from_iterable(_each(file, told) for file in files))
+
+
+def _plain(text: str) -> str:
+    """FEVER's texts without the Penn Treebank's names of signs."""
+    return functools.reduce(lambda said, sign: said.replace(*sign), _SIGNS.items(), text)
 
 
 def natural_questions(entry: Mapping[str, Any]) -> Iterator[Row]:
@@ -157,21 +239,23 @@ def gsm8k(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def convfinqa(entry: Mapping[str, Any]) -> Iterator[Row]:
-    """ConvFinQA: texts around a table; the turns of the conversation are the steps."""
+    """ConvFinQA: texts around a table; the turns of the conversation are the steps, each of its own question."""
     context = "\n".join([*entry["pre_text"], table(entry["table"]), *entry["post_text"]])
     told = entry["annotation"]
-    for name in ("qa", "qa_0", "qa_1"):
+    turns = list(zip(told["qa_split"], told["dialogue_break"], strict=False))
+    for name, which in (("qa", 0), ("qa_0", 0), ("qa_1", 1)):
         if name in entry:
             asked = entry[name]
-            yield Row(f"{entry['id']}/{name}", asked["question"], _once([asked["answer"]]), context,
-                      tuple(told["dialogue_break"]))  # fmt: skip
+            steps = tuple(turn for of, turn in turns if of == which)
+            yield Row(f"{entry['id']}/{name}", asked["question"], _once([asked["answer"]]), context, steps)
 
 
 def strategyqa(entry: Mapping[str, Any]) -> Iterator[Row]:
     """StrategyQA: yes or no, with facts and a decomposition where it has them."""
-    steps, facts = tuple(entry.get("decomposition") or ()), entry.get("facts") or ()
-    yield Row(str(entry.get("qid", "")), entry["question"], (YES[entry["answer"]],), steps=steps,
-              solution=" ".join(facts))  # fmt: skip
+    facts = entry.get("facts") or ()
+    solution = facts if isinstance(facts, str) else " ".join(facts)  # one text in some copies
+    steps = tuple(entry.get("decomposition") or ())
+    yield Row(str(entry.get("qid", "")), entry["question"], (YES[entry["answer"]],), steps=steps, solution=solution)
 
 
 def ifqa(entry: Mapping[str, Any]) -> Iterator[Row]:
@@ -180,12 +264,13 @@ def ifqa(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def tabmwp(entry: Any) -> Iterator[Row]:
-    """TabMWP: about a table."""
+    """TabMWP: about a table; the question tells the unit, as its authors ask it, and the answer is without it."""
     name, asked = entry
     context = "\n".join(filter(None, (asked.get("table_title"), asked["table"])))
     choices = f" ({', '.join(asked['choices'])})" if asked.get("choices") else ""
-    answer = f"{asked['answer']} {asked.get('unit') or ''}"
-    yield Row(name, asked["question"] + choices, _once([answer]), context, solution=asked["solution"].strip())
+    unit = f" (Unit: {asked['unit']})" if asked.get("unit") else ""
+    question = f"{asked['question']}{unit}{choices}"
+    yield Row(name, question, _once([asked["answer"]]), context, solution=asked["solution"].strip())
 
 
 def multihop(entry: Mapping[str, Any]) -> Iterator[Row]:
@@ -199,13 +284,14 @@ def hover(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def math_instruct(entry: Mapping[str, Any]) -> Iterator[Row]:
-    """MathInstruct: a chain of thought, or a program, by the folder it comes from."""
+    """MathInstruct: a chain of thought, whose last line says the answer, or a program, by the folder it comes from."""
     asked, told = entry["instruction"].strip(), entry["output"].strip()
     if "/PoT/" in entry["source"]:
         fenced = _FENCE.search(told)
         yield Row(asked, asked, program=fenced[1] if fenced else told)
     else:
-        yield Row(asked, asked, solution=told)
+        closing = _CLOSING.match(told)
+        yield Row(asked, asked, _once(closing.groups() if closing else ()), solution=told)
 
 
 def plain(entry: Mapping[str, Any]) -> Iterator[Row]:

@@ -23,8 +23,7 @@ REAL = {
 
 
 @pytest.fixture(scope="module")
-def folder(shared_data, tmp_path_factory):
-    pytest.importorskip("seqio")
+def folder(seqio, shared_data, tmp_path_factory):
     data, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("out") / "sft"
     for name, path in REAL.items():
         shutil.copy(shared_data / f"{path}.jsonl", data / f"{name}.jsonl")
@@ -80,7 +79,15 @@ def test_reading_needs_no_tensorflow(folder):
     [
         (["--sources=nq"], "--sources=nq: MuSiQue's held-out questions were made of these; give its list"),
         (["--sources=poems"], "--sources=poems: unknown"),
-        (["--sources=ifqa", "--scale=0"], "--scale must be above 0"),
+        (["--sources=ifqa", "--scale=0"], "--scale=0: give a number above 0"),
+        (["--sources=ifqa", "--scale=nan"], "--scale=nan: give a number above 0"),
+        (["--sources=ifqa", "--held_out=-1"], "--held_out=-1: give 0 or more"),
+        (["--rounds", "--scale=0"], "--scale=0: give a number above 0"),
+        (["--rounds", "--scale=inf"], "--scale=inf: give a number above 0"),
+        (["--rounds", "--held_out=5"], "--rounds: --held_out is of the fine-tuning mixture alone; leave it out"),
+        (["--rounds", "--tfds"], "--rounds: --tfds is of the fine-tuning mixture alone"),
+        (["--rounds", "--leaks=none"], "--rounds: --leaks is of the fine-tuning mixture alone"),
+        (["--rounds", "--prompts=mine"], "--rounds: --prompts is of the fine-tuning mixture alone"),
         (["--sources=ifqa"], "ifqa/train.json is missing; it is published at https://github.com/wyu97/IfQA"),
         (["--sources=fever", "--held_out=9"], "no example would be left beside --held_out=9"),
         (["--sources=fever", "--prompts=nowhere"], "nowhere"),
@@ -89,7 +96,18 @@ def test_reading_needs_no_tensorflow(folder):
 def test_what_is_wrong_is_said_before_anything_is_written(tmp_path, capsys, words, said):
     (tmp_path / "fever.jsonl").write_text(json.dumps({"claim": "x", "question": "x", "answer": "SUPPORTS"}))
     assert prepare([f"--data={tmp_path}", f"--out={tmp_path / 'out'}", *words]) == 2
-    assert said in capsys.readouterr().err and not (tmp_path / "out").exists()
+    lines = capsys.readouterr().err.splitlines()
+    assert said in lines[-1] and not (tmp_path / "out").exists()
+
+
+def test_claims_without_passages_want_fevers_wikipedia(tmp_path, capsys):
+    folder = tmp_path / "fever"
+    folder.mkdir()
+    claim = {"id": 1, "claim": "Oslo is old.", "label": "SUPPORTS", "evidence": [[[1, 2, "Oslo", 0]]]}
+    (folder / "train.jsonl").write_text(json.dumps(claim))
+    assert prepare([f"--data={tmp_path}", f"--out={tmp_path / 'out'}", "--sources=fever"]) == 2
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert "'not_told': 1" in said and f"{folder / 'wiki-pages'} is missing" in said and "fever.ai" in said
 
 
 def test_questions_of_the_rounds_bring_their_kinds(tmp_path, shared_data):

@@ -52,7 +52,7 @@ def test_files_are_found_as_published_or_as_your_own_and_missing_ones_are_all_na
         mixtures.files(tmp_path, sources, tfds=False)
     assert str(caught.value).splitlines() == [
         f"ifqa: {tmp_path}/ifqa/train.json is missing; it is published at "
-        "https://github.com/wyu97/IfQA/tree/main/dataset",
+        "https://github.com/wyu97/IfQA/tree/main/dataset/full_split",
         "or go without: --sources=squad1,gsm8k_plan,gsm8k_reason",
     ]
     found = mixtures.files(tmp_path, sources[:3], tfds=False)
@@ -61,8 +61,9 @@ def test_files_are_found_as_published_or_as_your_own_and_missing_ones_are_all_na
     assert mixtures.files(tmp_path, mixtures.chosen(["drop"]), tfds=True) == {"drop": None}
     with pytest.raises(ValueError, match="--sources=squad3: unknown; choose from narrativeqa, squad1"):
         mixtures.chosen(["squad1", "squad3"])
+    assert [source.name for source in mixtures.chosen(["squad1", "fever", "squad1"])] == ["squad1", "fever"]
     own = mixtures.chosen(["wiki:plan"])
-    with pytest.raises(FileNotFoundError, match=r"wiki: \S+/wiki.jsonl is missing; write rows of your own there"):
+    with pytest.raises(FileNotFoundError, match=r"wiki: \S+/wiki.jsonl is missing; write rows of your own there$"):
         mixtures.files(tmp_path, own, tfds=False)
     asked = {"question": "Where was the maker of the wheel born?", "answer": "Ur"}
     steps = ["Who made the wheel?", {"question": "Where was #1 born?", "answer": "Ur"}]
@@ -97,9 +98,29 @@ def test_no_prompt_twice_none_of_musique_none_without_what_is_taught(tmp_path):
     assert len(taken["fever"]) == 3, "another use of the same questions, and no seed of MuSiQue"
     again = mixtures.take(sources, found, render, leaked={})
     assert again.counts["squad1"]["taken"] == 6
-    (tmp_path / "leaks.json").write_text("[]")
-    with pytest.raises(ValueError, match="give MuSiQue's dev_test_singlehop_questions"):
-        mixtures.leaks(tmp_path / "leaks.json")
+    for text in ("[]", "{}"):
+        (tmp_path / "leaks.json").write_text(text)
+        with pytest.raises(ValueError, match="give MuSiQue's dev_test_singlehop_questions"):
+            mixtures.leaks(tmp_path / "leaks.json")
+
+
+@pytest.mark.parametrize("key, left", [("squad2", {0, 3}), ("squad", {0, 3}), ("SQuAD", None)])
+def test_musiques_list_by_the_keys_that_it_is_published_with(tmp_path, key, left):
+    """One that is not known is named: it would remove nothing."""
+    write(tmp_path / "squad1.jsonl", numbered("q", 4))
+    asked = [{"id": "q1", "question": "?"}, {"id": "-", "question": "Q 2"}]
+    others = {name: [] for name in ("natural_questions", "zerore", "mlqaen", "trex")}
+    (tmp_path / "leaks.json").write_text(json.dumps({key: asked} | others))
+    sources, leaked = mixtures.chosen(["squad1"]), mixtures.leaks(tmp_path / "leaks.json")
+    found = mixtures.files(tmp_path, sources, tfds=False)
+    if left is None:
+        with pytest.raises(
+            ValueError, match="squad1: the list .* has SQuAD, natural_questions, .* but no squad2; give"
+        ):
+            mixtures.take(sources, found, render, leaked=leaked)
+        return
+    taken = mixtures.take(sources, found, render, leaked=leaked)
+    assert {int(answer) for _, answer in taken["squad1"]} == left
 
 
 def test_as_many_as_the_table_says_by_lot(tmp_path, monkeypatch):
@@ -114,8 +135,30 @@ def test_as_many_as_the_table_says_by_lot(tmp_path, monkeypatch):
     assert half == whole[:20] and set(other) != set(whole) != {(f"answer: q {k}?", str(k)) for k in range(40)}
 
 
-def test_an_epoch_of_the_mixture_has_every_example_once_at_the_rates_of_the_table():
-    pytest.importorskip("seqio")
+def test_what_one_source_leaves_another_may_take(tmp_path):
+    """Every question of SQuAD 2.0 that has an answer stands in 1.1 too, of which a part is taken."""
+    one, two = (Source(name, "answer", 40, "f.json", "", published.plain) for name in ("squad1", "squad2"))
+    answerable = numbered("q", 100)
+    write(tmp_path / "squad1.jsonl", answerable)
+    write(tmp_path / "squad2.jsonl", [*answerable, *({"question": f"u {k}?", "answer": "none"} for k in range(50))])
+    found = mixtures.files(tmp_path, [one, two], tfds=False)
+    taken = mixtures.take([one, two], found, render, leaked={})
+    first, second = set(taken["squad1"]), set(taken["squad2"])
+    assert len(first) == len(second) == 40 and not first & second
+    assert taken.counts["squad2"] == {"read": 150, "twice": 40, "taken": 40}
+    unanswerable = sum(answer == "none" for _, answer in second)
+    assert 8 <= unanswerable <= 30, "of 110 that are left 50 have no answer"
+    assert taken == mixtures.take([one, two], found, render, leaked={}), "the lot depends on the seed alone"
+
+
+def test_prompts_that_differ_in_a_sign_are_two(tmp_path):
+    write(tmp_path / "own.jsonl", [{"question": f"3 {sign} 5?", "answer": "x"} for sign in "+-*"])
+    sources = mixtures.chosen(["own:answer"])
+    taken = mixtures.take(sources, mixtures.files(tmp_path, sources, tfds=False), render, leaked={})
+    assert taken.counts["own"] == {"read": 3, "taken": 3}
+
+
+def test_an_epoch_of_the_mixture_has_every_example_once_at_the_rates_of_the_table(seqio):
     taken = {name: [(f"{name} {k}", "y") for k in range(count // 100)] for name, count in TABLE.items()}
     rows = list(mixtures.mixed(taken, seed=3))
     assert collections.Counter(row["source"] for row in rows) == {name: count // 100 for name, count in TABLE.items()}

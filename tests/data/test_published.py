@@ -42,6 +42,25 @@ ROPES = {
         }
     ]
 }
+QUOREF = {
+    "data": [
+        {
+            "title": "Oslo",
+            "paragraphs": [
+                {
+                    "context": "Al met Bo.",
+                    "qas": [
+                        {
+                            "id": "8",
+                            "question": "Who met?",
+                            "answers": [{"text": "Al", "answer_start": 0}, {"text": "Bo", "answer_start": 7}],
+                        }
+                    ],
+                }
+            ],
+        }
+    ]
+}
 DROP = {
     "nfl_1": {
         "passage": "Two teams.",
@@ -97,6 +116,12 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
             [Row("7", "Where does ice melt?", ("A",), "Heat melts ice.\n\nA is hot, B is cold.")],
         ),
         (
+            "quoref-train-v0.1.json",
+            QUOREF,
+            published.quoref,
+            [Row("8", "Who met?", ("Al, Bo",), "Al met Bo.")],
+        ),
+        (
             "drop.json",
             DROP,
             published.drop,
@@ -118,11 +143,12 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
         (
             "train.jsonl",
             [
-                {"id": 1, "claim": "Oslo is large.", "label": "SUPPORTS"},
+                {"id": 1, "claim": "Oslo is large.", "label": "SUPPORTS", "context": "Oslo has many people."},
                 {"id": 2, "claim": "x", "label": "NOT ENOUGH INFO"},
+                {"id": 3, "claim": "y", "label": "REFUTES", "evidence": [[[1, 2, "Oslo", 0]]]},
             ],
             published.fever,
-            [Row("1", "Oslo is large.", ("Yes",)), Row("2", "x")],
+            [Row("1", "Oslo is large.", ("Yes",), "Oslo has many people."), Row("2", "x"), Row("3", "y")],
         ),
         (
             "nq.json.gz",
@@ -174,11 +200,24 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
                     "table": [["a", "1"]],
                     "post_text": ["After."],
                     "qa": {"question": "Rise?", "answer": "3%"},
-                    "annotation": {"dialogue_break": ["what was a?", "and b?"]},
-                }
+                    "annotation": {"dialogue_break": ["what was a?", "and b?"], "qa_split": [0, 0]},
+                },
+                {
+                    "id": "g",
+                    "pre_text": [],
+                    "table": [["a", "1"]],
+                    "post_text": [],
+                    "qa_0": {"question": "Rise?", "answer": "3%"},
+                    "qa_1": {"question": "Fall?", "answer": "4"},
+                    "annotation": {"dialogue_break": ["what was a?", "and b?", "and c?"], "qa_split": [0, 1, 1]},
+                },
             ],
             published.convfinqa,
-            [Row("f/qa", "Rise?", ("3%",), "Before.\na | 1\nAfter.", ("what was a?", "and b?"))],
+            [
+                Row("f/qa", "Rise?", ("3%",), "Before.\na | 1\nAfter.", ("what was a?", "and b?")),
+                Row("g/qa_0", "Rise?", ("3%",), "a | 1", ("what was a?",)),
+                Row("g/qa_1", "Fall?", ("4",), "a | 1", ("and b?", "and c?")),
+            ],
         ),
         (
             "strategyqa.json",
@@ -189,10 +228,14 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
                     "answer": True,
                     "facts": ["It flies."],
                     "decomposition": ["What is it?", "Does #1 fly?"],
-                }
+                },
+                {"qid": "t", "term": "It", "question": "Does it?", "answer": False, "facts": "It sits. It is old."},
             ],
             published.strategyqa,
-            [Row("s", "Can it?", ("Yes",), steps=("What is it?", "Does #1 fly?"), solution="It flies.")],
+            [
+                Row("s", "Can it?", ("Yes",), steps=("What is it?", "Does #1 fly?"), solution="It flies."),
+                Row("t", "Does it?", ("No",), solution="It sits. It is old."),
+            ],
         ),
         (
             "ifqa.json",
@@ -211,10 +254,22 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
                     "table_title": "Shop",
                     "table": "a | $2",
                     "solution": "See a.",
-                }
+                },
+                "13": {
+                    "question": "Cost of both?",
+                    "choices": None,
+                    "answer": "3.50",
+                    "unit": "$",
+                    "table_title": None,
+                    "table": "a | $2",
+                    "solution": "Add.",
+                },
             },
             published.tabmwp,
-            [Row("12", "Cost? ($1, $2)", ("$2",), "Shop\na | $2", solution="See a.")],
+            [
+                Row("12", "Cost? ($1, $2)", ("$2",), "Shop\na | $2", solution="See a."),
+                Row("13", "Cost of both? (Unit: $)", ("3.50",), "a | $2", solution="Add."),
+            ],
         ),
         (
             "hotpot_train_v1.1.json",
@@ -231,11 +286,29 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
         (
             "MathInstruct.json",
             [
-                {"source": "data/CoT/x.json", "instruction": "1+1?", "output": "It is 2."},
+                {"source": "data/CoT/gsm_rft.json", "instruction": "1+1?", "output": "Add.\nThe answer is 2"},
+                {"source": "data/CoT/aqua_rat.json", "instruction": "2 or 3?", "output": "So.\nThe answer is B."},
+                {
+                    "source": "data/CoT/MATH_train.json",
+                    "instruction": "Area?",
+                    "output": "If the answer is 3.2 it is large, so $\\boxed{1.5\\pi}$. The answer is 1.5\\pi",
+                },
+                {"source": "data/CoT/math50k_camel.json", "instruction": "Why?", "output": "The answer is\nlong."},
                 {"source": "data/PoT/y.json", "instruction": "2+2?", "output": "x = 4\nprint(x)"},
             ],
             published.math_instruct,
-            [Row("1+1?", "1+1?", solution="It is 2."), Row("2+2?", "2+2?", program="x = 4\nprint(x)")],
+            [
+                Row("1+1?", "1+1?", ("2",), solution="Add.\nThe answer is 2"),
+                Row("2 or 3?", "2 or 3?", ("B",), solution="So.\nThe answer is B."),
+                Row(
+                    "Area?",
+                    "Area?",
+                    ("1.5\\pi",),
+                    solution="If the answer is 3.2 it is large, so $\\boxed{1.5\\pi}$. The answer is 1.5\\pi",
+                ),
+                Row("Why?", "Why?", solution="The answer is\nlong."),
+                Row("2+2?", "2+2?", program="x = 4\nprint(x)"),
+            ],
         ),
         (
             "own.jsonl",
@@ -268,6 +341,52 @@ def test_each_format_as_published(tmp_path, name, value, reader, rows):
     assert list(published.read(path, reader)) == rows
 
 
+@pytest.mark.parametrize("folder", ["wiki-pages", "wiki-pages/wiki-pages"])
+def test_passages_of_fever_come_from_its_wikipedia(tmp_path, folder):
+    """The first set of sentences that is there as a whole, each below its page's title; no other page is kept."""
+    claims = [
+        {
+            "id": 1,
+            "claim": "a",
+            "label": "SUPPORTS",
+            "evidence": [[[5, 6, "Zoë_-LRB-film-RRB-", 2], [5, 6, "Oslo", 0]]],
+        },
+        {"id": 2, "claim": "b", "label": "REFUTES", "evidence": [[[5, 7, "Gone", 0]], [[5, 8, "Oslo", 0]]]},
+        {"id": 3, "claim": "c", "label": "REFUTES", "evidence": [[[5, 7, "Oslo", 0], [5, 7, "Oslo", 1]]]},
+        {"id": 4, "claim": "d", "label": "NOT ENOUGH INFO", "evidence": [[[5, None, None, None]]]},
+    ]
+    pages = [
+        {"id": "", "text": "", "lines": ""},
+        {
+            "id": "Zoe\u0308_-LRB-film-RRB-",
+            "text": "",
+            "lines": "0\tA film .\n1\t\n2\tIt is -LRB- old -RRB- .\tOld\tOld",
+        },
+    ]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, claims)))
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "wiki-001.jsonl").write_text("\n".join(map(json.dumps, pages)))
+    more = [{"id": "Oslo", "lines": "0\tA city .\tCity\tcity\n1\t"}, {"id": "Bergen", "lines": "0\tA city ."}]
+    (tmp_path / folder / "wiki-002.jsonl").write_text("\n".join(map(json.dumps, more)))
+    assert list(published.read(tmp_path / "train.jsonl", published.fever)) == [
+        Row("1", "a", ("Yes",), "Zoë (film)\nIt is ( old ) .\n\nOslo\nA city ."),
+        Row("2", "b", ("No",), "Oslo\nA city ."),
+        Row("3", "c"),
+        Row("4", "d"),
+    ]
+    assert len(published._sentences(tmp_path / "train.jsonl")) == 2
+    (tmp_path / folder / "wiki-003.jsonl").write_text('{"id": "Oslo"}')
+    with pytest.raises(ValueError, match="wiki-003.jsonl:1: not as published .KeyError: 'lines'"):
+        list(published.read(tmp_path / "train.jsonl", published.fever))
+
+
+def test_a_packed_file_that_is_cut_is_named(tmp_path):
+    path = tmp_path / "nq.json.gz"
+    path.write_bytes(gzip.compress(json.dumps([{"question": "q" * 999}]).encode())[:-12])
+    with pytest.raises(ValueError, match="nq.json.gz cannot be read .*; fetch it again"):
+        list(published.read(path, published.natural_questions))
+
+
 def test_flat_rows_of_tfds_are_read_too():
     flat = {
         "id": "5a",
@@ -297,6 +416,7 @@ def test_an_array_is_read_in_pieces_of_any_size(tmp_path, monkeypatch, chunk):
         ("a.json", '[{"id": 1, "claim": "x"}]', "a.json: entry 1: not as published (KeyError: 'label')"),
         ("a.json", '[{"id": 1', "a.json: cut short, or not JSON"),
         ("a.json", "<html>", "a.json: not JSON"),
+        ("a.json", '"x"', "a.json: a str, not a JSON object or array"),
         ("a.jsonl", '{"id": 1, "claim": "x", "label": "REFUTES"}\n[]', "a.jsonl:2: a list, not a JSON object"),
     ],
 )

@@ -28,10 +28,11 @@ def render(row: Row, use: Use, own: Templates | None = None) -> Pair | None:
     if use == "program":
         written = _as_function(row.program)
         return (_prompt("program", row, own), f"```python\n{written}\n```") if written else None
-    if not answer and not row.solution:
+    if not answer:  # the prompt asks for it between tags
         return None
-    closing = paths.ANSWER[0] + answer + paths.ANSWER[1] if answer else ""
-    return _prompt("reason", row, own), "\n".join(filter(None, (row.solution, closing)))
+    return _prompt("reason", row, own), "\n".join(
+        filter(None, (row.solution, f"{paths.ANSWER[0]}{answer}{paths.ANSWER[1]}"))
+    )
 
 
 def _prompt(name: str, row: Row, own: Templates | None) -> str:
@@ -54,6 +55,10 @@ def _as_function(program: str) -> str | None:
     if not (isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and len(last.value.args) == 1
             and isinstance(last.value.func, ast.Name) and last.value.func.id == "print"):  # fmt: skip
         return None
-    lines = program.splitlines()[: last.lineno - 1]
-    value = ast.unparse(last.value.args[0])
-    return "def solution():\n" + textwrap.indent("\n".join([*lines, f"return {value}"]), "    ")
+    if len(body) > 1 and (body[-2].end_lineno or 0) >= last.lineno:  # it shares its line with what it prints
+        return None
+    stars = {node.lineno for node in body if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"}
+    lines = list(enumerate(program.splitlines()[: last.lineno - 1], 1))
+    head = [line for number, line in lines if number in stars]  # no function may import *
+    inside = [*(line for number, line in lines if number not in stars), f"return {ast.unparse(last.value.args[0])}"]
+    return "\n".join([*head, "def solution():", textwrap.indent("\n".join(inside), "    ")])

@@ -34,8 +34,8 @@ def test_a_plan_is_read_as_it_is_written():
 
 def test_a_chain_of_thought_ends_in_tags():
     assert render(ROW, "reason")[1] == "Count them.\n<answer>2</answer>"
-    assert render(Row("a", "1+1?", solution="It is 2."), "reason")[1] == "It is 2."
-    assert render(Row("a", "1+1?"), "reason") is None
+    assert render(Row("a", "1+1?", ("2",)), "reason")[1] == "<answer>2</answer>"
+    assert render(Row("a", "1+1?", solution="It is 2."), "reason") is None, "the prompt asks for tags"
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,8 @@ def test_a_chain_of_thought_ends_in_tags():
         ("from math import gcd\n\ndef f(a):\n    return gcd(a, 6)\n\nprint(f(4))", 2),
         ("for k in range(3):\n    last = k\nprint(last)", 2),
         ("print(1)\nprint(2)", 2),
+        ("from math import *\nx = 4\nprint(sqrt(x))", 2),
+        ("x = 2; print(x)", None),
         ("x = 2", None),
         ("print(1, 2)", None),
         ("x = (", None),
@@ -56,7 +58,7 @@ def test_a_script_that_prints_its_answer_becomes_a_function_that_returns_it(prog
     if value is None:
         assert pair is None
         return
-    assert pair[1].startswith("```python\ndef solution():\n") and pair[1].endswith("\n```")
+    assert pair[1].startswith("```python\n") and "\ndef solution():\n" in pair[1] and pair[1].endswith("\n```")
     (ran,) = Sandbox(accept=True).run([pair[1].removeprefix("```python\n").removesuffix("\n```")])
     assert ran.value == value
 
