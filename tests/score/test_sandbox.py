@@ -211,7 +211,16 @@ def test_an_honest_program_returns_what_it_returns_without_a_sandbox(each):
 
 def test_what_is_no_number_and_no_text_is_no_answer():
     """JSON has no infinity, though Python reads and writes one; half a character cannot be written to a file."""
-    values = ("float('inf')", "float('nan')", "[1, -float('inf')]", "'\\ud800'", "-1e308 * 10", "NAN", "1e308", "NUMBER")
+    values = (
+        "float('inf')",
+        "float('nan')",
+        "[1, -float('inf')]",
+        "'\\ud800'",
+        "-1e308 * 10",
+        "NAN",
+        "1e308",
+        "NUMBER",
+    )
     head = "from decimal import Decimal\nNAN, NUMBER = Decimal('NaN'), Decimal('1e400')\ndef solution():\n    return "
     ran = Sandbox(accept=True).run([head + value for value in values])
     assert [(each.how, each.detail) for each in ran[:6]] == [
