@@ -110,7 +110,8 @@ def tier() -> tuple[int, str]:
             continue
         honest = _run("def f():\n    return 6 * 7", "f", Limits(), level)
         if honest.value != 42:
-            whys.append(f"no program runs at tier {level}: {' '.join(honest.printed.split())[:200] or honest.how}")
+            said = " ".join(honest.printed.split())[:200] or honest.detail or honest.how
+            whys.append(f"no program runs at tier {level}: {said}")
             continue
         free = _free(level)
         if not free - (_ISOLATED if level == 1 else set()):

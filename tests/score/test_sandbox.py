@@ -143,7 +143,7 @@ def test_what_the_filter_keeps_in_gets_out_without_it(host, monkeypatch):
         "link a file", "make a pipe", "change a file's rights", "change a file's time", "lock a file", "lease a file",
         "delete a file", "delete a tree", "write a file", "a link out", "many files",
     }  # fmt: skip
-    monkeypatch.setattr(sandbox, "_source", lambda: sandbox._SOURCE.replace("forbid()\n", "False\n"))
+    monkeypatch.setattr(sandbox, "_source", lambda: sandbox._SOURCE.replace("if forbid()", "if True"))
     cases = [case for case in hostile.ALL if case.name in names]
     assert len(cases) == len(names)
     for case in cases:
@@ -299,10 +299,14 @@ print(accepted.tier, accepted.run(["def solution():\\n    return 6 * 7"])[0].val
 
 
 def test_the_probe_notices_what_is_missing(monkeypatch):
-    """Without the filter of system calls neither tier holds; without bubblewrap tier 1 is all there is."""
+    """Without the filter neither tier holds; where there can be none nothing runs; without bubblewrap tier 1 does."""
     with monkeypatch.context() as patch:
-        patch.setattr(sandbox, "_source", lambda: sandbox._SOURCE.replace("forbid()\n", "False\n"))
-        assert {"processes", "network"} <= sandbox._free(1)
+        patch.setattr(sandbox, "_source", lambda: sandbox._SOURCE.replace("if forbid()", "if True"))
+        assert {"processes", "network", "signals", "writing"} <= sandbox._free(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(sandbox, "_source", lambda: sandbox._SOURCE.replace("aarch64", "x").replace("x86_64", "y"))
+        whys = [f"no program runs at tier {level}: NoFilter" for level in (2, 1)]
+        assert sandbox.tier.__wrapped__() == (0, "; ".join(whys))
     with monkeypatch.context() as patch:
         patch.setattr(sandbox.shutil, "which", lambda name: None)
         level, why = sandbox.tier.__wrapped__()
