@@ -1,15 +1,13 @@
-"""Run many short programs in the sandbox: python benchmarks/sandbox.py [--programs=1000]
+"""Run many short programs in the sandbox: python benchmarks/sandbox.py [--programs=10000] [--alone=500]
 
-Prints one JSON object: the tier, programs a second with one process a core, milliseconds of one alone (median, 99th
-percentile) and of the bare interpreter, and what is left afterwards: processes, folders, growth of memory.
+Prints one table: how many programs a second with one process a core; milliseconds of one alone, of the bare interpreter
+and of what lies between them; what is left afterwards: processes, folders, memory of this process.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -20,49 +18,68 @@ import numpy as np
 from spicejax.score import sandbox
 
 PROGRAM = "from fractions import Fraction\ndef solution():\n    return float(sum(Fraction(k, 7) for k in range({n})))"
+PATIENCE = 5  # seconds after which what was not there before counts as left: others may use the sandbox meanwhile
 
 
-def left() -> int:
-    """Folders and processes of programs."""
-    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    folders = [name for name in os.listdir(tempfile.gettempdir()) if name.startswith(sandbox.FOLDER)]
-    return len(folders) + running.count("Runs one program that a model wrote")
+def left() -> tuple[set[str], set[str]]:
+    """Processes of programs and their folders."""
+    lines = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    folders = {name for name in os.listdir(tempfile.gettempdir()) if name.startswith(sandbox.FOLDER)}
+    return {line.split()[0] for line in lines if "Runs one program that a model wrote" in line}, folders
+
+
+def memory() -> float:
+    """MiB of this process that are in memory now."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def alone(kept: sandbox.Sandbox, texts: list[str]) -> np.ndarray:
+    """Milliseconds of each program alone, and of the bare interpreter right behind it."""
+    rows = []
+    for text in texts:
+        times = [time.perf_counter()]
+        kept.run([text])
+        times.append(time.perf_counter())
+        subprocess.run([os.path.realpath(sys.executable), "-P", "-s", "-S", "-B", "-c", "pass"], check=True)
+        times.append(time.perf_counter())
+        rows.append(np.diff(times))
+    return 1e3 * np.array(rows)
+
+
+def table(rows: dict[str, str]) -> str:
+    """Two columns as Markdown."""
+    return "\n".join(["| | |", "|---|--:|", *(f"| {name} | {value} |" for name, value in rows.items())])
 
 
 def main() -> int:
-    """Print one JSON object."""
+    """Print one table; 1 where a program's value is wrong or something is left."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=int, default=1000)
+    parser.add_argument("--programs", type=int, default=10000)
+    parser.add_argument("--alone", type=int, default=500)
     options = parser.parse_args()
     kept = sandbox.Sandbox(accept=True)
-    texts = [PROGRAM.format(n=n % 100) for n in range(options.programs)]
+    texts = [PROGRAM.format(n=n % 100) for n in range(max(options.programs, options.alone))]
     kept.run(texts[:10])
-    before, memory = left(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before, held = left(), memory()
     began = time.perf_counter()
-    ran = kept.run(texts)
+    ran = kept.run(texts[: options.programs])
     seconds = time.perf_counter() - began
-    wrong = sum(each.value != sum(range(n % 100)) / 7 and abs(each.value - sum(range(n % 100)) / 7) > 1e-9
-                for n, each in enumerate(ran))  # fmt: skip
-    alone, bare = [], []
-    for text in texts[:100]:
-        began = time.perf_counter()
-        kept.run([text])
-        alone.append(1e3 * (time.perf_counter() - began))
-        began = time.perf_counter()
-        subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], check=True)
-        bare.append(1e3 * (time.perf_counter() - began))
-    report = {
-        "tier": kept.tier,
-        "programs": len(ran),
-        "wrong": wrong,
-        "programs_per_second": round(len(ran) / seconds, 1),
-        "alone_ms": {"median": round(float(np.median(alone)), 1), "p99": round(float(np.percentile(alone, 99)), 1)},
-        "interpreter_ms": round(float(np.median(bare)), 1),
-        "left": left() - before,
-        "memory_growth_mb": round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024, 1),
-    }
-    print(json.dumps(report))
-    return 0
+    wrong = sum(each.how != "value" or abs(each.value - sum(range(n % 100)) / 7) > 1e-9 for n, each in enumerate(ran))
+    whole, bare = alone(kept, texts[: options.alone]).T
+    grown, deadline = memory() - held, time.monotonic() + PATIENCE
+    processes, folders = (now - then for now, then in zip(left(), before, strict=True))
+    while (processes or folders) and time.monotonic() < deadline:
+        time.sleep(0.5)
+        processes, folders = (then & now for then, now in zip((processes, folders), left(), strict=True))
+    rows = {"tier": str(kept.tier), "programs": f"{len(ran):,}", "of these wrong": str(wrong)}
+    rows["programs a second"] = f"{len(ran) / seconds:.1f}"
+    for name, each in (("one alone", whole), ("bare interpreter", bare), ("overhead", whole - bare)):
+        rows[f"{name}, ms: p50, p99"] = f"{np.percentile(each, 50):.1f}, {np.percentile(each, 99):.1f}"
+    rows |= {"processes left": str(len(processes)), "folders left": str(len(folders))}
+    rows["growth of memory, MiB"] = f"{grown:.1f}"
+    print(table(rows))
+    return int(bool(wrong or processes or folders))
 
 
 if __name__ == "__main__":

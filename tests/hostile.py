@@ -1,6 +1,7 @@
 """Programs that try to get out of the sandbox. Each returns "out" where it got what it wanted; {names} are filled in.
 
-`free_at_1`: what tier 1 does not keep from a program, as docs/security.md says; `harms`: never shown here.
+`free_at_1`: what tier 1 does not keep from a program, as docs/security.md says; `harms`: where it got out it would harm
+this machine, so that it is not tried at tier 1.
 """
 
 import dataclasses
@@ -28,8 +29,17 @@ _SYSCALL = """
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 """
+# A pipe that tells {sibling} by a signal what becomes of it, once the line in between has made that one its owner.
+_TOLD = """
+import fcntl, os, struct
+r, w = os.pipe()
+%s
+fcntl.fcntl(r, fcntl.F_SETFL, os.O_ASYNC)
+os.write(w, b'x')
+return 'out'
+"""
 _STUCK = {"how": ("timeout",)}
-_HARM = {"free_at_1": True, "harms": True}
+_HARM = {"harms": True}
 ALL = [
     # time, memory, output
     _hostile("endless loop", "while True: pass", **_STUCK),
@@ -102,35 +112,98 @@ ALL = [
     _hostile("read a sibling's memory", "open('/proc/{sibling}/mem', 'rb').close(); return 'out'", free_at_1=True),
     _hostile("read the trainer's environment", """
         return 'out' if b'PATH=' in open('/proc/{trainer}/environ', 'rb').read() else ''""", free_at_1=True),
-    _hostile("renice", "import os; os.setpriority(os.PRIO_PROCESS, {sibling}, 19); return 'out'", free_at_1=True),
+    _hostile("renice", "import os; os.setpriority(os.PRIO_PROCESS, {sibling}, 19); return 'out'"),
+    _hostile("pin a sibling", "import os; os.sched_setaffinity({sibling}, [0]); return 'out'"),
+    _hostile("put a sibling last", """
+        import os
+        os.sched_setscheduler({sibling}, os.SCHED_IDLE, os.sched_param(0))
+        return 'out'"""),
+    _hostile("limit a sibling", "import resource as r; r.prlimit({sibling}, r.RLIMIT_CORE, (0, 0)); return 'out'"),
+    _hostile("a signal by a pipe", _TOLD % "fcntl.fcntl(r, fcntl.F_SETOWN, {sibling})"),
+    _hostile("a chosen signal by a pipe", _TOLD % "fcntl.fcntl(r, fcntl.F_SETOWN, {sibling}); fcntl.fcntl(r, 10, 9)"),
+    _hostile("a signal to a thread by a pipe", _TOLD % "fcntl.fcntl(r, 15, struct.pack('ii', 0, {sibling}))"),
+    _hostile("a signal to a group by a pipe", _TOLD % "fcntl.fcntl(r, 15, struct.pack('ii', 2, {sibling}))"),
+    _hostile("signals by ioctl", "import fcntl, os; fcntl.ioctl(os.pipe()[0], 0x5452, b'1234'); return 'out'"),
+    _hostile("type into the terminal", """
+        import fcntl, os
+        for fd in (0, 1, 2, os.open('/dev/ptmx', os.O_RDONLY)):
+            try: fcntl.ioctl(fd, 0x5412, b'x')
+            except OSError as error:
+                if error.errno == 25: continue  # no terminal
+                raise
+            return 'out'"""),
+    _hostile("a timer's signal", _SYSCALL + """
+return 'out' if libc.timer_create(1, None, ctypes.create_string_buffer(8)) == 0 else ''"""),
+    _hostile("calls of another machine", _SYSCALL + """
+return 'out' if libc.syscall(0x40000000 + {clone}, 17, 0, 0, 0, 0) > 0 else ''"""),
+    _hostile("calls of an older machine", """
+        import ctypes, mmap
+        code = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 7)
+        code.write(bytes.fromhex('b814000000cd80c3'))  # getpid of 32-bit x86
+        call = ctypes.CFUNCTYPE(ctypes.c_long)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+        return 'out' if call() > 0 else ''""", how=("error", "value", "killed")),
+    _hostile("see the processes", "import os; os.stat('/proc/{trainer}'); return 'out'", free_at_1=True),
     _hostile("raise the limits", """
         import resource
         resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
         x = bytearray(1 << 31)
         return 'out'""", how=("error", "value")),
     # files
+    _hostile("take from the trainer's pipes", """
+        import os
+        fd = os.open('/proc/{trainer}/fd/{pipe}', os.O_RDONLY | os.O_NONBLOCK)
+        return 'out' if b'{canary}' in os.read(fd, 100) else ''""", free_at_1=True),
     _hostile("read the home folder", "import os; return 'out' if os.listdir('{home}') else ''", free_at_1=True),
     _hostile("read a secret", "return 'out' if open('{secret}').read() else ''", free_at_1=True),
     _hostile("read the accounts", "return 'out' if open('/etc/passwd').read() else ''", free_at_1=True),
-    _hostile("delete a file", "import os; os.remove('{victim}'); return 'out'", free_at_1=True),
+    _hostile("delete a file", "import os; os.remove('{victim}'); return 'out'"),
     _hostile("delete a tree", """
         import shutil
         shutil.rmtree('{tree}')
-        return 'out'""", free_at_1=True),
-    _hostile("write a file", "open('{marker}', 'w').close(); return 'out'", free_at_1=True),
-    _hostile("write here", "open('here', 'w').close(); return 'out'", free_at_1=True),
+        return 'out'"""),
+    _hostile("write a file", "open('{marker}', 'w').close(); return 'out'"),
+    _hostile("overwrite a file", "open('{victim}', 'r+').write('y'); return 'out'"),
+    _hostile("overwrite a file that is mapped", """
+        import mmap
+        with open('{victim}', 'r+b') as file:
+            mmap.mmap(file.fileno(), 0)[0:1] = b'y'
+        return 'out'"""),
+    _hostile("overwrite by its descriptor's name", """
+        import os
+        fd = os.open('{victim}', os.O_RDONLY)
+        os.open(f'/proc/self/fd/{{fd}}', os.O_WRONLY)
+        return 'out'"""),
+    _hostile("overwrite without limits", """
+        import resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
+        open('{victim}', 'w').write('y')
+        return 'out'"""),
+    _hostile("shorten a file", "import os; os.truncate('{victim}', 0); return 'out'"),
+    _hostile("shorten a file that is read", "import os; os.open('{victim}', os.O_TRUNC); return 'out'"),
+    _hostile("rename a file", "import os; os.rename('{victim}', '{marker}'); return 'out'"),
+    _hostile("link a file", "import os; os.link('{victim}', '{marker}'); return 'out'"),
+    _hostile("make a folder", "import os; os.mkdir('{marker}'); return 'out'"),
+    _hostile("make a pipe", "import os; os.mkfifo('{marker}'); return 'out'"),
+    _hostile("a file without a name", "import os; os.open('{home}', os.O_TMPFILE | os.O_RDWR); return 'out'"),
+    _hostile("change a file's rights", "import os; os.chmod('{victim}', 0o777); return 'out'"),
+    _hostile("change a file's owner", "import os; os.chown('{victim}', -1, os.getgid()); return 'out'"),
+    _hostile("change a file's time", "import os; os.utime('{victim}'); return 'out'"),
+    _hostile("change a file's attributes", "import os; os.setxattr('{victim}', 'user.x', b'y'); return 'out'"),
+    _hostile("lock a file", "import fcntl; fcntl.flock(open('{victim}'), fcntl.LOCK_EX); return 'out'"),
+    _hostile("lock a part of a file", "import fcntl; fcntl.lockf(open('{victim}'), fcntl.LOCK_SH); return 'out'"),
+    _hostile("lease a file", "import fcntl; fcntl.fcntl(open('{victim}'), 1024, fcntl.F_RDLCK); return 'out'"),
+    _hostile("write here", "open('here', 'w').close(); return 'out'"),
     _hostile("write to /tmp", "open('/tmp/{canary}', 'w').write('x'); return 'out'", **_HARM),
     _hostile("write to shared memory", "open('/dev/shm/{canary}', 'wb').write(b'x'); return 'out'", **_HARM),
     _hostile("fill the disk", "import os\nf = open('big', 'wb')\nwhile f.write(b'0' * 2 ** 20): pass", how=("error",)),
-    _hostile("a link out", "import os; os.symlink('{secret}', 'x'); return 'out' if open('x').read() else ''",
-             free_at_1=True),
-    _hostile("many files", "for k in range(1000): open(str(k), 'w').close()\nreturn 'out'", free_at_1=True),
+    _hostile("a link out", "import os; os.symlink('{secret}', 'x'); return 'out' if open('x').read() else ''"),
+    _hostile("many files", "for k in range(1000): open(str(k), 'w').close()\nreturn 'out'"),
     _hostile("a deep tree", """
         import os
         for _ in range(500):
             os.mkdir('d')
             os.chdir('d')
-        return 'out'""", free_at_1=True),
+        return 'out'"""),
     _hostile("sitecustomize",
              "import os; open(os.__file__[:-5] + 'sitecustomize.py', 'w').write('x'); return 'out'", **_HARM),
     _hostile("change the library", "import os; open(os.__file__, 'a').write('x'); return 'out'", **_HARM),
@@ -148,7 +221,7 @@ ALL = [
     _hostile("mount", _SYSCALL + "return 'out' if libc.mount(b'x', b'/tmp', b'tmpfs', 0, None) == 0 else ''"),
     _hostile("out of the root", "import os; os.chroot('.'); return 'out'"),
     _hostile("new namespaces", _SYSCALL + "return 'out' if libc.unshare(0x10000000) == 0 else ''"),
-    _hostile("new groups", "import os; os.setgroups([0, 1]); return 'out'", free_at_1=True),
+    _hostile("new groups", "import os; os.setgroups([0, 1]); return 'out'"),
     # the network
     _hostile("connect", "import socket; socket.create_connection(('127.0.0.1', {port})); return 'out'"),
     _hostile("an abstract socket", """

@@ -42,7 +42,7 @@ class AceSearcherConfig:
     # them ("context"); program = likewise, answered by a program that is run
     kind: paths.Kind = "qa"
     # programs that the model writes: off = none is run; sandbox = apart from this machine, or not at all; accept =
-    # also where they could read and delete your files (docs/security.md)
+    # also where they could read your files (docs/security.md)
     programs: paths.Programs = "off"
     # how it is asked: full = requests; nano = bare, for models of a few million parameters
     request: paths.Request = "full"
