@@ -107,7 +107,7 @@ def open_player(args: argparse.Namespace) -> tuple[Player, lengths.Voice]:
     """The model that --model or --run names, on the first device."""
     mesh = sharding.make_mesh(sharding.MeshConfig(data=1, tensor=1), jax.devices()[:1])
     if args.run:
-        step, shape, params, tokenizer = export.load_run(Path(args.run))
+        step, shape, params, tokenizer = export.load_run(Path(args.run), mesh)
         voice = lengths.Voice(tokenizer, evaluate.config_of(Path(args.run)).model.template)
         print(f"{args.run}: policy after {step} iterations", file=sys.stderr)
     else:

@@ -120,7 +120,7 @@ def opened(cfg: RunConfig, workdir: Path | None = None, *, judge: str = "") -> I
     if workdir is None:
         tokenizer, params = tokens.load(cfg.model.path), load_model(dataclasses.replace(cfg, seats={}), here.mesh)
     else:
-        _, shape, params, tokenizer = export.load_run(workdir)
+        _, shape, params, tokenizer = export.load_run(workdir, here.mesh)
         model = with_precision(dataclasses.replace(cfg.model, lora=None), shape)
     tokenizer.require_rows(model.vocab_size)
     copy = weights.copier(model, here.sampler_mesh)
