@@ -35,13 +35,14 @@ def main(argv: Sequence[str]) -> None:
         raise ValueError("--adapter belongs to --run, and writes float32")
     if options.push and options.push.count("/") != 1:
         raise ValueError(f"--push={options.push}: give ORG/NAME")
+    run = options.run and (export.find_run(options.run) or options.run)
     if options.adapter:
-        step = export.write_adapter(options.run, options.out)
+        step = export.write_adapter(run, options.out)
         print(f"{options.out}: adapters after {step} iterations")
     else:
-        _write_model(options.run, options.model, options.out, options.dtype)
-    if options.run is not None:
-        card.write(options.out, options.run, adapter=options.adapter)
+        _write_model(run, options.model, options.out, options.dtype)
+    if run is not None:
+        card.write(options.out, run, adapter=options.adapter)
     if options.push:
         print(_push(options.out, options.push, options.private))
 

@@ -16,7 +16,7 @@ from typing import Any
 from huggingface_hub import DatasetCardData
 
 from spicejax.commands import Parser
-from spicejax.report.read import RunFolder, open_run, rows_of
+from spicejax.report.read import RunFolder, holds, last_stage, open_run, rows_of
 
 
 def main(argv: Sequence[str]) -> None:
@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--jsonl", action="store_true", help="JSON lines instead of parquet")
     options = parser.parse_intermixed_args(argv)
     low, high = _range(options.solved)
-    run = open_run(options.run)
+    run = open_run(last_stage(options.run, holds("tasks.jsonl"), "a tasks.jsonl"))
     rows = [row for row in tasks(run) if options.solved is None or low <= (row["pass_rate"] or 0.0) <= high]
     if not rows:
         raise ValueError(f"{options.run} has no valid task" + (f" solved {options.solved}" if options.solved else ""))

@@ -19,6 +19,7 @@ from spicejax import hosts, sharding
 from spicejax.generate import weights
 from spicejax.models import hf, lora, peft, transformer
 from spicejax.models.lora import LoraConfig
+from spicejax.report.read import last_stage, stages_of
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.text import tokens
 from spicejax.types import Params
@@ -36,6 +37,16 @@ class Trained(NamedTuple):
     lora: LoraConfig | None
     params: Params  # all of them, or the adapters alone
     mesh: Mesh
+
+
+def find_run(path: Path) -> Path | None:
+    """The work folder of a run that `path` is, or of a chain its last stage with a checkpoint; None where it is none.
+
+    Raises: FileNotFoundError for a chain that has saved nothing.
+    """
+    if not any((folder / "checkpoints").is_dir() for folder in (path, *stages_of(path))):
+        return None
+    return last_stage(path, lambda stage: any((stage / "checkpoints").glob("[0-9]*[0-9]")), "a checkpoint")
 
 
 def read_run(workdir: Path, mesh: Mesh | None = None) -> Trained:
