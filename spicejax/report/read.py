@@ -13,6 +13,8 @@ from spicejax.games.game import Game
 
 log = logging.getLogger(__name__)
 
+PYTHON = "from Python"  # the command of a start, where another program called us
+
 Rows = list[dict[str, Any]]
 
 
