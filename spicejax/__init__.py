@@ -17,20 +17,18 @@ def answer(
     """Answer questions as the model's game does, greedy: at once, by searching, or by a plan (launch/ask.py).
 
     Args:
-      model: the work folder of a run, or what model.path takes.
+      model: the work folder of a run or of a chain, or what model.path takes.
       context: the text that the questions are about, for games that show one.
       config: a recipe of configs/, of a chain its last run; a run has its own.
       changes: fields of it, "a.b=c", as on the command line.
     Raises: as run.evaluate.opened; ValueError for a question too long for the model's longest prompt.
     """
     # Imported here, so that `import spicejax` starts nothing.
-    from pathlib import Path
-
     from spicejax import configs
     from spicejax.run import evaluate
     from spicejax.types import Task
 
     recipe = configs.stages(config)[-1] if config else None
-    cfg = evaluate.config_for(model, recipe, list(changes))
+    cfg, run = evaluate.config_for(model, recipe, list(changes))
     tasks = [Task(question, "", "String", context=context) for question in questions]
-    return evaluate.answer(cfg, tasks, Path(model) if evaluate.is_run(Path(model)) else None)
+    return evaluate.answer(cfg, tasks, run)

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,7 +34,20 @@ ALLOWED["door"] = {"configs", *ALLOWED}  # spicejax/__init__.py, when it is call
 for room, others in ALLOWED.items():
     others.add(room)
 
-HEAVY = {"tensorflow", "tensorflow_datasets", "tensorflow_text", "torch", "transformers", "scann", "bm25s", "seqio"}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def packages(requirements: list[str]) -> set[str]:
+    """Their names without versions and extras, as modules are called."""
+    return {re.split(r"[^\w-]", text)[0].replace("-", "_") for text in requirements}
+
+
+# What only some need, and what nobody needs here but the tests: jax is there anyway, and imports libtpu by itself.
+EXTRAS = {name: packages(found) for name, found in PROJECT["optional-dependencies"].items() if name != "dev"}
+HEAVY = {"torch", "transformers", "peft", "ray"} | set().union(*EXTRAS.values()) - {"jax"}
+
+# This module is the extra `serve`: its command alone imports it, inside a function.
+SERVER = ROOT / "spicejax" / "retrieval" / "serve.py"
 
 
 def python_files(*folders: str) -> list[Path]:
@@ -154,6 +168,8 @@ def test_the_law_sees(file, source, count):
 def test_heavy_libraries_only_inside_functions():
     bad = []
     for path in library_files() + python_files("configs", "launch"):
+        if path == SERVER:
+            continue
         tree = top_level(ast.parse(path.read_text()))
         for name, line in imported(tree):
             if name.split(".")[0] in HEAVY:
@@ -192,14 +208,24 @@ def test_only_configs_launch_and_tests_name_a_model():
 
 
 def test_import_touches_no_device():
-    code = "import spicejax, sys; print('jax' in sys.modules and bool(sys.modules['jax']._src.xla_bridge._backends))"
+    """Nor does it import JAX, or anything that not everybody has."""
+    code = f"import sys, spicejax, spicejax.commands; print(sorted(set(sys.modules) & {HEAVY | {'jax'}!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.stdout.strip() == "False", done.stdout + done.stderr
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_what_everybody_installs_has_no_second_framework():
+    core = packages(PROJECT["dependencies"])
+    assert {"jax", "numpy", "orbax_checkpoint"} <= core and len(EXTRAS) > 8
+    assert not core & HEAVY
+    others = ("torch", "tensorflow", "transformers", "ray")
+    assert not [name for name in core for other in others if name.lower().startswith(other)]
 
 
 def test_no_module_touches_a_device_on_import():
     """Importing every module of the library starts no backend and imports no heavy library."""
-    names = [".".join((*package_of(p), p.stem)) for p in library_files() if p.stem not in ("__init__", "__main__")]
+    files = [p for p in library_files() if p.stem not in ("__init__", "__main__") and p != SERVER]
+    names = [".".join((*package_of(p), p.stem)) for p in files]
     code = (
         f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"
         "from jax._src import xla_bridge\n"

@@ -1,10 +1,11 @@
 """Ask a question: spicejax ask --model=RUN --question=TEXT [--question=...] [--json] [a.b=c ...]
 
---model is the work folder of a run, whose own configuration is taken, or what model.path takes together with --config.
+--model is the work folder of a run (of a chain: its last stage with a policy), whose own configuration is taken, or
+what model.path takes together with --config.
 The answer comes about as in the game's training: at once, by searching, or (AceSearcher) by a plan whose sub-questions
 are answered from what is found. Prints each step and the answer; --json one object a question.
 
-spicejax ask --model=runs/acesearcher_nano/3 --question="home of friend of bako?"
+spicejax ask --model=runs/acesearcher_nano --question="home of friend of bako?"
 spicejax ask --model=FOLDER --config=acesearcher_llama8b --question="Who directed ...?" \
     retrieval.index=INDEX retrieval.encoder=FOLDER
 """

@@ -1,6 +1,7 @@
 """Print what a run would find on this machine, to be pasted into an issue: spicejax doctor [--workdir=DIR] [--json]
 
-Versions, devices, memory, disk, the optional packages, the sandbox for programs, and a small program compiled and run.
+Versions, devices, memory, the optional packages, the sandbox for programs; a small program is compiled and run, a text
+encoded and decoded, a folder written as a checkpoint is.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ EXTRAS = {
     "qwix": "int8",
     "seqio": "seqio",
     "tensorflow_datasets": "tfds",
+    "tensorboardX": "tensorboard",
+    "wandb": "wandb",
+    "trackio": "trackio",
 }
 
 
@@ -60,9 +64,10 @@ def main(argv: Sequence[str]) -> int:
     for name, look in (
         ("python", lambda: f"{platform.python_version()} on {platform.platform()}"),
         ("packages", _packages),
-        ("extras", lambda: {extra: find_spec(module) is not None for module, extra in EXTRAS.items()}),
+        ("extras", lambda: {extra: _installed(module) for module, extra in EXTRAS.items()}),
         ("devices", _devices),
         ("a program", _compute),
+        ("tokenizer", _round_trip),
         ("cores", lambda: len(os.sched_getaffinity(0))),
         ("memory", _memory),
         ("disk", lambda: _disk(options.workdir)),
@@ -70,7 +75,8 @@ def main(argv: Sequence[str]) -> int:
     ):
         found[name] = _tried(look)
     print(json.dumps(found, indent=1) if options.json else "\n".join(f"{k:<10} {_shown(v)}" for k, v in found.items()))
-    return 1 if any(str(found[name]).startswith("failed") for name in ("devices", "a program", "disk")) else 0
+    needed = ("devices", "a program", "tokenizer", "disk")
+    return 1 if any(str(found[name]).startswith("failed") for name in needed) else 0
 
 
 def _tried(look: Callable[[], Any]) -> Any:
@@ -90,6 +96,11 @@ def _packages() -> dict[str, str]:
     return found
 
 
+def _installed(module: str) -> bool:
+    found = find_spec(module)
+    return found is not None and found.origin is not None  # a folder `wandb` of runs here is no package
+
+
 def _devices() -> str:
     devices = jax.devices()
     return f"{len(devices)} {devices[0].device_kind} ({devices[0].platform}), of {jax.process_count()} hosts"
@@ -104,6 +115,22 @@ def _compute() -> str:
     return f"compiled and ran in {time.perf_counter() - began:.1f} s"
 
 
+def _round_trip() -> str:
+    from spicejax.text import sentencepieces, tokens
+
+    text = "Grüße, 日本\n 1+1=2 \U0001f642"
+    with tempfile.TemporaryDirectory() as folder:
+        pieces, other = Path(folder) / "pieces", Path(folder) / "json"
+        tokenizer = tokens.load(sentencepieces.train_sentencepiece(["a short text to train on, 123"] * 20, 300, pieces))
+        tokenizer.save(other)
+        (other / "tokenizer.model").unlink()  # what is left is read by the other library
+        ids = tokenizer.encode(text)
+        for name, read in (("sentencepiece", tokenizer), ("tokenizers", tokens.load(other))):
+            if read.encode(text) != ids or read.decode(ids) != text:
+                raise ValueError(f"{name} makes {read.decode(ids)!r} of {text!r}")
+    return "a text comes back as it was, by sentencepiece and by tokenizers"
+
+
 def _memory() -> str:
     whole, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return f"{os.sysconf('SC_AVPHYS_PAGES') * page / 2**30:.1f} of {whole * page / 2**30:.1f} GiB free"
@@ -113,9 +140,19 @@ def _disk(workdir: Path) -> str:
     place = workdir.absolute()
     while not place.exists():
         place = place.parent
-    with tempfile.TemporaryFile(dir=place) as file:
-        file.write(b"x" * 2**20)
-    return f"{shutil.disk_usage(place).free / 2**30:.1f} GiB free at {workdir}, which can be written"
+    data = b"x" * 2**20
+    with tempfile.TemporaryDirectory(dir=place) as folder:  # as a checkpoint is made: written, flushed, renamed whole
+        draft, made = Path(folder) / "draft", Path(folder) / "made"
+        draft.mkdir()
+        with (draft / "file").open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(made)
+        if (made / "file").read_bytes() != data:
+            raise OSError(f"what was written at {workdir} is read back otherwise")
+    free = shutil.disk_usage(place).free / 2**30
+    return f"{free:.1f} GiB free at {workdir}, where a folder can be written and renamed"
 
 
 def _sandbox() -> str:

@@ -1,6 +1,7 @@
 """Print documents that a run has read: spicejax documents RUN [ID ...] [--json]
 
 tasks.jsonl and the printed examples name documents by id. Without an ID it lists all of them, with their titles.
+Of a chain its last stage that has read some is taken.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spicejax.commands import Parser
-from spicejax.report.read import open_run, rows_of
+from spicejax.report.read import holds, last_stage, open_run, rows_of
 
 
 def main(argv: Sequence[str]) -> None:
@@ -20,7 +21,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("id", nargs="*", metavar="ID", help="of a document, as tasks.jsonl names it")
     parser.add_argument("--json", action="store_true", help="print one JSON object a document")
     options = parser.parse_intermixed_args(argv)
-    run = open_run(options.run)
+    run = open_run(last_stage(options.run, holds("documents.jsonl"), "a documents.jsonl"))
     if not (run.folder / "documents.jsonl").is_file():
         raise ValueError(f"{options.run} has no documents.jsonl: its game reads none, or no iteration is done yet")
     if not options.id:

@@ -4,11 +4,11 @@ spicejax evaluate --model=runs/search_r1_nano --questions=QUESTIONS.jsonl
 spicejax evaluate --model=FOLDER --config=search_r1_qwen7b --questions=nq.jsonl \
     retrieval.index=INDEX retrieval.encoder=FOLDER --out=results/nq
 
---model is the work folder of a run, whose own configuration is taken, or what model.path takes together with --config,
-which says how questions are asked and where searches go. a.b=c changes any field of it. Greedy. Prints exact match
-(near: numbers may be 0.15 % off), F1, cover exact match in its three meanings, the verifier's word and whether the
-answer stands anywhere in the text, each with its 95 % bootstrap interval. --out keeps them: scores.json, and
-items.jsonl with every answer and transcript.
+--model is the work folder of a run (of a chain: its last stage with a policy), whose own configuration is taken, or
+what model.path takes together with --config, which says how questions are asked and where searches go. a.b=c changes
+any field of it. Greedy. Prints exact match (near: numbers may be 0.15 % off), F1, cover exact match in its three
+meanings, the verifier's word and whether the answer stands anywhere in the text, each with its 95 % bootstrap interval.
+--out keeps them: scores.json, and items.jsonl with every answer and transcript.
 
 --judge asks a model whether an answer means the same as a right one: the evaluated one itself, another (FOLDER, as
 model.path takes it), or that of an OpenAI-compatible server (judge.url=http://HOST:PORT/v1 judge.model=NAME).
@@ -59,10 +59,8 @@ def main(argv: Sequence[str]) -> None:
 
 def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     """Evaluate and write what is to be kept."""
-    model = Path(options.model)
-    trained = model if evaluate.is_run(model) else None
     recipe = configs.stages(options.config)[-1] if options.config else None
-    cfg = evaluate.config_for(options.model, recipe, rest)
+    cfg, trained = evaluate.config_for(options.model, recipe, rest)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
     if options.rollouts < 0:

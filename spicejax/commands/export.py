@@ -4,6 +4,7 @@
 are sharded safetensors, config, generation config, tokenizer, chat template and, of a run, a model card. --adapter
 writes the adapters of a run alone, as PEFT reads them; else they are merged. --push=ORG/NAME uploads the folder to the
 Hugging Face Hub (`hf auth login` first); where that fails the folder stays, and the same command tries again.
+--run of a chain takes its last stage that has a checkpoint.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spicejax.commands import Parser
-from spicejax.errors import SpicejaxError
 from spicejax.models import hf, transformer
-from spicejax.report import card
+from spicejax.report import card, publish
 from spicejax.run import export
 from spicejax.text import tokens
 
@@ -33,17 +33,17 @@ def main(argv: Sequence[str]) -> None:
     options = parser.parse_args(argv)
     if options.adapter and (options.run is None or options.dtype):
         raise ValueError("--adapter belongs to --run, and writes float32")
-    if options.push and options.push.count("/") != 1:
-        raise ValueError(f"--push={options.push}: give ORG/NAME")
+    publish.require_name(options.push)
+    run = options.run and (export.find_run(options.run) or options.run)
     if options.adapter:
-        step = export.write_adapter(options.run, options.out)
+        step = export.write_adapter(run, options.out)
         print(f"{options.out}: adapters after {step} iterations")
     else:
-        _write_model(options.run, options.model, options.out, options.dtype)
-    if options.run is not None:
-        card.write(options.out, options.run, adapter=options.adapter)
+        _write_model(run, options.model, options.out, options.dtype)
+    if run is not None:
+        card.write(options.out, run, adapter=options.adapter)
     if options.push:
-        print(_push(options.out, options.push, options.private))
+        print(publish.push(options.out, options.push, private=options.private))
 
 
 def _write_model(run: Path | None, model: str | None, out: Path, dtype: transformer.DType | None) -> None:
@@ -57,19 +57,3 @@ def _write_model(run: Path | None, model: str | None, out: Path, dtype: transfor
     dtype = dtype or cfg.param_dtype
     export.write(out, cfg, params, tokenizer, dtype=dtype)
     print(f"{out}: {cfg.family}, {transformer.num_params(cfg) / 1e6:,.1f} M parameters, {dtype}")
-
-
-def _push(folder: Path, name: str, private: bool) -> str:
-    """Upload a folder; return its address. Raises SpicejaxError where the Hub is not reached or refuses."""
-    from huggingface_hub import HfApi
-
-    try:
-        api = HfApi()
-        api.create_repo(name, private=private, exist_ok=True)
-        return str(api.upload_folder(folder_path=folder, repo_id=name))
-    except Exception as error:  # the library raises those of whichever HTTP client it has
-        why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}"
-        raise SpicejaxError(
-            f"{folder} is written, but --push={name} failed ({why:.300}); with internet and `hf auth login`, the same "
-            f"command, or `hf upload {name} {folder}`, goes on"
-        ) from error

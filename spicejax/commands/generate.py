@@ -3,11 +3,11 @@
 spicejax generate --run=runs/nano --prompts=prompts.jsonl
 spicejax generate --run=runs/smollm2 --chat
 
---run takes the newest policy of a work folder, --model what model.path takes: a Hugging Face folder, a .gguf file or
-package:NAME. --prompts=FILE (- for stdin) answers every line of a text file, or every row of a .jsonl file with a
-"prompt" or "messages", with one JSON object a line. --chat talks until an empty line. --raw skips the chat template.
---json prints one object with prompt_ids, token_ids, logprobs (of the plain model, temperature 1), text and
-finish_reason.
+--run takes the newest policy of a work folder (of a chain, of its last stage that has one), --model what model.path
+takes: a Hugging Face folder, a .gguf file or package:NAME. --prompts=FILE (- for stdin) answers every line of a text
+file, or every row of a .jsonl file with a "prompt" or "messages", with one JSON object a line. --chat talks until an
+empty line. --raw skips the chat template. --json prints one object with prompt_ids, token_ids, logprobs (of the plain
+model, temperature 1), text and finish_reason.
 """
 
 from __future__ import annotations
@@ -107,9 +107,10 @@ def open_player(args: argparse.Namespace) -> tuple[Player, lengths.Voice]:
     """The model that --model or --run names, on the first device."""
     mesh = sharding.make_mesh(sharding.MeshConfig(data=1, tensor=1), jax.devices()[:1])
     if args.run:
-        step, shape, params, tokenizer = export.load_run(Path(args.run))
-        voice = lengths.Voice(tokenizer, evaluate.config_of(Path(args.run)).model.template)
-        print(f"{args.run}: policy after {step} iterations", file=sys.stderr)
+        run = export.find_run(Path(args.run)) or Path(args.run)
+        step, shape, params, tokenizer = export.load_run(run, mesh)
+        voice = lengths.Voice(tokenizer, evaluate.config_of(run).model.template)
+        print(f"{run}: policy after {step} iterations", file=sys.stderr)
     else:
         shape, voice = hf.read_config(args.model), lengths.voice_of(args.model)
         voice.tokenizer.require_rows(shape.vocab_size)

@@ -1,14 +1,21 @@
 """Write the questions that a run generated as a data set: spicejax tasks RUN --out=DIR [--solved=0.1,0.9]
 
 DIR gets data/train.parquet and README.md, as the Hugging Face Hub reads them. Only valid tasks, each question once,
-with answer, document id, sha256 of the document's text, iteration, pass rate and reward. --solved keeps pass rates in a
-range. --jsonl writes tasks.jsonl instead, which can be a --corpus of other games, and needs no pyarrow.
+with answer, document id, sha256 of the document's text, recipe, iteration, pass rate, verdicts on the single answers
+and reward. --solved keeps pass rates in a range. --jsonl writes tasks.jsonl instead, which can be a --corpus of other
+games, and needs no pyarrow. --source_text adds the text of each document, which is left out else.
+
+--license=cc-by-4.0 names a licence in the card; think of that of your documents. --push=ORG/NAME uploads the folder
+to the Hub as a data set (`hf auth login` first); where that fails the folder stays. RUN may be a chain: its last stage
+that has tasks is taken.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,32 +23,66 @@ from typing import Any
 from huggingface_hub import DatasetCardData
 
 from spicejax.commands import Parser
-from spicejax.report.read import RunFolder, open_run, rows_of
+from spicejax.report import publish
+from spicejax.report.read import RunFolder, holds, last_stage, open_run, rows_of
+
+# Of what is not said by its name alone
+COLUMNS = {
+    "answer_type": "form of the answer: String, Integer, MCQ, ...",
+    "document_id": "the document that the question is about, as the run names it",
+    "document_sha256": "sha256 of its text as the run read it, in UTF-8",
+    "document_text": "its text",
+    "config": "recipe of the run",
+    "iteration": "when the question was first asked, from 0",
+    "pass_rate": "share of the answers of the policy of that iteration which were right",
+    "verdicts": "whether each of them was right",
+    "reward": "what the question earned its author",
+}
 
 
-def main(argv: Sequence[str]) -> None:
-    """Write the data set."""
+def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(__name__, __doc__)
     parser.add_argument("run", type=Path, metavar="RUN", help="work folder")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
     parser.add_argument("--solved", metavar="LOW,HIGH", help="only tasks with a pass rate from LOW to HIGH")
-    parser.add_argument("--jsonl", action="store_true", help="JSON lines instead of parquet")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--parquet", action="store_true", help="as the Hub shows it (default)")
+    form.add_argument("--jsonl", action="store_true", help="JSON lines instead of parquet")
+    text = parser.add_mutually_exclusive_group()
+    text.add_argument("--source_text", action="store_true", help="with the text of each document")
+    text.add_argument("--no_source_text", action="store_true", help="without it (default)")
+    parser.add_argument("--license", metavar="ID", help="licence of the data set, as the Hub calls it: cc-by-4.0, ...")
+    parser.add_argument("--push", metavar="ORG/NAME", help="upload the folder to the Hugging Face Hub")
+    parser.add_argument("--private", action="store_true", help="with --push: nobody else sees it")
     options = parser.parse_intermixed_args(argv)
+    publish.require_name(options.push)
+    if options.license is not None and not re.fullmatch(r"[a-z0-9]+([.-][a-z0-9]+)*", options.license):
+        raise ValueError(f"--license={options.license}: give an identifier of the Hub, such as cc-by-4.0 or apache-2.0")
+    return options
+
+
+def main(argv: Sequence[str]) -> None:
+    """Write the data set."""
+    options = arguments(argv)
     low, high = _range(options.solved)
-    run = open_run(options.run)
+    run = open_run(last_stage(options.run, holds("tasks.jsonl"), "a tasks.jsonl"))
     rows = [row for row in tasks(run) if options.solved is None or low <= (row["pass_rate"] or 0.0) <= high]
     if not rows:
         raise ValueError(f"{options.run} has no valid task" + (f" solved {options.solved}" if options.solved else ""))
     if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
         raise FileExistsError(f"{options.out} is not empty; give a new folder")
+    rows = _with_text(run, rows) if options.source_text else rows
     options.out.mkdir(parents=True, exist_ok=True)
     if options.jsonl:
         file = options.out / "tasks.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     else:
         file = _parquet(options.out / "data" / "train.parquet", rows)
-    (options.out / "README.md").write_text(_card(run, rows, file.relative_to(options.out)), encoding="utf-8")
+    card = _card(run, rows, file.relative_to(options.out), options.license)
+    (options.out / "README.md").write_text(card, encoding="utf-8")
     print(f"{file}: {len(rows)} tasks")
+    if options.push:
+        print(publish.push(options.out, options.push, private=options.private, kind="dataset"))
 
 
 def tasks(run: RunFolder) -> Iterator[dict[str, Any]]:
@@ -62,10 +103,20 @@ def tasks(run: RunFolder) -> Iterator[dict[str, Any]]:
             "answer_type": task.get("format"),
             "document_id": document,
             "document_sha256": digests.get(document) if document else None,
+            "config": run.config.get("name"),
             "iteration": task["iteration"],
             "pass_rate": task.get("pass_rate"),
+            "verdicts": task.get("correct"),
             "reward": task.get("reward"),
         }
+
+
+def _with_text(run: RunFolder, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each task with the text of its document."""
+    found = run.documents({row["document_id"] for row in rows if row["document_id"]})
+    if not found:
+        raise ValueError(f"--source_text: {run.folder} has read no document that its tasks name; leave it out")
+    return [row | {"document_text": found.get(row["document_id"], {}).get("text")} for row in rows]
 
 
 def _range(text: str | None) -> tuple[float, float]:
@@ -86,25 +137,29 @@ def _parquet(file: Path, rows: list[dict[str, Any]]) -> Path:
         raise ImportError('parquet needs pyarrow: pip install "spicejax[parquet]", or add --jsonl') from error
     text, number = pyarrow.string(), pyarrow.float64()
     types = {"iteration": pyarrow.int64(), "pass_rate": number, "reward": number}
+    types["verdicts"] = pyarrow.list_(pyarrow.bool_())
     schema = pyarrow.schema([(name, types.get(name, text)) for name in rows[0]])
     file.parent.mkdir(parents=True)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), file)
     return file
 
 
-def _card(run: RunFolder, rows: list[dict[str, Any]], file: Path) -> str:
+def _card(run: RunFolder, rows: list[dict[str, Any]], file: Path, license: str | None) -> str:
+    written = run.game is None or run.game.reads in ("documents", "answers")  # else the questions were given
     data = DatasetCardData(
+        license=license,
         task_categories=["question-answering"],
-        tags=["spicejax", "synthetic"],
+        tags=["spicejax", *(["synthetic"] if written else [])],
         configs=[{"config_name": "default", "data_files": [{"split": "train", "path": str(file)}]}],
     )
-    source = (run.config.get("corpus") or {}).get("source") or "the nano world of the recipe"
-    lines = ["---", data.to_yaml(), "---", "", f"# Questions of {run.name}", ""]
-    lines += [f"{len(rows)} questions that a model wrote in self-play on {source}, with the answers it gave them.", ""]
-    lines += ["The answers were not checked by people. The licence of the corpus carries over to what quotes it.", ""]
-    lines += [
-        "`document_sha256` is of the document's text as the run read it; `pass_rate` is the share of the answers of"
-    ]
-    lines += [f"the policy of that iteration which were right. Recipe: {run.config.get('name')}; method: "]
-    lines[-1] += f"{run.game.paper if run.game else 'unknown'}."
-    return "\n".join([*lines, ""])
+    source = str((run.config.get("corpus") or {}).get("source") or "the nano world of the recipe")
+    source = Path(source).name if Path(source).is_absolute() else source  # the folders of this machine are nobody's
+    told = f"{len(rows)} questions of {source} that a model was trained on, with their answers."
+    if written:
+        told = f"{len(rows)} questions that a model wrote in self-play on {source}, with the answers it gave them. The "
+        told += "answers were not checked by people."
+    about = [f"| `{name}` | {text} |" for name, text in COLUMNS.items() if name in rows[0]]
+    head = ["---", data.to_yaml(), "---", "", f"# Questions of {run.name}", "", told, ""]
+    head += ["The licence of the corpus carries over to what quotes it.", "", "| column | what it holds |", "|---|---|"]
+    method = run.game.paper if run.game else "unknown"
+    return "\n".join([*head, *about, "", f"Recipe: {run.config.get('name')}; method: {method}.", ""])

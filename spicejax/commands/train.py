@@ -25,7 +25,7 @@ from spicejax.run.config import RunConfig
 
 USAGE = "spicejax train --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]"
 OPTIONS = (
-    ("config", "NAME", f"one of: {', '.join(configs.names())}"),
+    ("config", "NAME", f"one of: {', '.join(configs.names())}; `spicejax train NAME` says the same"),
     ("workdir", "DIR", "checkpoints, metrics and report (default runs/NAME); the same command resumes there"),
     ("corpus", "SPEC", "short for corpus.source=SPEC. Documents: jsonl, parquet, folder of .txt/.md, ArrayRecord, "
      "tfds:NAME, docstrings:PACKAGE,..., facts (ships with the package; facts:countries,elements,... for some of it); "
@@ -52,6 +52,7 @@ def main(argv: Sequence[str]) -> int:
     parser = _parser()
     known, rest = parser.parse_known_args(argv)
     options = {name: value for name, value in vars(known).items() if value is not None and value is not False}
+    rest = _take_recipe(rest, options)
     stages = configs.stages(options["config"]) if "config" in options else ()
     _refuse_misread(options, [word for word in rest if word.startswith("--")], vars(known), stages)
     if "help" in options:
@@ -72,6 +73,21 @@ def main(argv: Sequence[str]) -> int:
     return _run(
         stages, Path(options.get("workdir", f"runs/{Path(options['config']).stem}")), dry_run="dry_run" in options
     )
+
+
+def _take_recipe(rest: Sequence[str], options: dict[str, Any]) -> list[str]:
+    """Put the recipe among the words, given as its name alone, into the options; return the other words."""
+    before = ["", *rest]
+    alone = [
+        k
+        for k, word in enumerate(rest)
+        if not word.startswith("-") and "=" not in word and not (before[k].startswith("-") and "=" not in before[k])
+    ]
+    for k in alone:
+        if "config" in options:
+            raise ValueError(f"{rest[k]!r}: the recipe is {options['config']} already; a field is changed by a.b=c")
+        options["config"] = rest[k]
+    return [word for k, word in enumerate(rest) if k not in alone]
 
 
 def _flight(cfg: RunConfig, options: dict[str, Any]) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from huggingface_hub import ModelCardData
 
-from spicejax.report.read import RunFolder, open_run
+from spicejax.report.read import PYTHON, RunFolder, open_run
 
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -38,6 +38,7 @@ def _text(run: RunFolder, name: str, adapter: bool) -> str:
     if _HUB.fullmatch(base):
         metadata["base_model"] = base
     start, summary = (run.starts[-1] if run.starts else {}), run.summary
+    command = start.get("command")
     facts = {
         "Method": paper,
         "Recipe": run.config.get("name"),
@@ -49,7 +50,8 @@ def _text(run: RunFolder, name: str, adapter: bool) -> str:
         "Seed": run.config.get("seed"),
         "Devices": start.get("devices"),
         "Software": ", ".join(f"{n} {v}" for n, v in start.get("versions", {}).items()),
-        "Command": f"`{start['command']}`" if start.get("command") else None,
+        "Command": None if command in (None, PYTHON) else f"`{command}`",
+        "Started": PYTHON if command == PYTHON else None,
     }
     lines = ["---", ModelCardData(**metadata).to_yaml(), "---", "", f"# {name}", ""]
     lines += [

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from spicejax.games.catalogue import GAMES
 from spicejax.games.game import Game
+
+log = logging.getLogger(__name__)
+
+PYTHON = "from Python"  # the command of a start, where another program called us
 
 Rows = list[dict[str, Any]]
 
@@ -55,6 +60,29 @@ def stages_of(folder: Path) -> list[Path]:
     """The work folders of a chain, in order, or the folder itself."""
     numbered = sorted((p for p in folder.glob("*") if p.name.isdigit() and p.is_dir()), key=lambda p: int(p.name))
     return numbered or [folder]
+
+
+def last_stage(folder: Path, has: Callable[[Path], bool], what: str) -> Path:
+    """Of a chain the last stage that has something, and say which; a folder that is no chain as it is.
+
+    Args:
+      what: the name of it, for the error.
+    Raises: FileNotFoundError for a chain of which no stage has it.
+    """
+    if (stages := stages_of(folder)) == [folder] or has(folder):
+        return folder
+    found = next((stage for stage in reversed(stages) if has(stage)), None)
+    if found is None:
+        raise FileNotFoundError(
+            f"{folder} is a chain, and none of its {len(stages)} stages has {what}; train on, or give another folder"
+        )
+    log.info("%s is a chain: stage %s is read, the last that has %s", folder, found.name, what)
+    return found
+
+
+def holds(file: str) -> Callable[[Path], bool]:
+    """Whether a folder has lines in a file, for `last_stage`."""
+    return lambda folder: (folder / file).is_file() and (folder / file).stat().st_size > 0
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:

@@ -33,11 +33,6 @@ from spicejax.text import tokens
 from spicejax.types import Example, Task
 
 
-def is_run(path: Path) -> bool:
-    """Whether a folder is the work folder of a run, not of a model."""
-    return (path / "checkpoints").is_dir()
-
-
 def config_of(workdir: Path) -> RunConfig:
     """The configuration that a run was made by. Raises FileNotFoundError where it has saved nothing whole."""
     with Checkpoints(workdir / "checkpoints", config={}) as checkpoints:
@@ -47,19 +42,19 @@ def config_of(workdir: Path) -> RunConfig:
     return configuration.from_json(RunConfig, configuration.readable(RunConfig, saved))
 
 
-def config_for(model: str, recipe: RunConfig | None, words: Sequence[str]) -> RunConfig:
-    """How a model is asked: by a recipe, or by its run's own configuration.
+def config_for(model: str, recipe: RunConfig | None, words: Sequence[str]) -> tuple[RunConfig, Path | None]:
+    """How a model is asked, by a recipe or by its run's own configuration; and the work folder, where it is a run.
 
     Args:
-      model: work folder of a run, or what model.path takes, with a recipe.
+      model: work folder of a run or a chain, or what model.path takes, with a recipe.
       words: overrides, as on a command line.
-    Raises: ValueError where neither says how; FileNotFoundError as `config_of`.
+    Raises: ValueError where neither says how; FileNotFoundError as `export.find_run` and `config_of`.
     """
-    run = is_run(Path(model))
-    if not (recipe or run):
+    run = export.find_run(Path(model))
+    if recipe is None and run is None:
         raise ValueError("--model is no run's work folder: add --config=NAME, which says how questions are asked")
-    cfg = configuration.parse(recipe or config_of(Path(model)), words)
-    return cfg if run else dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=model))
+    cfg = configuration.parse(recipe or config_of(run or Path(model)), words)
+    return (cfg if run else dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=model))), run
 
 
 def evaluate(
@@ -120,7 +115,7 @@ def opened(cfg: RunConfig, workdir: Path | None = None, *, judge: str = "") -> I
     if workdir is None:
         tokenizer, params = tokens.load(cfg.model.path), load_model(dataclasses.replace(cfg, seats={}), here.mesh)
     else:
-        _, shape, params, tokenizer = export.load_run(workdir)
+        _, shape, params, tokenizer = export.load_run(workdir, here.mesh)
         model = with_precision(dataclasses.replace(cfg.model, lora=None), shape)
     tokenizer.require_rows(model.vocab_size)
     copy = weights.copier(model, here.sampler_mesh)

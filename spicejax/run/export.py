@@ -19,6 +19,7 @@ from spicejax import hosts, sharding
 from spicejax.generate import weights
 from spicejax.models import hf, lora, peft, transformer
 from spicejax.models.lora import LoraConfig
+from spicejax.report.read import last_stage, stages_of
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.text import tokens
 from spicejax.types import Params
@@ -38,9 +39,22 @@ class Trained(NamedTuple):
     mesh: Mesh
 
 
-def read_run(workdir: Path) -> Trained:
+def find_run(path: Path) -> Path | None:
+    """The work folder of a run that `path` is, or of a chain its last stage with a checkpoint; None where it is none.
+
+    Raises: FileNotFoundError for a chain that has saved nothing.
+    """
+    if not any((folder / "checkpoints").is_dir() for folder in (path, *stages_of(path))):
+        return None
+    return last_stage(path, lambda stage: any((stage / "checkpoints").glob("[0-9]*[0-9]")), "a checkpoint")
+
+
+def read_run(workdir: Path, mesh: Mesh | None = None) -> Trained:
     """Read the trained parameters of a run.
 
+    Args:
+      mesh: where they shall lie; None = split over all devices. One program takes arrays of the same devices in the
+        same order only, so who computes with them gives its own.
     Raises: FileNotFoundError where `workdir` holds no whole checkpoint, or the model it started from is gone; what
     `Checkpoints.restore_params` raises.
     """
@@ -54,7 +68,7 @@ def read_run(workdir: Path) -> Trained:
         path, made = _source(saved), saved["model"]
         shape = dataclasses.replace(hf.read_config(path), param_dtype=made["param_dtype"])
         adapters = None if made.get("lora") is None else _read(LoraConfig, made["lora"])
-        mesh = sharding.make_mesh(sharding.MeshConfig(data=1, fsdp=-1))
+        mesh = mesh or sharding.make_mesh(sharding.MeshConfig(data=1, fsdp=-1))
         whole = weights.parameters(dataclasses.replace(shape, lora=adapters), mesh)
         found = checkpoints.restore_params(whole if adapters is None else lora.split(whole)[1])
         assert found is not None  # saved_config found a whole one, and damaged ones raise
@@ -62,12 +76,14 @@ def read_run(workdir: Path) -> Trained:
     return Trained(step, shape, path, adapters, params, mesh)
 
 
-def load_run(workdir: Path) -> tuple[int, transformer.TransformerConfig, Params, tokens.Tokenizer]:
+def load_run(
+    workdir: Path, mesh: Mesh | None = None
+) -> tuple[int, transformer.TransformerConfig, Params, tokens.Tokenizer]:
     """The trained policy of a run: iterations done, shape, parameters (adapters merged), tokenizer.
 
-    Raises: as `read_run`.
+    Args and Raises: as `read_run`.
     """
-    step, shape, path, adapters, params, mesh = read_run(workdir)
+    step, shape, path, adapters, params, mesh = read_run(workdir, mesh)
     if adapters is not None:
         _, base = hf.load(path, dtype=shape.param_dtype, shardings=weights.shardings(weights.parameters(shape, mesh)))
         params = lora.merge(adapters, lora.join(base, params))

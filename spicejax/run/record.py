@@ -15,10 +15,12 @@ from typing import Any
 import jax
 
 from spicejax import config as configuration
+from spicejax.report.read import PYTHON
 from spicejax.run.config import RunConfig
 
 CONFIG = "config.json"  # --config=RUN/config.json runs the same again
 STARTS = "starts.jsonl"
+_ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("spicejax", "jax", "jaxlib", "libtpu", "flax", "optax", "orbax-checkpoint", "numpy", "scann")
 
 
@@ -45,7 +47,7 @@ def _start() -> dict[str, Any]:
     devices = jax.devices()
     return {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": f"{_called()} {shlex.join(sys.argv[1:])}",
+        "command": command(),
         "python": platform.python_version(),
         "versions": found,
         "devices": f"{len(devices)} {devices[0].device_kind}",
@@ -54,20 +56,25 @@ def _start() -> dict[str, Any]:
     }
 
 
-def _called() -> str:
-    """What was typed before the arguments, without the folders of this machine."""
-    name = Path(sys.argv[0]).name
-    if name == "__main__.py":
-        return "python -m spicejax"
-    return f"python launch/{name}" if name.endswith(".py") else name
+def command() -> str:
+    """What was typed, without the folders of this machine; `from Python` where another program called us."""
+    called = Path(sys.argv[0] if sys.argv else "").resolve()
+    if called.name == "spicejax":
+        start = "spicejax"
+    elif called == _ROOT / "spicejax" / "__main__.py":
+        start = "python -m spicejax"
+    elif called.parent.name == "launch" and (called.parent / "tpu_pod.sh").is_file():
+        start = f"python launch/{called.name}"
+    else:  # a notebook, a script or a test: its arguments are not ours
+        return PYTHON
+    return f"{start} {shlex.join(sys.argv[1:])}"
 
 
 def _commit() -> str | None:
     """Commit of the code, `-dirty` where files differ from it; None outside a checkout."""
-    here = Path(__file__).resolve().parents[2]
-    if not (here / ".git").exists():
+    if not (_ROOT / ".git").exists():
         return None
-    words = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    words = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):

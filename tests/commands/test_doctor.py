@@ -1,8 +1,16 @@
 """spicejax doctor and spicejax configs."""
 
 import json
+import tomllib
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import pytest
+from processes import ROOT
 
 from spicejax import commands, configs
+from spicejax.commands import doctor
+from spicejax.text import tokens
 
 
 def test_the_doctor_says_what_a_run_would_find(tmp_path, capsys):
@@ -10,10 +18,42 @@ def test_the_doctor_says_what_a_run_would_find(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["packages"]["jax"][0].isdigit() and set(found["extras"].values()) <= {True, False}
     assert "compiled and ran" in found["a program"] and "GiB free" in found["disk"]
-    assert found["sandbox"].startswith("tier")
+    assert found["sandbox"].startswith("tier") and "comes back as it was" in found["tokenizer"]
+    assert "can be written and renamed" in found["disk"] and not list(tmp_path.iterdir())
     (tmp_path / "file").write_text("")
     assert commands.run("doctor", [f"--workdir={tmp_path / 'file'}"]) == 1
     assert "disk       failed: NotADirectoryError" in capsys.readouterr().out
+
+
+def test_every_extra_is_looked_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(doctor.EXTRAS.values()) == set(project["optional-dependencies"]) - {"dev", "tpu", "gpu"}
+
+
+@pytest.mark.parametrize("here", [None, ModuleSpec("a folder of that name", None)])
+@pytest.mark.parametrize("missing", [*doctor.EXTRAS, None])
+def test_an_extra_may_be_missing(missing, here, tmp_path, monkeypatch, capsys):
+    for name in ("_compute", "_sandbox", "_round_trip"):
+        monkeypatch.setattr(doctor, name, str)  # the same whatever is installed
+    there = ModuleSpec("there", None, origin="file")
+    monkeypatch.setattr(doctor, "find_spec", lambda name: there if missing not in (None, name) else here)
+    assert commands.run("doctor", [f"--workdir={tmp_path}", "--json"]) == 0
+    extras = json.loads(capsys.readouterr().out)["extras"]
+    assert [extra for extra, found in extras.items() if not found] == (
+        [doctor.EXTRAS[missing]] if missing else list(doctor.EXTRAS.values())
+    )
+
+
+def test_what_cannot_be_written_or_read_back_is_told(tmp_path, monkeypatch, capsys):
+    def refuse(*_):
+        raise OSError("this file system renames no folders")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    monkeypatch.setattr(tokens.Tokenizer, "decode", lambda self, ids: "?")
+    assert commands.run("doctor", [f"--workdir={tmp_path}"]) == 1
+    said = capsys.readouterr().out
+    assert "disk       failed: OSError: this file system renames no folders" in said
+    assert "tokenizer  failed: ValueError: sentencepiece makes '?' of" in said
 
 
 def test_every_recipe_is_listed_with_what_it_is(capsys):

@@ -1,8 +1,15 @@
 """spicejax train: its own options beside the fields of a configuration."""
 
-import pytest
+import runpy
+import sys
+from pathlib import Path
 
-from spicejax import commands
+import pytest
+from processes import ROOT
+
+from spicejax import commands, configs
+from spicejax.commands import train
+from spicejax.run import chain, record
 
 NANO = "--config=spice_nano"
 
@@ -54,3 +61,65 @@ def test_a_recipe_of_your_own_is_a_file(tmp_path, capsys):
     with pytest.raises(SystemExit):
         commands.run("train", ["--config", str(own), "--help"])
     assert "  iterations=7 " in capsys.readouterr().out
+
+
+@pytest.fixture
+def settle(monkeypatch, tmp_path):
+    """What a launcher makes of its words: the runs it would start, and where."""
+    monkeypatch.setenv("GLIBC_TUNABLES", "")  # or it would start this process again
+    monkeypatch.chdir(tmp_path)
+    found = []
+    monkeypatch.setattr(train, "_run", lambda stages, workdir, *, dry_run: found.append((stages, workdir)) or 0)
+
+    def settle(door, *words):
+        monkeypatch.setattr(sys, "argv", [str(door), *words])
+        with pytest.raises(SystemExit) as stopped:
+            runpy.run_path(str(door), run_name="__main__")
+        assert stopped.value.code == 0
+        return found.pop()
+
+    return settle
+
+
+@pytest.mark.parametrize("name", configs.names())
+def test_every_spelling_of_the_launcher_starts_the_same_run(name, settle):
+    changes = ["seed=3", "checkpoint.keep=5"]
+    script, console = ROOT / "launch" / "tpu_run.py", ROOT / "spicejax" / "__main__.py"
+    expected = chain.override(configs.stages(name), changes), Path("runs") / name
+    assert settle(script, f"--config={name}", *changes) == expected
+    assert settle(console, "train", f"--config={name}", *changes) == expected
+    assert settle(console, "train", name, *changes) == expected
+    assert settle(console, "train", "--checkpoint.keep", "5", name, "--seed=3") == expected
+
+
+def test_a_recipe_is_given_once(capsys):
+    for words in ([NANO, "spice_qwen4b"], ["spice_nano", "spice_qwen4b"]):
+        assert commands.run("train", words) == 2
+        assert capsys.readouterr().err == (
+            "error: 'spice_qwen4b': the recipe is spice_nano already; a field is changed by a.b=c\n"
+        )
+    assert commands.run("train", ["spice_nono"]) == 2
+    assert capsys.readouterr().err.startswith("error: unknown config 'spice_nono'; did you mean spice_nano?")
+
+
+@pytest.mark.parametrize("name", configs.names())
+def test_what_a_run_recorded_starts_it_again(name, settle, tmp_path):
+    """--config=RUN/config.json, as the run itself wrote it, changes of the command line included."""
+    for number, cfg in enumerate(chain.override(configs.stages(name), ["seed=7", "eval.every=3"])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        record.write(folder, cfg)
+        (again,), _ = settle(ROOT / "launch" / "tpu_run.py", f"--config={folder / 'config.json'}")
+        assert again == cfg
+        assert configs.load(str(folder / "config.json")) == cfg
+
+
+def test_prompts_of_ones_own_are_recorded_too(settle, tmp_path):
+    (tmp_path / "prompts").mkdir()
+    file = ROOT / "spicejax" / "games" / "spice" / "prompts" / "free_form_nano.txt"
+    (tmp_path / "prompts" / file.name).write_text(file.read_text() + "\nBe brief.\n")
+    (cfg,), _ = settle(ROOT / "launch" / "tpu_run.py", NANO, f"spice.prompts={tmp_path / 'prompts'}")
+    assert "Be brief." in str(cfg.game)
+    record.write(tmp_path, cfg)
+    (tmp_path / "prompts" / file.name).unlink()
+    assert settle(ROOT / "launch" / "tpu_run.py", f"--config={tmp_path / 'config.json'}")[0] == [cfg]

@@ -4,11 +4,17 @@ import dataclasses
 import importlib.util
 import json
 
+import jax
+import numpy as np
 import pytest
 from tiny_models import LLAMA, random_params
+from tiny_runs import saved
 
+import spicejax
+from spicejax import commands
+from spicejax.commands import generate
 from spicejax.models import hf
-from spicejax.run import export
+from spicejax.run import evaluate, export
 from spicejax.text import sentencepieces, tokens
 
 
@@ -46,6 +52,51 @@ def test_a_nano_tokenizer_gives_our_ids_in_transformers(tmp_path):
         ids = theirs.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
         assert ids == ours.render_chat(messages) and theirs.encode(text) == ours.encode(text)
     assert tokens.load(tmp_path / "out").fingerprint() == ours.fingerprint()
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory):
+    """A chain in its third stage, which has saved nothing yet."""
+    folder = tmp_path_factory.mktemp("chain")
+    for number in (1, 2):
+        saved(folder / str(number), seed=number)
+    (folder / "3" / "checkpoints").mkdir(parents=True)
+    return folder
+
+
+def test_of_a_chain_the_last_policy_is_exported(chain, tmp_path, capsys):
+    assert commands.run("export", [f"--run={chain}", f"--out={tmp_path / 'out'}"]) == 0
+    said = capsys.readouterr()
+    assert said.err == f"{chain} is a chain: stage 2 is read, the last that has a checkpoint\n"
+    assert f"{chain / '2'}: policy after 1 iterations" in said.out
+    shape, written = hf.load(tmp_path / "out")
+    jax.tree.map(np.testing.assert_array_equal, written, random_params(shape, seed=2))
+    assert "rlvr_smollm2" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_of_a_chain_the_last_policy_is_asked(chain, tmp_path, monkeypatch, capsys):
+    args = generate.arguments([f"--run={chain}", "--prompt=a"])
+    player, _ = generate.open_player(args)
+    jax.tree.map(np.testing.assert_array_equal, player.params, random_params(player.cfg, seed=2))
+    opened = []
+    monkeypatch.setattr(evaluate, "answer", lambda cfg, tasks, run: opened.append(run) or [])
+    monkeypatch.setattr(evaluate, "evaluate", lambda cfg, items, run, **_: opened.append(run) or [])
+    spicejax.answer(str(chain), [])
+    (tmp_path / "q.jsonl").write_text('{"question": "Who?", "answer": "Bo"}\n')
+    words = [f"--model={chain}", f"--questions={tmp_path / 'q.jsonl'}", "--rollouts=1"]
+    assert commands.run("evaluate", words) == 0, capsys.readouterr().err
+    assert opened == [chain / "2", chain / "2"]
+
+
+def test_a_chain_without_a_checkpoint_is_named(tmp_path, capsys):
+    (tmp_path / "1" / "checkpoints").mkdir(parents=True)
+    words = {
+        "export": [f"--run={tmp_path}", f"--out={tmp_path / 'out'}"],
+        "ask": [f"--model={tmp_path}", "--question=a"],
+    }
+    for name, own in words.items():
+        assert commands.run(name, own) == 2
+        assert f"{tmp_path} is a chain, and none of its 1 stages has a checkpoint" in capsys.readouterr().err
 
 
 @pytest.mark.slow

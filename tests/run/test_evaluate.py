@@ -1,0 +1,65 @@
+"""A saved policy asked on several devices: neither their number nor their order changes what it says."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+from processes import PATIENCE, ROOT
+from tiny_runs import rows, saved
+
+from spicejax import commands
+
+ASKED = ("Who?", "What is it, and where?")
+# On a v5e:2x4 the devices of a run's meshes stand in this order, not in that of jax.devices().
+SNAKE = [0, 1, 2, 3, 7, 6, 5, 4]
+# argv: order of the devices, commands with their words. Prints exit codes.
+PROGRAM = textwrap.dedent(
+    """
+    import json, sys
+    import jax
+    from spicejax import commands, sharding
+    order, asked = map(json.loads, sys.argv[1:])
+    made = sharding.make_meshes
+    sharding.make_meshes = lambda learner, sampler, devices: made(learner, sampler, [devices[k] for k in order])
+    assert len(jax.devices()) == 8
+    print("codes", [commands.run(name, words) for name, words in asked])
+    """
+)
+
+
+def asking(run, out, *changes):
+    """Commands that load a saved policy, and their words."""
+    (out / "questions.jsonl").write_text("".join(json.dumps({"question": q, "answer": "a"}) + "\n" for q in ASKED))
+    return [
+        ("generate", [f"--run={run}", f"--prompt={ASKED[0]}", "--max_new=8", "--json"]),
+        ("ask", [f"--model={run}", *(f"--question={text}" for text in ASKED), "--json", *changes]),
+        ("evaluate", [f"--model={run}", f"--questions={out}/questions.jsonl", f"--out={out}", "--json", *changes]),
+        ("export", [f"--run={run}", f"--out={out}/exported"]),
+    ]
+
+
+def told(said, out):
+    """What was answered: token ids, texts, records of the evaluation."""
+    generated, *answers = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    assert len(generated["token_ids"]) > 1 and len(answers) == len(ASKED) + 1
+    return generated["token_ids"], answers[:-1], rows(out / "items.jsonl")
+
+
+def test_a_policy_says_the_same_on_eight_devices(tmp_path, capsys):
+    run, one, eight = (tmp_path / name for name in ("run", "one", "eight"))
+    saved(run)
+    one.mkdir()
+    eight.mkdir()
+    assert [commands.run(name, words) for name, words in asking(run, one)] == [0] * 4
+    expected = told(capsys.readouterr().out, one)
+    words = [json.dumps(SNAKE), json.dumps(asking(run, eight, "mesh.data=2", "mesh.fsdp=4", "sampler_mesh.data=8"))]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT,
+        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
+    )  # fmt: skip
+    assert "codes [0, 0, 0, 0]" in done.stdout, done.stderr[-3000:]
+    assert told(done.stdout, eight) == expected
+    weights = "exported/model.safetensors"
+    assert (one / weights).read_bytes() == (eight / weights).read_bytes()
