@@ -69,7 +69,8 @@ def main(argv: Sequence[str]) -> int:
         ("sandbox", _sandbox),
     ):
         found[name] = _tried(look)
-    print(json.dumps(found, indent=1) if options.json else "\n".join(f"{k:<10} {_shown(k, v)}" for k, v in found.items()))
+    lines = (f"{name:<10} {_shown(name, value)}" for name, value in found.items())
+    print(json.dumps(found, indent=1) if options.json else "\n".join(lines))
     return 1 if any(str(found[name]).startswith("failed") for name in ("devices", "a program", "disk")) else 0
 
 
