@@ -1,9 +1,10 @@
 """SPICE on Qwen3-1.7B-Base for eight TPU v5e chips, as Kaggle lends them; all parameters are trained.
 
-Command:   python launch/tpu_run.py --config=spice_qwen1p7b_kaggle --workdir=/kaggle/working/run
+Command:   python launch/tpu_run.py --config=spice_qwen1p7b_kaggle --workdir=/tmp/run
            model.path=Qwen/Qwen3-1.7B-Base --corpus=DOCUMENTS
-           A session has nine hours: it stops, saved, after 8.75. The output of a saved version is an input
-           of the next session: copy the work folder from /kaggle/input back, and the same command goes on.
+           A session has nine hours: it stops, saved, after 8.25. A checkpoint takes 20.6 GB, more than /kaggle/working
+           (19.5 GB): what outlives the session is the model, exported to /kaggle/working. To go on in the next one take
+           spice_qwen4b_lora_kaggle.
 Hardware:  v5e-8. Not run by us on such hardware yet; docs/scaling.md has what the compiler says of it.
 Expect:    no result is known for this size; the paper's smallest model has 3 billion parameters.
 """
@@ -24,5 +25,5 @@ CONFIG = dataclasses.replace(
     buckets=dataclasses.replace(_COLAB.buckets, rows=512),
     learner=dataclasses.replace(_COLAB.learner, trajectories_per_update=256, slot_length=1024, rows=8),
     sampler_mesh=MeshConfig(data=-1, tensor=1),
-    checkpoint=dataclasses.replace(_COLAB.checkpoint, session_hours=8.75),
+    checkpoint=dataclasses.replace(_COLAB.checkpoint, session_hours=8.25),
 )

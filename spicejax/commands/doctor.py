@@ -74,7 +74,8 @@ def main(argv: Sequence[str]) -> int:
         ("sandbox", _sandbox),
     ):
         found[name] = _tried(look)
-    print(json.dumps(found, indent=1) if options.json else "\n".join(f"{k:<10} {_shown(v)}" for k, v in found.items()))
+    lines = (f"{name:<10} {_shown(name, value)}" for name, value in found.items())
+    print(json.dumps(found, indent=1) if options.json else "\n".join(lines))
     needed = ("devices", "a program", "tokenizer", "disk")
     return 1 if any(str(found[name]).startswith("failed") for name in needed) else 0
 
@@ -101,9 +102,10 @@ def _installed(module: str) -> bool:
     return found is not None and found.origin is not None  # a folder `wandb` of runs here is no package
 
 
-def _devices() -> str:
+def _devices() -> dict[str, Any]:
     devices = jax.devices()
-    return f"{len(devices)} {devices[0].device_kind} ({devices[0].platform}), of {jax.process_count()} hosts"
+    first = {"kind": devices[0].device_kind, "platform": devices[0].platform}  # TPU v5 lite, tpu
+    return {"count": len(devices), **first, "hosts": jax.process_count()}
 
 
 def _compute() -> str:
@@ -162,7 +164,9 @@ def _sandbox() -> str:
     return f"tier {opened.tier}{opened.why and f' ({opened.why})'}"
 
 
-def _shown(value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
+    if name == "devices" and isinstance(value, dict):
+        return "{count} {kind} ({platform}), of {hosts} hosts".format(**value)
     if isinstance(value, dict):
         return ", ".join(f"{name} {('yes' if v else 'no') if isinstance(v, bool) else v}" for name, v in value.items())
     return str(value)

@@ -20,7 +20,7 @@ from spicejax import config as configuration
 from spicejax import configs, hosts
 from spicejax.commands import Parser
 from spicejax.flight import check, plan
-from spicejax.run import chain, preflight
+from spicejax.run import chain, preflight, session
 from spicejax.run.config import RunConfig
 
 USAGE = "spicejax train --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]"
@@ -49,6 +49,7 @@ STOPPED = 75  # exit code of a run that a signal stopped: saved, and the same co
 
 def main(argv: Sequence[str]) -> int:
     """Run training; return the exit code."""
+    began = session.began()  # before the model is fetched
     parser = _parser()
     known, rest = parser.parse_known_args(argv)
     options = {name: value for name, value in vars(known).items() if value is not None and value is not False}
@@ -70,9 +71,8 @@ def main(argv: Sequence[str]) -> int:
         return max(_flight(cfg, options) for cfg in stages)
     hosts.start(options.get("coordinator"), options.get("num_processes"), options.get("process_id"))
     logging.getLogger("spicejax").setLevel(logging.INFO if hosts.leads() else logging.WARNING)
-    return _run(
-        stages, Path(options.get("workdir", f"runs/{Path(options['config']).stem}")), dry_run="dry_run" in options
-    )
+    workdir = Path(options.get("workdir", f"runs/{Path(options['config']).stem}"))
+    return _run(stages, workdir, dry_run="dry_run" in options, began=began)
 
 
 def _take_recipe(rest: Sequence[str], options: dict[str, Any]) -> list[str]:
@@ -101,7 +101,7 @@ def _flight(cfg: RunConfig, options: dict[str, Any]) -> int:
     return 0 if found["fits"] else 1
 
 
-def _run(stages: Sequence[RunConfig], workdir: Path, *, dry_run: bool) -> int:
+def _run(stages: Sequence[RunConfig], workdir: Path, *, dry_run: bool, began: float) -> int:
     for number, (cfg, folder) in enumerate(zip(stages, chain.folders(stages, workdir), strict=True)):
         preflight.require(cfg, folder, first=not number, planned=dry_run)
     if dry_run:
@@ -110,7 +110,7 @@ def _run(stages: Sequence[RunConfig], workdir: Path, *, dry_run: bool) -> int:
         return 0
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(workdir / "compilation_cache"))
-    summary = chain.run(stages, workdir, _announce)
+    summary = chain.run(stages, workdir, _announce, began=began)
     for name, value in summary.items() if hosts.leads() else ():
         print(f"{name:>24}  {value}")
     return 0 if summary["complete"] else STOPPED

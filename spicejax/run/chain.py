@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from spicejax import config as configuration
 from spicejax import hosts
 from spicejax.report import page
-from spicejax.run import export, train
+from spicejax.run import export, session, train
 from spicejax.run.config import RunConfig
 
 POLICY = "policy"  # folder of a finished stage's model, beside its checkpoints
@@ -44,7 +43,11 @@ def folders(stages: Sequence[RunConfig], workdir: Path) -> list[Path]:
 
 
 def run(
-    stages: Sequence[RunConfig], workdir: Path, announce: Callable[[RunConfig, Path], None] = lambda cfg, folder: None
+    stages: Sequence[RunConfig],
+    workdir: Path,
+    announce: Callable[[RunConfig, Path], None] = lambda cfg, folder: None,
+    *,
+    began: float | None = None,
 ) -> dict[str, Any]:
     """Train every stage in its folder and write its report; return the summary of the last one that ran.
 
@@ -53,8 +56,11 @@ def run(
 
     Args:
       announce: called before each stage with its configuration and folder.
+      began: `time.monotonic()` of when the session began, from which all stages count their hours; None asks
+        `session.began`.
     """
-    places, summary, began = folders(stages, workdir), {}, time.monotonic()
+    places, summary = folders(stages, workdir), {}
+    began = session.began() if began is None else began
     for k, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
         last = k == len(stages) - 1
         if not last and hosts.by_first((folder / POLICY).is_dir):
@@ -66,7 +72,7 @@ def run(
             print(f"stage {k + 1} of {len(stages)}: {cfg.name}")
         announce(cfg, folder)
         hours = cfg.checkpoint.session_hours or math.inf
-        summary = train.train(cfg, folder, until=began + 3600 * hours)
+        summary = train.train(cfg, folder, session=session.Session(began + 3600 * hours))
         if hosts.leads():
             summary["report"] = ", ".join(map(str, page.write(folder)))
         if not summary["complete"]:

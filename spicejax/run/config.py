@@ -110,8 +110,9 @@ class CheckpointConfig:
     keep: int = 2
     # steps that are a multiple of it are kept beside the newest `keep`; 0 = none
     keep_period: int = 0
-    # the run stops, saved, before it would last longer: what the place allows (8.75 on Kaggle). The same command goes
-    # on in the next session; of a chain it counts all runs. 0 = no limit
+    # the run stops, saved, before the session has lasted so long: what the place allows less what comes after the run
+    # (8.25 of Kaggle's 9). It counts from SPICEJAX_SESSION_START, seconds since the epoch, else from this command's
+    # start, through all runs of a chain. The same command goes on in the next session. 0 = no limit
     session_hours: float = 0.0
 
     def __post_init__(self) -> None:

@@ -14,6 +14,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Interrupt:
     """Context in which the first signal sets `requested` and a second one of either kind acts at once, as without us.
 
+    SIGINT stays ignored where whoever started this process has it ignored, as a shell does for jobs in its background:
+    they send SIGTERM, and a Ctrl-C that the terminal sends to all is not the first of two.
     Outside the main thread no handler can be set; setting `requested` is then the only way to stop.
     """
 
@@ -23,7 +25,9 @@ class Interrupt:
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
+            ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+            heard = (signal.SIGTERM,) if ignored else SIGNALS
+            self._previous = {number: signal.signal(number, self._handle) for number in heard}
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import math
 import sys
 import time
 import zlib
@@ -20,6 +19,7 @@ from spicejax import config as configuration
 from spicejax import hosts
 from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.probes import probes
+from spicejax.games.game import Played
 from spicejax.generate.policy import Buckets
 from spicejax.learn.deal import responses
 from spicejax.remote import ServerError
@@ -32,6 +32,7 @@ from spicejax.run.interrupt import Interrupt
 from spicejax.run.metrics import MetricsWriter, progress_line
 from spicejax.run.preflight import require_same
 from spicejax.run.screen import Screen
+from spicejax.run.session import Part, Session
 from spicejax.run.track import Tracker
 from spicejax.types import Episode, Estimator, Lesson, Metrics
 
@@ -39,13 +40,13 @@ log = logging.getLogger("spicejax")
 
 
 def train(
-    cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None, until: float = math.inf
+    cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None, session: Session | None = None
 ) -> dict[str, Any]:
     """Train to `cfg.iterations`, resuming from the newest good checkpoint of `workdir`; return the summary.
 
     Args:
-      until: `time.monotonic()` by which to be back. No iteration is begun that would end later if it took a quarter
-        more than the longest so far; the first of a session, with what it compiles, is not known before.
+      session: the time there is. No iteration and no evaluation is begun that would not end, and be saved, within it.
+        How long they take is not known before the first of each; after the first iteration a save is tried as well.
 
     Raises: ValueError where the checkpoint was made by another configuration, naming the fields; ServerError where
       a search engine elsewhere is gone: what was trained until then is saved.
@@ -82,9 +83,7 @@ def train(
         )
         stack.enter_context(contextlib.closing(tracker))
         going = Going(run, checkpoints, writer, tracker, screen, clock, counters)
-        if (start == 0 and "accuracy_start" not in counters) or "unevaluated" in counters:
-            _evaluate(going, start)
-        _loop(going, start, interrupt, until)
+        _loop(going, start, interrupt, Session() if session is None else session)
         return _summarise(going)
 
 
@@ -107,71 +106,116 @@ class Going(NamedTuple):
             self.checkpoints.save(done, self.run.state, host)
 
 
-def _loop(going: Going, start: int, interrupt: Interrupt, until: float) -> None:
-    run, _, writer, tracker, screen, clock, counters = going
-    cfg, before, longest = run.cfg, clock.working, 0.0
+def _loop(going: Going, start: int, interrupt: Interrupt, session: Session) -> None:
+    """Iterate until all is done, a signal comes, or what comes next would not end within the session."""
+    cfg, counters, screen = going.run.cfg, going.counters, going.screen
+    if ((start == 0 and "accuracy_start" not in counters) or "unevaluated" in counters) and _holds(session):
+        with session.measured("evaluation"):
+            _evaluate(going, start)
+    before = going.clock.working
+    if start < cfg.iterations and not _holds(session):
+        screen.show("the session is over (checkpoint.session_hours); the same command goes on in the next one")
+        return
     for iteration in range(start, cfg.iterations):
-        began = time.perf_counter()
-        run.clock.clear()
-        items = run.items.get_state()
-        batch = next(run.items)
-        try:
-            with clock.stage("playing", f"iteration {iteration + 1}: playing"):
-                played = run.game.play(run.world(iteration), batch, cfg.game, run.game_state)
-        except ServerError:
-            if going.checkpoints.newest != iteration:
-                going.save(iteration, items)
-            raise
-        run.game_state = played.state
-        hosts.require_same(_digest(played.lessons), f"the rollouts of iteration {iteration}")
-        sampled = time.perf_counter()
-        with clock.stage("updating", f"iteration {iteration + 1}: updating"):
-            metrics = played.metrics | update(run, played.lessons, iteration)
-        for name, count in played.totals.items():
-            counters["totals"][name] = counters["totals"].get(name, 0) + count
-        ended = time.perf_counter()
-        counters["seconds"] += ended - began
-        # observations were not written
-        made = sum(int(r.loss_mask.sum()) for lesson in played.lessons for r in responses(lesson))
-        metrics |= {
-            "time/play": sampled - began,
-            "time/update": ended - sampled,
-            **{f"time/{what}": seconds for what, seconds in run.clock.items()},
-            "time/tokens_per_second": made / (ended - began),
-        }
+        with session.measured("iteration"):
+            played, metrics = _iterate(going, iteration)
         done = iteration + 1
-        if run.game.reads == "documents":
-            writer.documents(iteration, batch)
-        writer.tasks(iteration, played.records)
-        writer.metrics(iteration, metrics)
-        tracker.log(done, metrics)
-        line = {
-            "iteration": f"{done}/{cfg.iterations}",
-            **played.progress,
-            "accuracy": counters.get("accuracy_end"),
-            "tokens/s": metrics["time/tokens_per_second"],
-            "eta_seconds": (clock.working - before) / (done - start) * (cfg.iterations - done),
-        }
-        screen.progress(progress_line(line))
-        if cfg.show_every and done % cfg.show_every == 0 and played.example:
-            screen.show(played.example)
         last = done == cfg.iterations
+        left = (going.clock.working - before) / (done - start) * (cfg.iterations - done)
+        _show(going, done, played, metrics["time/tokens_per_second"], left)
+        late = False
         if last or (cfg.eval.every and done % cfg.eval.every == 0):
-            try:
-                _evaluate(going, done)
-            except ServerError:
-                going.save(done, run.items.get_state())
-                raise
-        longest = max(longest, time.perf_counter() - began)
-        late = time.monotonic() + 1.25 * longest > until
-        stop = any(hosts.exchange(interrupt.requested or late))  # a signal may have reached one host alone
-        if last or stop or (cfg.checkpoint.every and done % cfg.checkpoint.every == 0):
-            going.save(done, run.items.get_state())
-        if stop and not last:
-            reason = "" if interrupt.requested else " (checkpoint.session_hours)"
+            late = not _holds(session, "evaluation", "save")
+            if late:
+                counters["unevaluated"] = True
+            else:
+                _evaluate_or_save(going, done, session)
+        saved = last or bool(cfg.checkpoint.every and done % cfg.checkpoint.every == 0)
+        if saved or (session.limited and iteration == start):
+            saved = _save(going, done, session)
+        late = late or not (last or _holds(session, "iteration", "save"))
+        asked = any(hosts.exchange(interrupt.requested))  # a signal may have reached one host alone
+        if late or (asked and not last):
+            if not saved:
+                _save(going, done, session)
+            reason = "" if asked else " (checkpoint.session_hours)"
             screen.show(f"stopped after iteration {done}{reason}; the same command goes on from here")
             break
-        longest = max(longest, time.perf_counter() - began)
+
+
+def _holds(session: Session, *parts: Part) -> bool:
+    """Whether the session holds these parts by the clocks of all hosts; without any, whether it is not over."""
+    return not session.limited or all(hosts.exchange(session.holds(*parts)))
+
+
+def _save(going: Going, done: int, session: Session) -> bool:
+    with session.measured("save"):
+        going.save(done, going.run.items.get_state())
+    return True
+
+
+def _evaluate_or_save(going: Going, done: int, session: Session) -> None:
+    """Evaluate; where a server is gone, save what was trained."""
+    try:
+        with session.measured("evaluation"):
+            _evaluate(going, done)
+    except ServerError:
+        going.save(done, going.run.items.get_state())
+        raise
+
+
+def _iterate(going: Going, iteration: int) -> tuple[Played, Metrics]:
+    """Play, update, and write what came of it."""
+    run, _, writer, tracker, _, clock, counters = going
+    began = time.perf_counter()
+    run.clock.clear()
+    items = run.items.get_state()
+    batch = next(run.items)
+    try:
+        with clock.stage("playing", f"iteration {iteration + 1}: playing"):
+            played = run.game.play(run.world(iteration), batch, run.cfg.game, run.game_state)
+    except ServerError:
+        if going.checkpoints.newest != iteration:
+            going.save(iteration, items)
+        raise
+    run.game_state = played.state
+    hosts.require_same(_digest(played.lessons), f"the rollouts of iteration {iteration}")
+    sampled = time.perf_counter()
+    with clock.stage("updating", f"iteration {iteration + 1}: updating"):
+        metrics = played.metrics | update(run, played.lessons, iteration)
+    for name, count in played.totals.items():
+        counters["totals"][name] = counters["totals"].get(name, 0) + count
+    ended = time.perf_counter()
+    counters["seconds"] += ended - began
+    # observations were not written
+    made = sum(int(r.loss_mask.sum()) for lesson in played.lessons for r in responses(lesson))
+    metrics |= {
+        "time/play": sampled - began,
+        "time/update": ended - sampled,
+        **{f"time/{what}": seconds for what, seconds in run.clock.items()},
+        "time/tokens_per_second": made / (ended - began),
+    }
+    if run.game.reads == "documents":
+        writer.documents(iteration, batch)
+    writer.tasks(iteration, played.records)
+    writer.metrics(iteration, metrics)
+    tracker.log(iteration + 1, metrics)
+    return played, metrics
+
+
+def _show(going: Going, done: int, played: Played, speed: float, left: float) -> None:
+    """The line of an iteration, and now and then an example."""
+    cfg, counters = going.run.cfg, going.counters
+    line = {
+        "iteration": f"{done}/{cfg.iterations}",
+        **played.progress,
+        "accuracy": counters.get("accuracy_end"),
+        "tokens/s": speed,
+        "eta_seconds": left,
+    }
+    going.screen.progress(progress_line(line))
+    if cfg.show_every and done % cfg.show_every == 0 and played.example:
+        going.screen.show(played.example)
 
 
 def update(run: Run, lessons: Sequence[Lesson], iteration: int) -> Metrics:
@@ -263,7 +307,7 @@ def _summarise(going: Going) -> dict[str, Any]:
     summary = {
         "name": run.cfg.name,
         "iterations": newest or 0,
-        "complete": newest == run.cfg.iterations,
+        "complete": newest == run.cfg.iterations and "unevaluated" not in counters,
         "seconds": round(counters["seconds"], 3),
         **{f"seconds/{stage}": round(seconds, 3) for stage, seconds in clock.seconds.items()},
         **counters["totals"],

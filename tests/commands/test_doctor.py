@@ -4,7 +4,9 @@ import json
 import tomllib
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
 import pytest
 from processes import ROOT
 
@@ -54,6 +56,17 @@ def test_what_cannot_be_written_or_read_back_is_told(tmp_path, monkeypatch, caps
     said = capsys.readouterr().out
     assert "disk       failed: OSError: this file system renames no folders" in said
     assert "tokenizer  failed: ValueError: sentencepiece makes '?' of" in said
+
+
+@pytest.mark.parametrize(("count", "kind", "platform"), [(8, "TPU v5 lite", "tpu"), (1, "cpu", "cpu")])
+def test_devices_are_told_by_their_platform_which_their_kind_does_not_say(count, kind, platform, monkeypatch, capsys):
+    device = SimpleNamespace(device_kind=kind, platform=platform)
+    monkeypatch.setattr(jax, "devices", lambda: [device] * count)
+    commands.run("doctor", ["--json"])
+    told = json.loads(capsys.readouterr().out)["devices"]
+    assert told == {"count": count, "kind": kind, "platform": platform, "hosts": 1}
+    commands.run("doctor", [])
+    assert f"devices    {count} {kind} ({platform}), of 1 hosts\n" in capsys.readouterr().out
 
 
 def test_every_recipe_is_listed_with_what_it_is(capsys):

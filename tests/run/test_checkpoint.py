@@ -464,8 +464,16 @@ LOOP = """
 """
 
 
+@pytest.fixture
+def usual_interrupt():
+    """Python's own SIGINT handler: a shell starts background jobs with the signal ignored."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield signal.default_int_handler
+    signal.signal(signal.SIGINT, previous)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_signal_ends_the_iteration_and_saves(tmp_path, number):
+def test_signal_ends_the_iteration_and_saves(usual_interrupt, tmp_path, number):
     process = subprocess.Popen(
         [sys.executable, "-c", PRELUDE + textwrap.dedent(LOOP), str(tmp_path / "c")],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -480,14 +488,6 @@ def test_signal_ends_the_iteration_and_saves(tmp_path, number):
         assert same(checkpoints.restore(abstract(make_state(0))).state, make_state(step))
 
 
-@pytest.fixture
-def usual_interrupt():
-    """Python's own SIGINT handler: a shell starts background jobs with the signal ignored."""
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield signal.default_int_handler
-    signal.signal(signal.SIGINT, previous)
-
-
 def test_second_signal_acts_at_once(usual_interrupt):
     with pytest.raises(KeyboardInterrupt), Interrupt() as interrupt:
         signal.raise_signal(signal.SIGTERM)
@@ -495,3 +495,15 @@ def test_second_signal_acts_at_once(usual_interrupt):
         signal.raise_signal(signal.SIGINT)
         time.sleep(30)
     assert signal.getsignal(signal.SIGINT) is usual_interrupt
+
+
+def test_an_interrupt_that_the_parent_has_ignored_is_not_heard(usual_interrupt):
+    """A notebook, a shell's background: Ctrl-C reaches the group, and they send SIGTERM themselves."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Interrupt() as interrupt:
+        signal.raise_signal(signal.SIGINT)
+        assert not interrupt.requested
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupt.requested
+        signal.raise_signal(signal.SIGINT)  # nor does it stop the run at once
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

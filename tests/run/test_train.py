@@ -125,14 +125,6 @@ def test_sigterm_saves_and_the_same_command_goes_on(whole, cache, tmp_path):
     assert any((tmp_path / "compilation_cache").iterdir()), "compiled programs are kept in the work folder"
 
 
-def test_a_session_that_would_last_too_long_is_saved_and_left(cache, tmp_path):
-    words = command(tmp_path, cache, "checkpoint.session_hours=1e-6", "checkpoint.every=0")
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT)
-    assert done.returncode == 75, done.stderr[-3000:]
-    assert "stopped after iteration 1 (checkpoint.session_hours); the same command goes on" in done.stdout
-    assert [p.name for p in (tmp_path / "checkpoints").glob("0*")] == ["00000001"]
-
-
 def test_the_trained_policy_exports_and_speaks(whole, tmp_path):
     words = [sys.executable, ROOT / "launch" / "export_hf.py", f"--run={whole[0]}", f"--out={tmp_path / 'out'}",
              "--dtype=float32"]  # fmt: skip

@@ -1,0 +1,298 @@
+"""The cells that find out where they are: with the machines of others, which this one is not, told to them."""
+
+import ast
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import jax
+import pytest
+from processes import PATIENCE
+from tiny_runs import SPICE
+
+from spicejax import config as configuration
+from spicejax import configs
+from spicejax.commands import doctor
+from spicejax.models import hub
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+NAMES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
+WITH_HELPER = [name for name in NAMES if not name.startswith("2")]
+
+
+def cells(name):
+    """The code of a notebook."""
+    book = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text())
+    return ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+
+
+INSTALL, HELPER, CHOOSE, PREPARE, PLAN, TRAIN = cells(NAMES[0])[:6]
+
+
+def test_notebooks_are_short_and_share_their_first_cells():
+    assert len(NAMES) == 4 and all(len(cells(name)) <= 12 for name in NAMES)
+    without_extras = {cells(name)[0].partition("\n")[2] for name in NAMES}
+    assert without_extras == {INSTALL.partition("\n")[2]}
+    assert {cells(name)[1] for name in WITH_HELPER} == {HELPER}
+
+
+class Machine:
+    """Where a notebook runs: its place, devices, files and what is installed; `asked` is what pip was asked for."""
+
+    def __init__(self, monkeypatch, folder, *, place="here", count=1, kind="cpu", platform="cpu"):
+        self.folder, self.asked, self.commands = folder, [], []
+        self.monkeypatch = monkeypatch
+        for variable in ("COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE", "SPICEJAX_SESSION_START", "HF_TOKEN"):
+            monkeypatch.setenv(variable, "")  # taken back at the end, also where a cell sets it
+            monkeypatch.delenv(variable)
+        if place != "here":
+            monkeypatch.setenv({"Colab": "COLAB_RELEASE_TAG", "Kaggle": "KAGGLE_KERNEL_RUN_TYPE"}[place], "x")
+        with monkeypatch.context() as patch:  # what this machine's doctor would say of such devices
+            device = SimpleNamespace(device_kind=kind, platform=platform)
+            patch.setattr(jax, "devices", lambda: [device] * count)
+            told = json.dumps({"devices": doctor._devices()})
+        monkeypatch.setattr(subprocess, "run", lambda words, **_: self.run(words, told))
+        monkeypatch.setattr("tempfile.gettempdir", lambda: str(folder))
+        monkeypatch.chdir(folder)
+        self.names = {}
+
+    def run(self, words, told):
+        if words[1:4] == ["-m", "pip", "install"]:
+            self.asked.append(words[4:])
+        return SimpleNamespace(returncode=0, stdout=told, stderr="")
+
+    def execute(self, *sources):
+        """Run cells one after the other; the folders of Colab and Kaggle lie in this test's folder."""
+        for source in sources:
+            for place in ("content", "kaggle"):
+                source = source.replace(f'"/{place}/', f'"{self.folder}/{place}/')
+            exec(compile(source, "cell", "exec"), self.names)
+            if source == HELPER:
+                self.names["spicejax"] = lambda *words: self.commands.append([str(word) for word in words])
+        return self.names
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.delitem(sys.modules, "jax")
+
+
+def clone(folder):
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text("")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("source", "extras", "chips", "asked"),
+    [
+        ("git+https://HOST/ORG/spicejax", [], [], "spicejax @ git+https://HOST/ORG/spicejax"),
+        ("git+https://HOST/ORG/spicejax", [], ["/dev/vfio/0"], "spicejax[tpu] @ git+https://HOST/ORG/spicejax"),
+        ("https://HOST/a.whl", ["bm25"], ["/dev/accel0"], "spicejax[bm25,tpu] @ https://HOST/a.whl"),
+        ("clone", ["retrieval", "bm25"], [], "{}/clone[retrieval,bm25]"),
+        ("./clone", [], ["/dev/accel0", "/dev/accel1"], "{}/clone[tpu]"),
+        ("a.whl", [], ["/dev/vfio/0"], "{}/a.whl[tpu]"),
+        ("a.whl", [], [], "{}/a.whl"),
+    ],
+)
+def test_what_pip_is_asked_for(source, extras, chips, asked, monkeypatch, tmp_path, nothing_installed):
+    machine = Machine(monkeypatch, tmp_path)
+    clone(tmp_path / "clone")
+    (tmp_path / "a.whl").write_text("")
+    monkeypatch.setattr("glob.glob", lambda pattern: [c for c in chips if c.startswith(pattern.partition("*")[0][:9])])
+    cell = INSTALL.replace("EXTRAS = []", f"EXTRAS = {extras}").replace('SOURCE = ".."', f"SOURCE = {source!r}")
+    machine.execute(cell)
+    assert machine.asked == [["--quiet", asked.format(tmp_path)]]
+
+
+def test_an_old_libtpu_is_no_reason_to_leave_ours_out(monkeypatch, tmp_path):
+    machine = Machine(monkeypatch, clone(tmp_path / "clone"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "spicejax" else object())
+    monkeypatch.delitem(sys.modules, "jax")
+    monkeypatch.setattr("glob.glob", lambda pattern: ["/dev/vfio/0"] * ("vfio" in pattern))
+    machine.execute(INSTALL.replace('SOURCE = ".."', 'SOURCE = "."'))
+    assert machine.asked == [["--quiet", f"{tmp_path}/clone[tpu]"]]
+
+
+def test_a_notebook_without_a_clone_says_what_to_do(monkeypatch, tmp_path, nothing_installed):
+    (tmp_path / "content").mkdir()
+    machine = Machine(monkeypatch, tmp_path / "content", place="Colab")
+    with pytest.raises(FileNotFoundError, match=r"SOURCE='\.\.' is no clone.*give git\+https://HOST/ORG/spicejax$"):
+        machine.execute(INSTALL)
+    assert not machine.asked
+
+
+def test_an_old_jax_in_the_kernel_is_told_before_anything_is_installed(monkeypatch, tmp_path):
+    machine = Machine(monkeypatch, clone(tmp_path / "clone"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(RuntimeError, match="jax is imported already.*restart the kernel"):
+        machine.execute(INSTALL.replace('SOURCE = ".."', 'SOURCE = "."'))
+    assert not machine.asked
+
+
+def test_the_folder_of_a_clone_is_not_taken_for_the_package(monkeypatch, tmp_path):
+    """A folder `spicejax` where the kernel runs can be imported, as an empty package."""
+    machine = Machine(monkeypatch, tmp_path)
+    clone(tmp_path / "spicejax")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.setattr(sys, "meta_path", [f for f in sys.meta_path if "editable" not in str(f)])
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("spicejax", "jax")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert importlib.util.find_spec("spicejax") is not None
+    machine.execute(INSTALL.replace('SOURCE = ".."', 'SOURCE = "spicejax"'))
+    assert machine.asked[0][1].startswith(f"{tmp_path}/spicejax")
+
+
+def test_the_session_began_with_its_first_cell_also_after_a_restart(monkeypatch, tmp_path):
+    machine = Machine(monkeypatch, tmp_path, place="Kaggle")
+    machine.execute(INSTALL)
+    began = os.environ["SPICEJAX_SESSION_START"]
+    assert abs(float(began) - time.time()) < 60
+    monkeypatch.delenv("SPICEJAX_SESSION_START")
+    machine.execute(INSTALL)
+    assert os.environ["SPICEJAX_SESSION_START"] == began
+    here = Machine(monkeypatch, tmp_path)
+    here.execute(INSTALL)
+    assert "SPICEJAX_SESSION_START" not in os.environ, "a kernel of one's own may be days old"
+
+
+def lend(monkeypatch, folder, *, uploaded):
+    """Colab's and Kaggle's own modules."""
+    files = SimpleNamespace(upload=lambda: uploaded)
+    drive = SimpleNamespace(mount=lambda path: (folder / "content/drive/MyDrive").mkdir(parents=True, exist_ok=True))
+    userdata = SimpleNamespace(get=lambda name: f"colab's {name}")
+    colab, kaggle = ModuleType("google.colab"), ModuleType("kaggle_secrets")
+    vars(colab).update(files=files, drive=drive, userdata=userdata)
+    kaggle.UserSecretsClient = lambda: SimpleNamespace(get_secret=lambda name: f"kaggle's {name}")
+    google = ModuleType("google")
+    google.colab = colab
+    for module in (google, colab, kaggle):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+
+@pytest.mark.parametrize(
+    ("place", "count", "kind", "platform", "recipe", "topology"),
+    [
+        ("Colab", 1, "TPU v5 lite", "tpu", "spice_qwen0p6b_colab", "v5e:1x1"),
+        ("Colab", 1, "TPU v6 lite", "tpu", "spice_qwen0p6b_colab", "v6e:1x1"),
+        ("Kaggle", 8, "TPU v5 lite", "tpu", "spice_qwen4b_lora_kaggle", "v5e:2x4"),
+        ("here", 8, "TPU v3", "tpu", "spice_qwen4b_lora_kaggle", None),
+        ("Colab", 1, "cpu", "cpu", "spice_nano", None),
+        ("Kaggle", 1, "cpu", "cpu", "spice_nano", None),
+        ("here", 1, "cpu", "cpu", "spice_nano", None),
+    ],
+)
+def test_the_recipe_that_fits_is_taken(place, count, kind, platform, recipe, topology, monkeypatch, tmp_path, capsys):
+    machine = Machine(monkeypatch, tmp_path, place=place, count=count, kind=kind, platform=platform)
+    lend(monkeypatch, tmp_path, uploaded={"a.txt": b"Aba lies in Umo."})
+    home = {"Colab": "content/drive/MyDrive/spicejax", "Kaggle": "kaggle/working", "here": "runs"}[place]
+    documents = tmp_path / ("documents" if place != "Colab" else f"{home}/documents")
+    if place != "Colab" and platform == "tpu":
+        documents.mkdir()
+        (documents / "a.md").write_text("Aba lies in Umo.")
+    machine.execute(INSTALL, HELPER, CHOOSE, PREPARE, PLAN, TRAIN)
+    assert f"{place}: {count} x {kind}\n" in capsys.readouterr().out
+    plan, train = machine.commands
+    assert train[:2] == ["train", f"--config={recipe}"] and train[2].endswith(f"{home}/{recipe}")
+    assert [word for word in plan if word not in train] == ["--dry_run"] + [f"--topology={topology}"] * bool(topology)
+    words = [word for word in train[3:] if not word.startswith("--")]
+    model = [word for word in words if word.startswith("model.path=")]
+    assert bool(model) == (platform == "tpu") == (documents.is_dir() and any(documents.iterdir()))
+    assert all(hub.NAME.fullmatch(word.partition("=")[2]) for word in model)
+    cfg = configuration.parse(configs.load(recipe), words)  # fields that there are
+    assert (cfg.checkpoint.session_hours == 0) == (place == "here" or recipe == "spice_nano")
+    assert recipe == "spice_nano" or cfg.model.lora is not None, "checkpoints that the place has room for"
+    lent = platform == "tpu" and place != "here"
+    assert os.environ.get("HF_TOKEN") == (f"{place.lower()}'s HF_TOKEN" if lent else None)
+    (tmp_path / home / recipe / "checkpoints").mkdir(parents=True)
+    machine.execute(PLAN)
+    assert "--topology" not in str(machine.commands[-1]), "what goes on has shown that it fits"
+
+
+def test_a_place_without_secrets_and_without_documents(monkeypatch, tmp_path):
+    machine = Machine(monkeypatch, tmp_path, place="Kaggle", count=8, kind="TPU v5 lite", platform="tpu")
+    monkeypatch.setitem(sys.modules, "kaggle_secrets", None)
+    with pytest.raises(FileNotFoundError, match="DOCUMENTS='documents' holds no .txt or .md file: "):
+        machine.execute(INSTALL, HELPER, CHOOSE, PREPARE)
+    assert "HF_TOKEN" not in os.environ
+
+
+def test_a_doctor_who_finds_no_devices_is_heard(monkeypatch, tmp_path):
+    machine = Machine(monkeypatch, tmp_path)
+    machine.run = lambda words, told: SimpleNamespace(returncode=1, stdout='{"devices": "failed: no TPU"}', stderr="")
+    with pytest.raises(RuntimeError, match="failed: no TPU"):
+        machine.execute(INSTALL, HELPER)
+
+
+def test_what_kaggle_kept_is_copied_once(monkeypatch, tmp_path):
+    """A run that goes on is newer than what it was copied from."""
+    machine = Machine(monkeypatch, tmp_path, place="Kaggle")
+    for version, step in (("first", 5), ("second", 12), ("third", 9)):
+        run = tmp_path / "kaggle/input/notebooks" / version / "spice_nano"
+        (run / "checkpoints" / f"{step:08d}").mkdir(parents=True)
+        (run / "config.json").write_text(version)
+    exported = tmp_path / "kaggle/input/notebooks/third/spice_nano-exported"
+    exported.mkdir()
+    (exported / "config.json").write_text("")
+    working = tmp_path / "kaggle/working"
+    (working / "spice_nano.copying").mkdir(parents=True)  # of a kernel that was killed meanwhile
+    (working / "spice_nano.copying/config.json").write_text("half")
+    cells = (INSTALL, HELPER, CHOOSE, PREPARE)
+    machine.execute(*cells)
+    run = working / "spice_nano"
+    assert (run / "config.json").read_text() == "second" and (run / "checkpoints/00000012").is_dir()
+    (run / "config.json").write_text("newer")
+    machine.execute(*cells)
+    assert (run / "config.json").read_text() == "newer"
+    assert [path.name for path in working.iterdir()] == ["spice_nano"]
+
+
+KERNEL = """
+    import subprocess, sys
+    from pathlib import Path
+    WORDS, FOLDER = {words!r}, Path({folder!r})
+    {helper}
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored
+    spicejax("train", *WORDS, "iterations=100000")
+    print("THE CELL ENDED", flush=True)
+    done = max(int(path.name) for path in (FOLDER / "checkpoints").glob("0*"))
+    spicejax("train", *WORDS, f"iterations={{done + 1}}")
+    print("AND GOES ON AFTER", done, flush=True)
+"""
+
+
+@pytest.mark.parametrize("whom", ["the kernel's group", "the kernel alone"])
+def test_an_interrupted_cell_waits_until_the_run_is_saved_and_goes_on(whom, tmp_path):
+    """A real run below a real parent. Jupyter interrupts a kernel's whole process group, others the kernel alone."""
+    (function,) = (node for node in ast.parse(HELPER).body if isinstance(node, ast.FunctionDef))
+    helper = "import signal\n\n" + ast.unparse(function)
+    words = ["--config=spice_nano", f"--workdir={tmp_path}/run", f"nano.cache={tmp_path}/cache", "checkpoint.every=0"]
+    words += [f"{key}={value}" for key, value in SPICE.items() if key != "checkpoint.every"]
+    code = textwrap.dedent(KERNEL).format(words=words, folder=f"{tmp_path}/run", helper=helper)
+    words = [sys.executable, "-uc", code]
+    kernel = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    try:
+        for line in kernel.stdout:
+            if line.startswith("iteration 1/"):
+                (os.killpg if "group" in whom else os.kill)(kernel.pid, signal.SIGINT)
+                break
+        said, _ = kernel.communicate(timeout=PATIENCE)
+    finally:  # also what it may have left behind
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(kernel.pid, signal.SIGKILL)
+    assert kernel.returncode == 0, said[-3000:]
+    first, _, second = said.partition("THE CELL ENDED")
+    assert "the same command goes on from here" in first and "Traceback" not in said
+    assert "AND GOES ON AFTER" in second and "is in use by" not in second
