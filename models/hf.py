@@ -18,7 +18,7 @@ import safetensors
 from jax.experimental import multihost_utils
 from safetensors.numpy import save_file
 
-from spicejax.models import gguf
+from spicejax.models import gguf, hub
 from spicejax.models.config import DType, TransformerConfig
 from spicejax.models.families import from_hf_config, to_hf_config
 from spicejax.models.files import TOKENIZER_FILES, Tensor, read_object, require_layers, resolve, sound
@@ -46,18 +46,21 @@ _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
 def read_config(path: str | Path) -> TransformerConfig:
-    """The config at `path` (see `load`), which fits the weights where they are there; none of them is read.
+    """The config at `path` (see `load`), which fits the weights where they are there; none of them is read, nor
+    fetched from the Hub.
 
     Raises: as `load`.
     """
     place = locate(path)
-    if place.suffix != ".gguf" and not any((place / name).exists() for name in (SINGLE, INDEX)):
+    lone = not any((place / name).exists() for name in (SINGLE, INDEX))
+    if place.suffix != ".gguf" and (lone or hub.named(path)):  # of the Hub's there may be a part
         return _folder_config(place)
     return _open(place)[0]
 
 
 def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None) -> tuple[TransformerConfig, Params]:
-    """Read a model: a local HF folder, a .gguf file, or "package:NAME" for an installed package with one .gguf inside.
+    """Read a model: a local HF folder, a .gguf file, "package:NAME" for an installed package with one .gguf inside, or
+    ORG/NAME of the Hub, whose weights are fetched when its config is known to be one that can be read.
 
     One tensor at a time goes to the devices, is cast there to `dtype` (None = as stated in the config, float32 for
     GGUF and float16) and written into its layer's place; host memory never holds more than one. `shardings` is a tree
@@ -66,7 +69,9 @@ def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None)
     Raises FileNotFoundError where nothing is there, ValueError naming missing, unexpected or misshaped tensors, a file
     that is broken, a tensor of integers or of zeros alone.
     """
-    cfg, tensors = _open(locate(path))
+    if hub.named(path):
+        read_config(path)
+    cfg, tensors = _open(locate(path, weights=True))
     dtype = dtype or cfg.param_dtype
     cfg = dataclasses.replace(cfg, dtype=dtype, param_dtype=dtype)
     abstract = flatten(abstract_params(cfg))
@@ -91,9 +96,12 @@ def _open(place: Path) -> tuple[TransformerConfig, dict[str, Tensor]]:
     return cfg, tensors
 
 
-def locate(path: str | Path) -> Path:
-    """The folder or .gguf file that `path` names. Raises FileNotFoundError with the fix."""
-    text, place = str(path), resolve(path)
+def locate(path: str | Path, *, weights: bool = False) -> Path:
+    """The folder or .gguf file that `path` names; of a model on the Hub without its weights, unless they are wanted.
+
+    Raises FileNotFoundError with the fix.
+    """
+    text, place = str(path), resolve(path, weights=weights)
     if place.suffix == ".gguf" and place.is_file() or (place / "config.json").is_file():
         return place
     if place.is_dir():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from spicejax.commands import Parser
 from spicejax.errors import SpicejaxError
-from spicejax.models import hf, transformer
+from spicejax.models import hf, hub, transformer
 from spicejax.report import card
 from spicejax.run import export
 from spicejax.text import tokens
@@ -68,8 +68,9 @@ def _push(folder: Path, name: str, private: bool) -> str:
         api.create_repo(name, private=private, exist_ok=True)
         return str(api.upload_folder(folder_path=folder, repo_id=name))
     except Exception as error:  # the library raises those of whichever HTTP client it has
-        why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}"
+        why, fix = hub.refusal(error, name)
+        with_what = "a token that may write (`hf auth login`, or HF_TOKEN)" if fix else "internet and `hf auth login`"
         raise SpicejaxError(
-            f"{folder} is written, but --push={name} failed ({why:.300}); with internet and `hf auth login`, the same "
-            f"command, or `hf upload {name} {folder}`, goes on"
+            f"{folder} is written, but --push={name} failed ({why}); with {with_what}, the same command, or "
+            f"`hf upload {name} {folder}`, goes on"
         ) from error
