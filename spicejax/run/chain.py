@@ -14,8 +14,7 @@ from spicejax import hosts
 from spicejax.report import page
 from spicejax.run import export, train
 from spicejax.run.config import RunConfig
-
-POLICY = "policy"  # folder of a finished stage's model, beside its checkpoints
+from spicejax.run.disk import POLICY
 
 
 def override(stages: Sequence[RunConfig], words: Sequence[str]) -> list[RunConfig]:
@@ -44,7 +43,9 @@ def folders(stages: Sequence[RunConfig], workdir: Path) -> list[Path]:
 
 
 def run(
-    stages: Sequence[RunConfig], workdir: Path, announce: Callable[[RunConfig, Path], None] = lambda cfg, folder: None
+    stages: Sequence[RunConfig],
+    workdir: Path,
+    announce: Callable[[RunConfig, Path, bool], None] = lambda cfg, folder, last: None,
 ) -> dict[str, Any]:
     """Train every stage in its folder and write its report; return the summary of the last one that ran.
 
@@ -52,7 +53,7 @@ def run(
     starts from there. A finished one is skipped.
 
     Args:
-      announce: called before each stage with its configuration and folder.
+      announce: called before each stage with its configuration, its folder and whether it is the last.
     """
     places, summary, began = folders(stages, workdir), {}, time.monotonic()
     for k, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
@@ -64,7 +65,7 @@ def run(
             cfg = dataclasses.replace(cfg, model=start)
         if len(stages) > 1 and hosts.leads():
             print(f"stage {k + 1} of {len(stages)}: {cfg.name}")
-        announce(cfg, folder)
+        announce(cfg, folder, last)
         hours = cfg.checkpoint.session_hours or math.inf
         summary = train.train(cfg, folder, until=began + 3600 * hours)
         if hosts.leads():
