@@ -37,7 +37,7 @@ def main() -> None:
 
     found = list(itertools.islice(passages.read(sources.Reader(max_bytes=2**30), options.corpus), options.count))
     ours = encode.load(options.encoder, STYLES[options.style], sharding.make_mesh(sharding.MeshConfig()))
-    theirs = SentenceTransformer(str(locate(options.encoder)), device="cpu")
+    theirs = SentenceTransformer(str(locate(options.encoder, weights=True)), device="cpu")
     theirs.max_seq_length = STYLES[options.style].max_tokens
     texts = [f"{STYLES[options.style].passage_prefix}{p.title} {p.text}" for p in found]
     calls = {

@@ -2,9 +2,11 @@
 
 Command:   python launch/tpu_run.py --config=spice_qwen1p7b_kaggle --workdir=/tmp/run
            model.path=Qwen/Qwen3-1.7B-Base --corpus=DOCUMENTS
-           A session has nine hours: it stops, saved, after 8.25. A checkpoint takes 20.6 GB, more than /kaggle/working
-           (19.5 GB): what outlives the session is the model, exported to /kaggle/working. To go on in the next one take
-           spice_qwen4b_lora_kaggle.
+           A session has nine hours: it stops, saved, after 8.25.
+           Disk: 20.6 GB a checkpoint, 41.3 GB while one is saved. /kaggle/working, whose 20 GB alone outlast a
+           session, cannot hold one: the run stays within a session, and its policy is exported at the end
+           (--out=/kaggle/working/policy --dtype=bfloat16, 3.4 GB; model.path of the next run).
+           spice_qwen4b_lora_kaggle goes on over sessions.
 Hardware:  v5e-8. Not run by us on such hardware yet; docs/scaling.md has what the compiler says of it.
 Expect:    no result is known for this size; the paper's smallest model has 3 billion parameters.
 """

@@ -230,7 +230,7 @@ def load(path: str | Path, *, dtype: DType = "float32") -> tuple[EncoderConfig, 
         cfg = from_hf_config(read_object(folder / "config.json"), dtype)
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
-    found = {name.removeprefix("bert."): tensor for name, tensor in open_folder(folder).items()}
+    found = {name.removeprefix("bert."): tensor for name, tensor in open_folder(locate(path, weights=True)).items()}
     found = {name: tensor for name, tensor in found.items() if not name.startswith(_UNUSED)}
     require_layers(f"{folder / 'config.json'}: num_hidden_layers", cfg.num_layers, found)
     abstract = flatten(abstract_params(cfg))

@@ -89,19 +89,21 @@ def gguf_reader(path: Path) -> Any:
         raise ValueError(f"{path} is no GGUF file, or cut short ({error}); download it again") from error
 
 
-def resolve(path: str | Path) -> Path:
+def resolve(path: str | Path, *, weights: bool = False) -> Path:
     """`path` itself; where it reads "package:NAME", the one model inside that installed package; where nothing is there
     and it reads ORG/NAME, the folder of that model in the cache of the Hugging Face Hub, see hub.fetch.
+
+    Args:
+      weights: what comes from the Hub is wanted with its weights, else its config and tokenizer do.
 
     In a package that is a .gguf file, or else the folder of a model.safetensors. Raises FileNotFoundError where the
     package is absent or holds none or several, or the Hub cannot give the model.
     """
     text = str(path)
     if not text.startswith("package:"):
-        place = Path(text).expanduser()
-        if isinstance(path, str) and not place.exists() and hub.NAME.fullmatch(text):
-            return hub.fetch(text)
-        return place
+        if hub.named(path):
+            return hub.fetch_weights(text) if weights else hub.fetch(text)
+        return Path(text).expanduser()
     # find_spec, not importlib.resources: the package is a plugin that imports programs we do not need.
     name = text.removeprefix("package:")
     spec = importlib.util.find_spec(name) if name.isidentifier() else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
 import math
-import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
@@ -18,7 +19,7 @@ import safetensors
 from jax.experimental import multihost_utils
 from safetensors.numpy import save_file
 
-from spicejax.models import gguf
+from spicejax.models import exported, gguf, hub
 from spicejax.models.config import DType, TransformerConfig
 from spicejax.models.families import from_hf_config, to_hf_config
 from spicejax.models.files import TOKENIZER_FILES, Tensor, read_object, require_layers, resolve, sound
@@ -27,6 +28,7 @@ from spicejax.models.transformer import Params, abstract_params
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
+WEIGHTS = "model*.safetensors"  # the one file, or the shards
 FLOATS = ("F64", "F32", "F16", "BF16")  # safetensors' words for what weights may be
 
 
@@ -46,18 +48,21 @@ _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
 def read_config(path: str | Path) -> TransformerConfig:
-    """The config at `path` (see `load`), which fits the weights where they are there; none of them is read.
+    """The config at `path` (see `load`), which fits the weights where they are there; none of them is read, nor
+    fetched from the Hub.
 
     Raises: as `load`.
     """
     place = locate(path)
-    if place.suffix != ".gguf" and not any((place / name).exists() for name in (SINGLE, INDEX)):
+    lone = not any((place / name).exists() for name in (SINGLE, INDEX))
+    if place.suffix != ".gguf" and (lone or hub.named(path)):  # of the Hub's there may be a part
         return _folder_config(place)
     return _open(place)[0]
 
 
 def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None) -> tuple[TransformerConfig, Params]:
-    """Read a model: a local HF folder, a .gguf file, or "package:NAME" for an installed package with one .gguf inside.
+    """Read a model: a local HF folder, a .gguf file, "package:NAME" for an installed package with one .gguf inside, or
+    ORG/NAME of the Hub, whose weights are fetched when its config is known to be one that can be read.
 
     One tensor at a time goes to the devices, is cast there to `dtype` (None = as stated in the config, float32 for
     GGUF and float16) and written into its layer's place; host memory never holds more than one. `shardings` is a tree
@@ -66,7 +71,9 @@ def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None)
     Raises FileNotFoundError where nothing is there, ValueError naming missing, unexpected or misshaped tensors, a file
     that is broken, a tensor of integers or of zeros alone.
     """
-    cfg, tensors = _open(locate(path))
+    if hub.named(path):
+        read_config(path)
+    cfg, tensors = _open(locate(path, weights=True))
     dtype = dtype or cfg.param_dtype
     cfg = dataclasses.replace(cfg, dtype=dtype, param_dtype=dtype)
     abstract = flatten(abstract_params(cfg))
@@ -91,9 +98,12 @@ def _open(place: Path) -> tuple[TransformerConfig, dict[str, Tensor]]:
     return cfg, tensors
 
 
-def locate(path: str | Path) -> Path:
-    """The folder or .gguf file that `path` names. Raises FileNotFoundError with the fix."""
-    text, place = str(path), resolve(path)
+def locate(path: str | Path, *, weights: bool = False) -> Path:
+    """The folder or .gguf file that `path` names; of a model on the Hub without its weights, unless they are wanted.
+
+    Raises FileNotFoundError with the fix.
+    """
+    text, place = str(path), resolve(path, weights=weights)
     if place.suffix == ".gguf" and place.is_file() or (place / "config.json").is_file():
         return place
     if place.is_dir():
@@ -228,44 +238,41 @@ def save(
     tokenizer_files_from: str | Path | None = None,
     max_shard_bytes: int = 3 * 2**30,
     dtype: DType | None = None,
+    finish: Callable[[Path], None] = lambda folder: None,
 ) -> None:
     """Write a folder that transformers, vLLM and `load` read: config, safetensors, generation config, tokenizer files.
 
-    `dtype` None keeps cfg.param_dtype. The folder is written beside `path` and renamed, so a reader sees the old model
-    or the new one, whole. Where `params` are spread over hosts every process calls this; process 0 writes.
+    `dtype` None keeps cfg.param_dtype. The folder is written beside `path` and swapped in, see exported.folder, so a
+    reader sees the old model or the new one, whole. Where `params` are spread over hosts every process calls this;
+    process 0 writes.
 
-    Raises ValueError where `params` do not fit `cfg`, FileExistsError where `path` is a folder of something else,
-    OSError where what was written does not read back.
+    Args:
+      finish: writes what else belongs into the folder, before it takes its place.
+    Raises ValueError where `params` do not fit `cfg`, FileExistsError where `path` is a folder that was not written
+    here, OSError where the disk is full or what was written does not read back.
     """
-    target, dtype = Path(path).expanduser().absolute(), dtype or cfg.param_dtype
+    target, dtype = exported.require(path, WEIGHTS), dtype or cfg.param_dtype
     flat, parts = flatten(params), _parts(cfg)
     shapes = {key: leaf.shape for key, leaf in flatten(abstract_params(cfg)).items()}
     require_shapes("the parameters", shapes, {key: tuple(leaf.shape) for key, leaf in flat.items()})
     base = None if tokenizer_files_from is None else Path(tokenizer_files_from).expanduser()
-    if target.exists() and not (target / "config.json").is_file() and (target.is_file() or any(target.iterdir())):
-        raise FileExistsError(f"{target} exists and is no model folder; choose another path, nothing was changed")
     shards = _plan_shards(cfg, max_shard_bytes, dtype)
-    writer = jax.process_index() == 0
-    temporary = target.with_name(f".{target.name}.writing-{os.getpid()}")
-    try:
-        if writer:
-            temporary.mkdir(parents=True)
+    size = sum(sum(tensors.values()) for tensors in shards.values())
+    writes = jax.process_index() == 0
+    with exported.folder(target, size) if writes else contextlib.nullcontext() as folder:
         for name, tensors in shards.items():
             # Every process takes part in fetching: a parameter may be spread over hosts.
             arrays = {tensor: _fetch(flat[parts[tensor].key], parts[tensor], dtype) for tensor in tensors}
-            if writer:
-                save_file(arrays, temporary / name, metadata={"format": "pt"})
-                (temporary / name).chmod(0o644)  # its writer lets nobody else read
-                _read_back(temporary / name, arrays)
-        if writer:
-            _write_json_files(temporary, dataclasses.replace(cfg, param_dtype=dtype), shards, base)
+            if folder is not None:
+                save_file(arrays, folder / name, metadata=exported.METADATA)
+                (folder / name).chmod(0o644)  # its writer lets nobody else read
+                _read_back(folder / name, arrays)
+        if folder is not None:
+            _write_json_files(folder, dataclasses.replace(cfg, param_dtype=dtype), shards, base)
             if base is not None:
                 for file in filter(Path.is_file, (base / name for name in TOKENIZER_FILES)):
-                    shutil.copyfile(file, temporary / file.name)
-            _swap_in(temporary, target)
-    finally:
-        if writer:
-            shutil.rmtree(temporary, ignore_errors=True)
+                    shutil.copyfile(file, folder / file.name)
+            finish(folder)
     if any(isinstance(leaf, jax.Array) and not leaf.is_fully_addressable for leaf in flat.values()):
         multihost_utils.sync_global_devices(f"export to {target}")
 
@@ -325,18 +332,3 @@ def _write_json_files(
         total = sum(size for group in shards.values() for size in group.values())
         where = {tensor: file for file, group in shards.items() for tensor in group}
         write(INDEX, {"metadata": {"total_size": total}, "weight_map": dict(sorted(where.items()))})
-
-
-def _swap_in(temporary: Path, target: Path) -> None:
-    """Rename the new folder to its place; the old one goes only when the new one is there."""
-    old = target.with_name(f".{target.name}.old-{os.getpid()}")
-    if not target.exists():
-        temporary.rename(target)
-        return
-    target.rename(old)
-    try:
-        temporary.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
-    shutil.rmtree(old)

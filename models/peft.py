@@ -12,6 +12,7 @@ from jax.experimental import multihost_utils
 from safetensors.numpy import save_file
 
 from spicejax.models.config import TransformerConfig
+from spicejax.models.exported import METADATA
 from spicejax.models.hf import NAMES
 from spicejax.models.lora import MATRICES, SUFFIX, LoraConfig, Params, flatten
 
@@ -19,7 +20,7 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
 def save(path: str | Path, cfg: TransformerConfig, lora: LoraConfig, adapters: Params, *, base: str) -> None:
-    """Write adapters for a base model into `path`, which is made where it is absent, in float32.
+    """Write adapters for a base model into the folder `path`, made where it is absent, in float32.
 
     Args:
       adapters: the tree of `lora.split`. Where it is spread over hosts every process calls this; process 0 writes.
@@ -40,7 +41,7 @@ def save(path: str | Path, cfg: TransformerConfig, lora: LoraConfig, adapters: P
             # HF's [outputs, inputs]: A [rank, inputs], B [outputs, rank]
             found[f"{name}.lora_A.weight"] = np.ascontiguousarray(a[layer].reshape(-1, lora.rank).T, np.float32)
             found[f"{name}.lora_B.weight"] = np.ascontiguousarray(b[layer].reshape(lora.rank, -1).T, np.float32)
-    save_file(found, folder / WEIGHTS, metadata={"format": "pt"})
+    save_file(found, folder / WEIGHTS, metadata=METADATA)
     (folder / WEIGHTS).chmod(0o644)
     (folder / CONFIG).write_text(json.dumps(_config(lora, base), indent=2) + "\n", encoding="utf-8")
 

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spicejax.commands import Parser
-from spicejax.models import hf, transformer
+from spicejax.models import exported, hf, peft, transformer
 from spicejax.report import card, publish
+from spicejax.report.read import open_run
 from spicejax.run import export
 from spicejax.text import tokens
 
@@ -25,7 +26,7 @@ def main(argv: Sequence[str]) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--run", type=Path, help="work folder of a training run")
     source.add_argument("--model", help="Hugging Face folder, .gguf file, or package:NAME")
-    parser.add_argument("--out", required=True, type=Path, help="folder to write; an older export there is replaced")
+    parser.add_argument("--out", required=True, type=Path, help="folder to write; an older export is replaced")
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), help="of the written weights (default: as trained)")
     parser.add_argument("--adapter", action="store_true", help="the adapters alone, as PEFT reads them")
     parser.add_argument("--push", metavar="ORG/NAME", help="upload the folder to the Hugging Face Hub")
@@ -35,18 +36,27 @@ def main(argv: Sequence[str]) -> None:
         raise ValueError("--adapter belongs to --run, and writes float32")
     publish.require_name(options.push)
     run = options.run and (export.find_run(options.run) or options.run)
-    if options.adapter:
-        step = export.write_adapter(run, options.out)
+    export.require_other(options.out, options.model or export.model_of(run))
+    exported.require(options.out, peft.WEIGHTS if options.adapter else hf.WEIGHTS)
+    if run is not None:
+        open_run(run)  # what the card is made of is missed now, not when the model is written
+
+    def finish(folder: Path) -> None:
+        if run is not None:
+            card.write(folder, run, name=options.out.resolve().name, adapter=options.adapter)
+
+    if run is not None and options.adapter:
+        step = export.write_adapter(run, options.out, finish)
         print(f"{options.out}: adapters after {step} iterations")
     else:
-        _write_model(run, options.model, options.out, options.dtype)
-    if run is not None:
-        card.write(options.out, run, adapter=options.adapter)
+        _write_model(run, options.model, options.out, options.dtype, finish)
     if options.push:
         print(publish.push(options.out, options.push, private=options.private))
 
 
-def _write_model(run: Path | None, model: str | None, out: Path, dtype: transformer.DType | None) -> None:
+def _write_model(
+    run: Path | None, model: str | None, out: Path, dtype: transformer.DType | None, finish: export.Finish
+) -> None:
     if run is not None:
         step, cfg, params, tokenizer = export.load_run(run)
         print(f"{run}: policy after {step} iterations")
@@ -55,5 +65,5 @@ def _write_model(run: Path | None, model: str | None, out: Path, dtype: transfor
         cfg, params = hf.load(model, dtype=dtype)
         tokenizer = tokens.load(model)
     dtype = dtype or cfg.param_dtype
-    export.write(out, cfg, params, tokenizer, dtype=dtype)
+    export.write(out, cfg, params, tokenizer, dtype=dtype, finish=finish)
     print(f"{out}: {cfg.family}, {transformer.num_params(cfg) / 1e6:,.1f} M parameters, {dtype}")

@@ -20,7 +20,7 @@ from spicejax import config as configuration
 from spicejax import configs, hosts
 from spicejax.commands import Parser
 from spicejax.flight import check, plan
-from spicejax.run import chain, preflight, session
+from spicejax.run import chain, disk, preflight, session
 from spicejax.run.config import RunConfig
 
 USAGE = "spicejax train --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]"
@@ -102,12 +102,16 @@ def _flight(cfg: RunConfig, options: dict[str, Any]) -> int:
 
 
 def _run(stages: Sequence[RunConfig], workdir: Path, *, dry_run: bool, began: float) -> int:
-    for number, (cfg, folder) in enumerate(zip(stages, chain.folders(stages, workdir), strict=True)):
+    folders = chain.folders(stages, workdir)
+    for number, (cfg, folder) in enumerate(zip(stages, folders, strict=True)):
         preflight.require(cfg, folder, first=not number, planned=dry_run)
     if dry_run:
-        for cfg, folder in zip(stages, chain.folders(stages, workdir), strict=True):
-            _announce(cfg, folder)
+        for number, (cfg, folder) in enumerate(zip(stages, folders, strict=True), 1):
+            _announce(cfg, folder, number == len(stages))
+        if (why := disk.lacking(stages, folders, workdir)) and hosts.leads():
+            print(f"a run would stop here: {why}")
         return 0
+    disk.require(stages, folders, workdir)
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(workdir / "compilation_cache"))
     summary = chain.run(stages, workdir, _announce, began=began)
@@ -116,9 +120,9 @@ def _run(stages: Sequence[RunConfig], workdir: Path, *, dry_run: bool, began: fl
     return 0 if summary["complete"] else STOPPED
 
 
-def _announce(cfg: RunConfig, folder: Path) -> None:
+def _announce(cfg: RunConfig, folder: Path, last: bool) -> None:
     """Print the plan."""
-    text = plan.describe(cfg, folder)
+    text = plan.describe(cfg, folder, last=last)
     if hosts.leads():
         print(text, end="\n\n", flush=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 from pathlib import Path
 
 import jax
@@ -13,6 +14,7 @@ from spicejax.flight import programs
 from spicejax.games.catalogue import game_of
 from spicejax.generate import weights
 from spicejax.models import transformer
+from spicejax.run import disk
 from spicejax.run.config import RunConfig
 from spicejax.run.settle import Settled, architecture, as_is, resting, settled
 
@@ -51,8 +53,11 @@ def kv_bytes(here: Settled, ask: programs.Ask) -> float:
     return shape.prompts * (shape.prefix + shape.group * (shape.history + shape.suffix)) * token / shape.shards
 
 
-def describe(cfg: RunConfig, workdir: Path) -> str:
-    """The plan as text. Loads no weights; the nano model is described, not made."""
+def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
+    """The plan as text. Loads no weights; the nano model is described, not made.
+
+    last: no other stage of a chain starts from its model.
+    """
     shape, devices = architecture(cfg), jax.devices()
     stop = ""
     try:
@@ -76,6 +81,7 @@ def describe(cfg: RunConfig, workdir: Path) -> str:
         "  memory per device, estimated by arithmetic:",
         *(f"    {name:<16} {size / GIB:10.3f} GiB" for name, size in parts.items()),
         f"    {'total':<16} {sum(parts.values()) / GIB:10.3f} GiB",
+        f"  disk       {_disk(disk.need(cfg, shape, last=last), workdir)}",
     ]
     if cfg.sampler_memory and not here.cfg.buckets.kv_tokens:
         lines.append("    on a TPU or GPU sampler_memory cuts rows and kv_cache")
@@ -83,6 +89,16 @@ def describe(cfg: RunConfig, workdir: Path) -> str:
     if stop:
         lines.append(f"  a run on these devices would stop (memory is with the learner's layout alone): {stop}")
     return "\n".join(lines)
+
+
+def _disk(need: disk.Need, workdir: Path) -> str:
+    """One line on what is written."""
+    policy = f", and {disk.gb(need.policy)} at the end, the model of the next stage" * bool(need.policy)
+    free = shutil.disk_usage(disk.existing(workdir)).free
+    return (
+        f"{disk.gb(need.checkpoint)} a checkpoint, {disk.gb(need.most)} at most ({need.kept} stay, one more is there "
+        f"while it is saved{policy}); {disk.gb(free)} are free"
+    )
 
 
 def _asked(ask: programs.Ask) -> str:

@@ -16,10 +16,12 @@ from spicejax.report.read import PYTHON, RunFolder, open_run
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-def write(out: Path, workdir: Path, *, adapter: bool = False) -> None:
-    """Write README.md into an exported folder, and report.png where the run has one."""
+def write(out: Path, workdir: Path, *, name: str, adapter: bool = False) -> None:
+    """Write README.md into an exported folder, and report.png where the run has one.
+
+    name: of the model; the folder may not have its own yet.
+    """
     run = open_run(workdir)
-    name = out.resolve().name
     (out / "README.md").write_text(_text(run, name, adapter), encoding="utf-8")
     if (workdir / "report.png").is_file():
         shutil.copyfile(workdir / "report.png", out / "report.png")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from spicejax.errors import SpicejaxError
+from spicejax.models import hub
 
 _NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -26,9 +27,10 @@ def push(folder: Path, name: str, *, private: bool, kind: Literal["model", "data
         api.create_repo(name, repo_type=kind, private=private, exist_ok=True)
         return str(api.upload_folder(folder_path=folder, repo_id=name, repo_type=kind))
     except Exception as error:  # the library raises those of whichever HTTP client it has
-        why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}"
+        why, fix = hub.refusal(error, name)
+        with_what = "a token that may write (`hf auth login`, or HF_TOKEN)" if fix else "internet and `hf auth login`"
         typed = f"hf upload {name} {folder}" + " --repo-type=dataset" * (kind == "dataset") + " --private" * private
         raise SpicejaxError(
-            f"{folder} is written, but --push={name} failed ({why:.300}); with internet and `hf auth login`, `{typed}` "
+            f"{folder} is written, but --push={name} failed ({why}); with {with_what}, the same command, or `{typed}`, "
             "goes on"
         ) from error

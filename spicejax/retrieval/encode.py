@@ -115,8 +115,8 @@ def load(path: str | Path, style: Style, mesh: Mesh, *, dtype: DType = "float32"
       FileNotFoundError: nothing there.
       ValueError: broken files, or a style that does not fit the model.
     """
-    folder = locate(path)
-    cfg, params = encoder.load(folder, dtype=dtype)
+    cfg, params = encoder.load(path, dtype=dtype)
+    folder = locate(path, weights=True)
     encoder.require_pooling(folder, style.pooling)
     if style.max_tokens > cfg.max_position:
         raise ValueError(f"{path}: max_tokens={style.max_tokens}, but the model has {cfg.max_position} positions")

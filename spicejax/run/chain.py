@@ -13,8 +13,7 @@ from spicejax import hosts
 from spicejax.report import page
 from spicejax.run import export, session, train
 from spicejax.run.config import RunConfig
-
-POLICY = "policy"  # folder of a finished stage's model, beside its checkpoints
+from spicejax.run.disk import POLICY
 
 
 def override(stages: Sequence[RunConfig], words: Sequence[str]) -> list[RunConfig]:
@@ -45,7 +44,7 @@ def folders(stages: Sequence[RunConfig], workdir: Path) -> list[Path]:
 def run(
     stages: Sequence[RunConfig],
     workdir: Path,
-    announce: Callable[[RunConfig, Path], None] = lambda cfg, folder: None,
+    announce: Callable[[RunConfig, Path, bool], None] = lambda cfg, folder, last: None,
     *,
     began: float | None = None,
 ) -> dict[str, Any]:
@@ -55,7 +54,7 @@ def run(
     starts from there. A finished one is skipped.
 
     Args:
-      announce: called before each stage with its configuration and folder.
+      announce: called before each stage with its configuration, its folder and whether it is the last.
       began: `time.monotonic()` of when the session began, from which all stages count their hours; None asks
         `session.began`.
     """
@@ -70,7 +69,7 @@ def run(
             cfg = dataclasses.replace(cfg, model=start)
         if len(stages) > 1 and hosts.leads():
             print(f"stage {k + 1} of {len(stages)}: {cfg.name}")
-        announce(cfg, folder)
+        announce(cfg, folder, last)
         hours = cfg.checkpoint.session_hours or math.inf
         summary = train.train(cfg, folder, session=session.Session(began + 3600 * hours))
         if hosts.leads():

@@ -21,6 +21,7 @@ import logging
 import os
 import re
 import shutil
+import stat
 import time
 from pathlib import Path
 from typing import Any
@@ -214,7 +215,7 @@ class Checkpoints:
         if self._lock is not None:
             self._lock.require()
         for left in self.directory.glob(f"[0-9]*{manifest.PARTIAL}"):
-            shutil.rmtree(left, ignore_errors=True)
+            _drop(left, ignore_errors=True)
         past = step - 1 if self.newest is None else min(step - 1, self.newest)
         for found in self.steps():
             known = manifest.read(self.path(found))
@@ -239,7 +240,20 @@ class Checkpoints:
         for step in self.steps()[: -self._keep]:
             if not self._keep_period or step % self._keep_period:
                 with contextlib.suppress(OSError):  # tried again at the next save
-                    shutil.rmtree(self.path(step).rename(manifest.partial(self.path(step))))
+                    _drop(self.path(step).rename(manifest.partial(self.path(step))))
+
+
+def _drop(folder: Path, *, ignore_errors: bool = False) -> None:
+    """Remove a folder that is no step any more; its files are emptied first, but for those with a second name.
+
+    A mounted Drive moves what is removed to its trash, where its bytes still count. A second name is somebody's copy.
+    """
+    for file in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            known = file.lstat()
+            if stat.S_ISREG(known.st_mode) and known.st_nlink == 1:
+                os.truncate(file, 0)
+    shutil.rmtree(folder, ignore_errors=ignore_errors)
 
 
 def _require_shared(directory: Path, token: str, patience_seconds: float = 60.0) -> None:

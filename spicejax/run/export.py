@@ -6,18 +6,21 @@ when fields of its configuration, its game or its optimizer have since been rena
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import jax
 from jax.sharding import Mesh
 
 from spicejax import config as configuration
 from spicejax import hosts, sharding
 from spicejax.generate import weights
-from spicejax.models import hf, lora, peft, transformer
+from spicejax.models import exported, hf, lora, peft, transformer
 from spicejax.models.lora import LoraConfig
 from spicejax.report.read import last_stage, stages_of
 from spicejax.run.checkpoint import Checkpoints
@@ -26,6 +29,7 @@ from spicejax.types import Params
 from spicejax.worlds.nano import maker as nano
 
 T = TypeVar("T")
+Finish = Callable[[Path], None]
 
 
 class Trained(NamedTuple):
@@ -58,13 +62,7 @@ def read_run(workdir: Path, mesh: Mesh | None = None) -> Trained:
     Raises: FileNotFoundError where `workdir` holds no whole checkpoint, or the model it started from is gone; what
     `Checkpoints.restore_params` raises.
     """
-    if not (workdir / "checkpoints").is_dir():
-        raise FileNotFoundError(f"{workdir} holds no checkpoints; give the --workdir of a run")
-    with Checkpoints(workdir / "checkpoints", config={}) as checkpoints:
-        saved = checkpoints.saved_config()
-        if saved is None:
-            checkpoints.latest_good()  # says what is damaged, where something was saved
-            raise FileNotFoundError(f"{workdir / 'checkpoints'} holds no whole checkpoint yet")
+    with _opened(workdir) as (checkpoints, saved):
         path, made = _source(saved), saved["model"]
         shape = dataclasses.replace(hf.read_config(path), param_dtype=made["param_dtype"])
         adapters = None if made.get("lora") is None else _read(LoraConfig, made["lora"])
@@ -90,20 +88,51 @@ def load_run(
     return step, shape, params, tokens.load(path)
 
 
-def write_adapter(workdir: Path, out: Path) -> int:
-    """Write the adapters of a run as PEFT reads them, with the tokenizer; return the iterations done.
+def write_adapter(workdir: Path, out: Path, finish: Finish = lambda folder: None) -> int:
+    """Write the adapters of a run as PEFT reads them, with the tokenizer, to the folder `out`, which is replaced as a
+    whole; return the iterations done.
 
+    Args:
+      finish: as in `write`.
     Raises: as `read_run`; ValueError for a run that trains all parameters; FileExistsError for a folder of something
-    else.
+    else; OSError where the disk is full.
     """
+    target = exported.require(out, peft.WEIGHTS)
     found = read_run(workdir)
     if found.lora is None:
         raise ValueError(f"{workdir} trains all parameters, it has no adapter; leave --adapter out")
-    if out.exists() and not (out / peft.CONFIG).is_file() and (out.is_file() or any(out.iterdir())):
-        raise FileExistsError(f"{out} exists and is no adapter folder; choose another --out, nothing was changed")
-    peft.save(out, found.shape, found.lora, found.params, base=found.source)
-    tokens.load(found.source).save(out)
+    size = 4 * sum(leaf.size for leaf in jax.tree.leaves(found.params))
+    with exported.folder(target, size) as folder:
+        peft.save(folder, found.shape, found.lora, found.params, base=found.source)
+        tokens.load(found.source).save(folder)
+        finish(folder)
     return found.step
+
+
+def require_other(out: Path, model: str | Path) -> None:
+    """Raise ValueError where `out` is the folder of the model that the export begins from."""
+    place = hf.locate(model)
+    if out.exists() and out.samefile(place):
+        raise ValueError(f"{out} is the model itself that the export is made of; choose another folder")
+
+
+def model_of(workdir: Path) -> str:
+    """What a run started from, as `read_run` finds it. Raises: as `read_run`."""
+    with _opened(workdir) as (_, saved):
+        return _source(saved)
+
+
+@contextlib.contextmanager
+def _opened(workdir: Path) -> Iterator[tuple[Checkpoints, dict[str, Any]]]:
+    """The checkpoints of a run and the configuration that the newest was made by."""
+    if not (workdir / "checkpoints").is_dir():
+        raise FileNotFoundError(f"{workdir} holds no checkpoints; give the --workdir of a run")
+    with Checkpoints(workdir / "checkpoints", config={}) as checkpoints:
+        saved = checkpoints.saved_config()
+        if saved is None:
+            checkpoints.latest_good()  # says what is damaged, where something was saved
+            raise FileNotFoundError(f"{workdir / 'checkpoints'} holds no whole checkpoint yet")
+        yield checkpoints, saved
 
 
 def _source(saved: dict[str, Any]) -> str:
@@ -124,13 +153,19 @@ def write(
     tokenizer: tokens.Tokenizer,
     *,
     dtype: transformer.DType,
+    finish: Finish = lambda folder: None,
 ) -> None:
-    """Write weights, config and tokenizer files to the folder `out`, replacing an older export."""
+    """Write weights, config and tokenizer files to the folder `out`, which is replaced as a whole.
+
+    Args:
+      finish: writes what else belongs into the folder, before it takes its place.
+    Raises: as `hf.save`.
+    """
     tokenizer.require_rows(shape.vocab_size)
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(folder)
         _write_ends(Path(folder), tokenizer)
-        hf.save(out, shape, params, tokenizer_files_from=folder, dtype=dtype)
+        hf.save(out, shape, params, tokenizer_files_from=folder, dtype=dtype, finish=finish)
 
 
 def _write_ends(folder: Path, tokenizer: tokens.Tokenizer) -> None:

@@ -15,6 +15,7 @@ from spicejax.models import hf
 from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run import track
 from spicejax.run.config import RunConfig
+from spicejax.run.disk import existing
 from spicejax.text import tokens
 
 # Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next (another
@@ -60,9 +61,7 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
 
 def _require_folder(workdir: Path) -> None:
     """The work folder, or the nearest one above it that there is, can be written."""
-    place = workdir.absolute()
-    while not place.exists():
-        place = place.parent
+    place = existing(workdir)
     if not place.is_dir() or not os.access(place, os.W_OK):
         raise OSError(f"{place} is no folder that can be written; choose another --workdir")
 

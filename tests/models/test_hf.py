@@ -147,7 +147,7 @@ def test_round_trip_in_shards(cfg, tmp_path):
     assert set(index["weight_map"].values()) == set(files)
     assert index["metadata"]["total_size"] == 4 * transformer.num_params(cfg)
     with safetensors.safe_open(tmp_path / "out" / files[0], "np") as handle:
-        assert handle.metadata() == {"format": "pt"}
+        assert handle.metadata() == {"format": "pt", "writer": "spicejax"}
     loaded, again = hf.load(tmp_path / "out")
     assert loaded == cfg
     jax.tree.map(np.testing.assert_array_equal, params, again)
@@ -296,7 +296,7 @@ def test_save_replaces_whole_or_not_at_all(tmp_path, monkeypatch):
 
 def test_save_does_not_touch_other_folders(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(FileExistsError, match="no model folder"):
+    with pytest.raises(FileExistsError, match="no such folder that spicejax has written"):
         hf.save(tmp_path, QWEN3, random_params(QWEN3))
     assert os.listdir(tmp_path) == ["thesis.txt"]
 

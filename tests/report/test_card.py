@@ -34,18 +34,18 @@ def _run(folder, **fields):
 def test_the_metadata_is_read_by_the_hubs_library(tmp_path):
     run = _run(tmp_path / "run", **{"model.path": "Qwen/Qwen3-4B-Base", "corpus.source": "mine.jsonl"})
     (tmp_path / "out").mkdir()
-    card.write(tmp_path / "out", run)
+    card.write(tmp_path / "out", run, name="mine")
     found = ModelCard.load(tmp_path / "out" / "README.md")
     assert found.data.base_model == "Qwen/Qwen3-4B-Base" and found.data.library_name == "transformers"
     assert "arxiv:2510.24684" in found.data.tags and found.data.pipeline_tag == "text-generation"
-    for text in ("mine.jsonl", "| eval/accuracy | 0.250 | 0.750 |", "SPICE: Self-Play", '"seed": 0', "# out"):
+    for text in ("mine.jsonl", "| eval/accuracy | 0.250 | 0.750 |", "SPICE: Self-Play", '"seed": 0', "# mine"):
         assert text in found.text, text
 
 
 def test_a_folder_is_no_base_model_of_the_hub(tmp_path):
     run = _run(tmp_path / "run", **{"model.path": "/models/mine"})
     (tmp_path / "out").mkdir()
-    card.write(tmp_path / "out", run, adapter=True)
+    card.write(tmp_path / "out", run, name="mine", adapter=True)
     found = ModelCard.load(tmp_path / "out" / "README.md")
     assert found.data.base_model is None and found.data.library_name == "peft"
     assert 'from_pretrained("/models/mine")' in found.text

@@ -19,6 +19,7 @@ import optax
 import pytest
 from processes import PATIENCE
 
+from spicejax.run import manifest
 from spicejax.run.checkpoint import CheckpointError, Checkpoints, StateMismatchError
 from spicejax.run.interrupt import Interrupt
 from spicejax.run.lock import Lock, LockedError
@@ -80,6 +81,25 @@ def test_multiples_of_the_period_stay(tmp_path):
         for step in (8, 7, 6):
             shutil.rmtree(checkpoints.path(step))
         assert same(checkpoints.restore(abstract(make_state(0))).state, make_state(3))
+
+
+def test_what_is_dropped_is_emptied_first(tmp_path, monkeypatch):
+    """As it lies in a trash that counts; a copy by hard links stays whole."""
+    sizes, remove = [], shutil.rmtree
+
+    def removing(folder, **options):
+        sizes.extend(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+        remove(folder, **options)
+
+    with Checkpoints(tmp_path / "c", keep=1, config={}) as checkpoints:
+        checkpoints.save(1, make_state(1), {})
+        monkeypatch.setattr(shutil, "rmtree", removing)
+        checkpoints.save(2, make_state(2), {})
+        assert len(sizes) > 4 and not any(sizes) and checkpoints.latest_good() == 2
+        copy = tmp_path / "copy" / "00000002"
+        shutil.copytree(checkpoints.path(2), copy, copy_function=os.link)
+        checkpoints.save(3, make_state(3), {})
+        assert checkpoints.steps() == [3] and manifest.fault(copy) is None
 
 
 def damage(folder: Path, draw: random.Random) -> str:

@@ -301,7 +301,7 @@ def direct(
 
     Passages are looked up for the question itself; a program's value is what it says.
     """
-    kinds = [kind_of(task, way) for task in tasks]
+    kinds: list[Kind] = [kind_of(task, way) for task in tasks]
     searching = [task for task, kind in zip(tasks, kinds, strict=True) if kind in SEARCHING]
     found = iter(world.look_up([task.question for task in searching], way.found) if searching else [])
     asked = []

@@ -1,0 +1,138 @@
+"""What a run needs of its disk: its checkpoints, and of a chain the models that the next stages start from."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+
+from spicejax.learn import learner
+from spicejax.models import lora, transformer
+from spicejax.models.lora import LoraConfig
+from spicejax.models.transformer import TransformerConfig
+from spicejax.run.config import CheckpointConfig, RunConfig, with_precision
+from spicejax.run.settle import architecture
+
+POLICY = "policy"  # folder of a finished stage's model, beside its checkpoints
+
+
+class Need(NamedTuple):
+    """What a stage writes, in bytes and numbers of checkpoints. The files of its metrics are small beside it."""
+
+    checkpoint: int
+    at_once: int  # checkpoints there are at most: an older one goes when the new one is whole
+    kept: int  # of them, when the stage is done
+    policy: int  # the model that the next stage starts from; 0 where there is none
+
+    @property
+    def rest(self) -> int:
+        """Bytes that stay when the stage is done."""
+        return self.kept * self.checkpoint + self.policy
+
+    @property
+    def most(self) -> int:
+        """Bytes there are at most."""
+        return max(self.at_once * self.checkpoint, self.rest)
+
+
+def need(cfg: RunConfig, shape: TransformerConfig, *, last: bool = True) -> Need:
+    """What a stage of a chain, or a run of one, needs; its checkpoints hold what is trained, with AdamW's two moments.
+
+    Args:
+      shape: of its model.
+      last: no other stage starts from its model.
+    """
+    model = with_precision(cfg.model, shape)
+    params = transformer.abstract_params(model)
+    trained = params if model.lora is None else lora.split(params)[1]
+    optimizer = learner.make_optimizer(cfg.learner)
+    state = jax.eval_shape(lambda params: learner.init_state(params, optimizer), trained)
+    policy = 0 if last else _size(transformer.abstract_params(dataclasses.replace(model, lora=None)))
+    kept = _kept(cfg.checkpoint, cfg.iterations)
+    return Need(_size(state), kept + 1, kept, policy)
+
+
+def _size(tree: object) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def _kept(cfg: CheckpointConfig, iterations: int) -> int:
+    """Checkpoints that there are at the end: the newest, and those of the period. Before the last save there are no
+    more of them; a save that a signal or the end of a session asks for may come on top of few.
+    """
+    saved = [*range(cfg.every or iterations, iterations, cfg.every or iterations), iterations]
+    of_the_period = [step for step in saved[: -cfg.keep] if cfg.keep_period and step % cfg.keep_period == 0]
+    return len(of_the_period) + min(cfg.keep, len(saved))
+
+
+def needs(stages: Sequence[RunConfig]) -> list[Need]:
+    """What each stage of a chain needs; all have the shape of the first one's model."""
+    shape = architecture(stages[0])
+    return [need(cfg, shape, last=number == len(stages)) for number, cfg in enumerate(stages, 1)]
+
+
+def most(stages: Sequence[RunConfig]) -> int:
+    """Bytes there are at most while a chain is trained: finished stages keep what they wrote."""
+    before, found = 0, 0
+    for each in needs(stages):
+        found, before = max(found, before + each.most), before + each.rest
+    return found
+
+
+def lacking(stages: Sequence[RunConfig], folders: Sequence[Path], workdir: Path) -> str:
+    """Why the disk of `workdir` has too little room for a run, with the fix; empty where it has enough.
+
+    What the run has already written there, into the folders of its stages, counts as room.
+    """
+    place, wanted = existing(workdir), most(stages)
+    usage = shutil.disk_usage(place)
+    room = usage.free + sum(map(_written, folders))
+    if wanted <= room or not usage.total:  # some mounted services do not say
+        return ""
+    checkpoint = max(each.checkpoint for each in needs(stages))
+    fewer = "checkpoint.keep=1" + " checkpoint.keep_period=0" * any(cfg.checkpoint.keep_period for cfg in stages)
+    ways = {fewer: [_keeping_one(cfg) for cfg in stages], "model.lora.rank=16": [_with_adapters(cfg) for cfg in stages]}
+    takes = {words: most(changed) for words, changed in ways.items()}
+    fixes = [f"{words} ({gb(size)})" for words, size in takes.items() if size <= room and size < wanted]
+    return (
+        f"{workdir} takes up to {gb(wanted)}, {gb(checkpoint)} a checkpoint, and {place} has {gb(room)} for it; "
+        f"{', or '.join([*fixes, 'choose a larger place (--workdir)'])}"
+    )
+
+
+def require(stages: Sequence[RunConfig], folders: Sequence[Path], workdir: Path) -> None:
+    """Raise OSError where the disk of `workdir` has too little room for a run."""
+    if why := lacking(stages, folders, workdir):
+        raise OSError(why)
+
+
+def existing(path: Path) -> Path:
+    """`path`, or the nearest one above it that there is."""
+    place = path.absolute()
+    while not place.exists():
+        place = place.parent
+    return place
+
+
+def gb(size: float) -> str:
+    """Bytes for people: disks are sold, and quotas given, in powers of ten."""
+    return f"{size / 1e9:.3g} GB"
+
+
+def _keeping_one(cfg: RunConfig) -> RunConfig:
+    return dataclasses.replace(cfg, checkpoint=dataclasses.replace(cfg.checkpoint, keep=1, keep_period=0))
+
+
+def _with_adapters(cfg: RunConfig) -> RunConfig:
+    adapters = cfg.model.lora or LoraConfig(rank=16)
+    return dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, lora=adapters))
+
+
+def _written(folder: Path) -> int:
+    """Bytes of what a stage has written and will drop, or need not write again."""
+    parts = [*folder.glob("checkpoints/[0-9]*"), folder / POLICY]
+    return sum(file.stat().st_size for part in parts for file in part.rglob("*") if file.is_file())
