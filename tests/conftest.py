@@ -35,7 +35,7 @@ jaxtyping.install_import_hook(
 HEAVY = (
     *("configs/test_spice_smollm2", "run/test_train", "generate/test_policy", "learn/test_learner", "run/test_pods"),
     *("run/test_search", "run/test_chain", "test_docs", "models/test_transformer", "models/test_gguf", "test_sharding"),
-    *("text/test_tokens", "flight/test_check"),
+    *("text/test_tokens", "flight/test_check", "run/test_evaluate"),
 )
 
 
