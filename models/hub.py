@@ -12,7 +12,7 @@ from spicejax.models.config import Family
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # What of a repository is read: no weights of other frameworks, no second copy of them.
-PATTERNS = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt")
+PATTERNS = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt", "README.md")  # its license
 COPIES = ("original/*", "onnx/*", "openvino/*", "consolidated*")
 KNOWN = (*get_args(Family), "bert")
 

@@ -39,14 +39,16 @@ def main(argv: Sequence[str]) -> None:
         step = export.write_adapter(options.run, options.out)
         print(f"{options.out}: adapters after {step} iterations")
     else:
-        _write_model(options.run, options.model, options.out, options.dtype)
+        step = _write_model(options.run, options.model, options.out, options.dtype)
     if options.run is not None:
-        card.write(options.out, options.run, adapter=options.adapter)
+        card.write(options.out, options.run, step=step, adapter=options.adapter, name=options.push or "")
     if options.push:
         print(_push(options.out, options.push, options.private))
 
 
-def _write_model(run: Path | None, model: str | None, out: Path, dtype: transformer.DType | None) -> None:
+def _write_model(run: Path | None, model: str | None, out: Path, dtype: transformer.DType | None) -> int:
+    """Write it; return the iterations of training behind it."""
+    step = 0
     if run is not None:
         step, cfg, params, tokenizer = export.load_run(run)
         print(f"{run}: policy after {step} iterations")
@@ -57,6 +59,7 @@ def _write_model(run: Path | None, model: str | None, out: Path, dtype: transfor
     dtype = dtype or cfg.param_dtype
     export.write(out, cfg, params, tokenizer, dtype=dtype)
     print(f"{out}: {cfg.family}, {transformer.num_params(cfg) / 1e6:,.1f} M parameters, {dtype}")
+    return step
 
 
 def _push(folder: Path, name: str, private: bool) -> str:

