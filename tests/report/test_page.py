@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections import Counter
 
 import pytest
 from processes import PATIENCE
@@ -72,6 +73,17 @@ def test_what_a_page_shows(make):
     ):  # fmt: skip
         assert wanted in text, wanted
     assert not re.search(r"(src|href)=[\"']?(https?:)?//", text.replace("http://www.w3.org", ""))
+
+
+def test_the_table_of_a_large_run_is_spread_over_it(make):
+    folder = make(iterations=20)
+    rows = [{"iteration": i, "question": f"Q{i}.{k}", "answer": "a"} for i in range(20) for k in range(1024)]
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = page.render([open_run(folder)])
+    shown = Counter(int(i) for i in re.findall(r'class="question">Q(\d+)\.', text))
+    assert sorted(shown) == list(range(20)) and max(list(shown.values())[1:]) <= 16  # the newest come first
+    assert 90 <= shown[19] <= 110 and sum(shown.values()) <= page.SHOWN + page.NEWEST
+    assert f"{sum(shown.values())} of 20480, spread over the run" in text
 
 
 def test_runs_side_by_side_show_where_they_differ(make, tmp_path, capsys):
