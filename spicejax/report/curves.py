@@ -17,6 +17,7 @@ HELD_OUT = "Held-out accuracy (greedy)"
 COLOURS = ("#2f7ed8", "#e07b39", "#3a9d5d", "#c2477f", "#8a63c9", "#a58318", "#2a9fb0", "#d0493e")  # on white and black
 STYLES = ("-", "--", ":", "-.")
 _INK = "#010203"  # becomes the text colour of the page
+_PLAIN = {"text.parse_math": False}  # names are the user's: a $ in them begins no formula
 PARTS = ("sampling", "searching", "checking", "programs", "judging")  # of play
 
 
@@ -50,15 +51,16 @@ def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
     panels = measured([held_out(evals), *panels], rows, evals)
     height = max(1, -(-len(panels) // 2))
     pyplot = _pyplot()
-    figure, axes = pyplot.subplots(height, 2, figsize=(11, 3.75 * height), constrained_layout=True, squeeze=False)
-    for panel, axis in zip(panels, axes.flat, strict=False):
-        plot(axis, panel, [("", rows, evals)])
-        axis.set_title(panel.title)
-        axis.legend(fontsize=8)
-    for axis in axes.flat[len(panels) :]:
-        axis.set_axis_off()
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
+    with pyplot.rc_context(_PLAIN):
+        figure, axes = pyplot.subplots(height, 2, figsize=(11, 3.75 * height), constrained_layout=True, squeeze=False)
+        for panel, axis in zip(panels, axes.flat, strict=False):
+            plot(axis, panel, [("", rows, evals)])
+            axis.set_title(panel.title)
+            axis.legend(fontsize=8)
+        for axis in axes.flat[len(panels) :]:
+            axis.set_axis_off()
+        figure.savefig(path, dpi=110)
+        pyplot.close(figure)
 
 
 def plot(axis: Any, panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> None:
@@ -76,6 +78,8 @@ def plot(axis: Any, panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> Non
                     "linestyle": STYLES[k % len(STYLES)],
                     "label": run if len(panel.series) == 1 else f"{run}: {label}",
                 }
+            if look["label"].startswith("_"):
+                look["label"] = f" {look['label']}"  # matplotlib leaves such a label out of the legend
             if panel.rows == "evaluations":
                 axis.plot(x, y, marker="o", markersize=4, **look)
             else:
@@ -132,7 +136,8 @@ def _svg(fill: Callable[[Any], None]) -> str:
     """One pair of axes as inline SVG; text and lines take the colour of the page's text."""
     pyplot = _pyplot()
     ink = {f"{part}color": _INK for part in ("text.", "axes.label", "axes.edge", "xtick.", "ytick.")}
-    with pyplot.rc_context({"svg.fonttype": "none", "legend.framealpha": 0.0, "font.family": "sans-serif", **ink}):
+    look = {"svg.fonttype": "none", "legend.framealpha": 0.0, "font.family": "sans-serif", **ink, **_PLAIN}
+    with pyplot.rc_context(look):
         figure, axis = pyplot.subplots(figsize=(4.6, 2.8), constrained_layout=True)
         fill(axis)
         axis.spines[["top", "right"]].set_visible(False)

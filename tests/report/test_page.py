@@ -95,6 +95,20 @@ def test_runs_side_by_side_show_where_they_differ(make, tmp_path, capsys):
     assert text.count("<code>learner.") == 1
 
 
+def test_names_are_no_formulas(make, tmp_path):
+    """Of runs and of categories, which are the user's: matplotlib reads $...$ as mathematics, and leaves _ out."""
+    runs = [make(name) for name in (r"a$\frac$b", "5$ and 6$", "_hidden")]
+    for run in runs:
+        rows = [json.loads(line) for line in (run / "evaluations.jsonl").read_text().splitlines()]
+        rows = [row | {r"eval/accuracy/$\oops$": 0.5} for row in rows]
+        (run / "evaluations.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = page.render([open_run(run) for run in runs])
+    legends = "".join(re.findall(r"<text[^>]*>.*?</text>", text))
+    for name in (r"a$\frac$b: all", "5$ and 6$: all", "_hidden: all", r"$\oops$"):
+        assert name in legends, name
+    assert len(page.write(runs[0])) == 3
+
+
 def test_a_chain_is_reported_stage_by_stage(make, capsys):
     parent = make("chain/1").parent
     make("chain/2")
