@@ -46,7 +46,7 @@ def server(folders: Sequence[Path], *, host: str, port: int, every: int) -> http
     handler = type("Handler", (_Handler,), {"answers": {"/": page, "/version": lambda: version().encode()}})
     handler.names = _names(host)
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found: Any = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         family, *_, place = min(found, key=lambda one: one[0] != socket.AF_INET)  # a name may have one of each kind
         return type("Server", (http.server.ThreadingHTTPServer,), {"address_family": family})(place, handler)
     except (OSError, UnicodeError) as error:
