@@ -67,24 +67,27 @@ def plot(axis: Any, panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> Non
     """Draw a panel: a colour for each series of one run, or for each of several runs, whose series differ in line."""
     axis.set(xlabel="iteration", ylim=panel.limits)
     axis.grid(alpha=0.3)
+    # in the legend, of several runs: each of them, and each series, not every one of every run
+    colours: dict[int, tuple[str, dict[str, Any]]] = {}
+    lines: dict[int, tuple[str, dict[str, Any]]] = {}
     for n, (run, rows, evals) in enumerate(runs):
         for k, (name, label) in enumerate(panel.series):
             x, y = series(_rows(panel, rows, evals), name)
             if not x:
                 continue
-            look = {"color": COLOURS[(k if len(runs) == 1 else n) % len(COLOURS)], "label": label, "linewidth": 2.0}
-            if len(runs) > 1:
-                look |= {
-                    "linestyle": STYLES[k % len(STYLES)],
-                    "label": run if len(panel.series) == 1 else f"{run}: {label}",
-                }
-            if look["label"].startswith("_"):
-                look["label"] = f" {look['label']}"  # matplotlib leaves such a label out of the legend
+            alone = len(runs) == 1
+            look = {"color": COLOURS[(k if alone else n) % len(COLOURS)], "linewidth": 2.0}
+            line = "-" if alone else STYLES[k % len(STYLES)]
             if panel.rows == "evaluations":
-                axis.plot(x, y, marker="o", markersize=4, **look)
+                axis.plot(x, y, marker="o", markersize=4, linestyle=line, **look)
             else:
                 axis.plot(x, y, alpha=0.2, color=look["color"])
-                axis.plot(x, smooth(y), **look)
+                axis.plot(x, smooth(y), linestyle=line, **look)
+            colours[k if alone else n] = label if alone else run, look
+            if not alone and len(panel.series) > 1:
+                lines[k] = label, {"color": _INK, "linestyle": line}
+    for label, look in (*colours.values(), *lines.values()):
+        axis.plot([], [], label=f" {label}" if label.startswith("_") else label, **look)  # else _ is left out
     if panel.line is not None:
         axis.axhline(panel.line, color="grey", linewidth=0.8, linestyle=":")
 
@@ -142,7 +145,7 @@ def _svg(fill: Callable[[Any], None]) -> str:
         fill(axis)
         axis.spines[["top", "right"]].set_visible(False)
         if labels := axis.get_legend_handles_labels()[1]:
-            figure.legend(fontsize=8, loc="outside upper left", ncols=1 if max(map(len, labels)) > 34 else 2)
+            figure.legend(fontsize=9, loc="outside upper left", ncols=1 if max(map(len, labels)) > 30 else 2)
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
         pyplot.close(figure)

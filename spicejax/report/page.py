@@ -161,7 +161,8 @@ def _totals(run: RunFolder, prefix: str) -> list[tuple[str, int]]:
 def _shares(run: RunFolder, names: Sequence[str], prefix: str, unit: str) -> Markup | str:
     if not names:
         return ""
-    return Markup(curves.shares_svg(run.metrics, [prefix + name for name in names], names, unit))
+    labels = [name.replace("_", " ") for name in names]
+    return Markup(curves.shares_svg(run.metrics, [prefix + name for name in names], labels, unit))
 
 
 def _time(run: RunFolder) -> Markup | str:
