@@ -119,3 +119,8 @@ def resolve(path: str | Path, *, weights: bool = False) -> Path:
             f"{text}: {len(found)} .gguf files or folders of safetensors inside, one is needed; give its path"
         )
     return found[0]
+
+
+def common(path: str) -> bool:
+    """Whether other libraries read a model by that name too: a folder or a name on the Hub, no package, no .gguf."""
+    return bool(path) and not path.startswith("package:") and Path(path).suffix != ".gguf"

@@ -12,7 +12,7 @@ from spicejax.models.config import Family
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # What of a repository is read: no weights of other frameworks, no second copy of them.
-ABOUT = ("*.json", "*.jinja", "tokenizer.model", "merges.txt")
+ABOUT = ("*.json", "*.jinja", "tokenizer.model", "merges.txt", "README.md")  # the card names the license
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
 COPIES = ("original/*", "onnx/*", "openvino/*", "consolidated*")
 KNOWN = (*get_args(Family), "bert")

@@ -19,12 +19,12 @@ from spicejax.models.lora import MATRICES, SUFFIX, LoraConfig, Params, flatten
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
-def save(path: str | Path, cfg: TransformerConfig, lora: LoraConfig, adapters: Params, *, base: str) -> None:
+def save(path: str | Path, cfg: TransformerConfig, lora: LoraConfig, adapters: Params, *, base: str | None) -> None:
     """Write adapters for a base model into the folder `path`, made where it is absent, in float32.
 
     Args:
       adapters: the tree of `lora.split`. Where it is spread over hosts every process calls this; process 0 writes.
-      base: what `peft` loads the base model from: a folder or a name on the Hub.
+      base: what `peft` loads the base model from: a folder or a name on the Hub; None where it must be given to it.
     """
     tensors = {name: _host(leaf) for name, leaf in flatten(adapters).items()}
     if jax.process_index():
@@ -46,7 +46,7 @@ def save(path: str | Path, cfg: TransformerConfig, lora: LoraConfig, adapters: P
     (folder / CONFIG).write_text(json.dumps(_config(lora, base), indent=2) + "\n", encoding="utf-8")
 
 
-def _config(lora: LoraConfig, base: str) -> dict[str, Any]:
+def _config(lora: LoraConfig, base: str | None) -> dict[str, Any]:
     return {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",

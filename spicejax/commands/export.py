@@ -41,9 +41,10 @@ def main(argv: Sequence[str]) -> None:
     if run is not None:
         open_run(run)  # what the card is made of is missed now, not when the model is written
 
-    def finish(folder: Path) -> None:
+    def finish(folder: Path, step: int) -> None:
         if run is not None:
-            card.write(folder, run, name=options.out.resolve().name, adapter=options.adapter)
+            name = options.push or options.out.resolve().name
+            card.write(folder, run, step=step, name=name, adapter=options.adapter)
 
     if run is not None and options.adapter:
         step = export.write_adapter(run, options.out, finish)
@@ -57,6 +58,7 @@ def main(argv: Sequence[str]) -> None:
 def _write_model(
     run: Path | None, model: str | None, out: Path, dtype: transformer.DType | None, finish: export.Finish
 ) -> None:
+    step = 0
     if run is not None:
         step, cfg, params, tokenizer = export.load_run(run)
         print(f"{run}: policy after {step} iterations")
@@ -65,5 +67,5 @@ def _write_model(
         cfg, params = hf.load(model, dtype=dtype)
         tokenizer = tokens.load(model)
     dtype = dtype or cfg.param_dtype
-    export.write(out, cfg, params, tokenizer, dtype=dtype, finish=finish)
+    export.write(out, cfg, params, tokenizer, dtype=dtype, finish=lambda folder: finish(folder, step))
     print(f"{out}: {cfg.family}, {transformer.num_params(cfg) / 1e6:,.1f} M parameters, {dtype}")

@@ -1,8 +1,8 @@
 """Follow runs in a browser while they go on: spicejax watch RUN [RUN ...] [--port=8765] [--host=127.0.0.1]
 
 Serves the page of `spicejax report`, which takes what is new without losing your place. Only this machine sees it
-unless --host says otherwise (0.0.0.0: whoever reaches this machine sees tasks and documents). Of a remote machine:
-ssh -L 8765:localhost:8765 MACHINE, and open http://localhost:8765 here.
+unless --host says otherwise (0.0.0.0, or :: with IPv6: whoever reaches this machine sees tasks and documents). Of a
+remote machine: ssh -L 8765:localhost:8765 MACHINE, and open http://localhost:8765 here.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ def main(argv: Sequence[str]) -> None:
             raise FileNotFoundError(f"{run} is no folder; give the --workdir of a run")
     if options.every < 1:
         raise ValueError(f"--every={options.every}: give 1 second or more")
+    if not options.host or not 0 <= options.port < 65536:
+        raise ValueError(f"--host={options.host} --port={options.port}: give an address, and a port up to 65535")
     with watch.server(options.run, host=options.host, port=options.port, every=options.every) as found:
-        print(f"http://{options.host}:{found.server_port}  (Ctrl-C ends it)", flush=True)
+        print(f"http://{watch.in_url(options.host)}:{found.server_port}  (Ctrl-C ends it)", flush=True)
         try:
             found.serve_forever()
         except KeyboardInterrupt:

@@ -63,11 +63,22 @@ def load_items(path: str | Path) -> list[Item]:
 
 def load_suites(specs: str, most: int = 0) -> list[Item]:
     """The first `most` items of each of several sets, apart by commas; 0 = all. Raises as `load_items`."""
-    found: list[Item] = []
-    for spec in filter(None, map(str.strip, specs.split(","))):
-        suite = Path(spec).stem.rpartition(":")[2] if found else ""
-        found += [dataclasses.replace(item, suite=suite) for item in load_items(spec)[: most or None]]
-    return found
+    return [
+        dataclasses.replace(item, suite=suite)
+        for suite, spec in suites(specs)
+        for item in load_items(spec)[: most or None]
+    ]
+
+
+def suites(specs: str) -> list[tuple[str, str]]:
+    """(its name, where it is) of each of several sets, apart by commas; the first has the name ""."""
+    found = list(filter(None, map(str.strip, specs.split(","))))
+    return [(named(spec) if k else "", spec) for k, spec in enumerate(found)]
+
+
+def named(spec: str) -> str:
+    """The name of a set of questions."""
+    return Path(spec).stem.rpartition(":")[2]
 
 
 def save_items(path: str | Path, items: list[Item]) -> None:

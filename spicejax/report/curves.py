@@ -17,6 +17,7 @@ HELD_OUT = "Held-out accuracy (greedy)"
 COLOURS = ("#2f7ed8", "#e07b39", "#3a9d5d", "#c2477f", "#8a63c9", "#a58318", "#2a9fb0", "#d0493e")  # on white and black
 STYLES = ("-", "--", ":", "-.")
 _INK = "#010203"  # becomes the text colour of the page
+_PLAIN = {"text.parse_math": False}  # names are the user's: a $ in them begins no formula
 PARTS = ("sampling", "searching", "checking", "programs", "judging")  # of play
 
 
@@ -50,37 +51,43 @@ def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
     panels = measured([held_out(evals), *panels], rows, evals)
     height = max(1, -(-len(panels) // 2))
     pyplot = _pyplot()
-    figure, axes = pyplot.subplots(height, 2, figsize=(11, 3.75 * height), constrained_layout=True, squeeze=False)
-    for panel, axis in zip(panels, axes.flat, strict=False):
-        plot(axis, panel, [("", rows, evals)])
-        axis.set_title(panel.title)
-        axis.legend(fontsize=8)
-    for axis in axes.flat[len(panels) :]:
-        axis.set_axis_off()
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
+    with pyplot.rc_context(_PLAIN):
+        figure, axes = pyplot.subplots(height, 2, figsize=(11, 3.75 * height), constrained_layout=True, squeeze=False)
+        for panel, axis in zip(panels, axes.flat, strict=False):
+            plot(axis, panel, [("", rows, evals)])
+            axis.set_title(panel.title)
+            axis.legend(fontsize=8)
+        for axis in axes.flat[len(panels) :]:
+            axis.set_axis_off()
+        figure.savefig(path, dpi=110)
+        pyplot.close(figure)
 
 
 def plot(axis: Any, panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> None:
     """Draw a panel: a colour for each series of one run, or for each of several runs, whose series differ in line."""
     axis.set(xlabel="iteration", ylim=panel.limits)
     axis.grid(alpha=0.3)
+    # in the legend, of several runs: each of them, and each series, not every one of every run
+    colours: dict[int, tuple[str, dict[str, Any]]] = {}
+    lines: dict[int, tuple[str, dict[str, Any]]] = {}
     for n, (run, rows, evals) in enumerate(runs):
         for k, (name, label) in enumerate(panel.series):
             x, y = series(_rows(panel, rows, evals), name)
             if not x:
                 continue
-            look = {"color": COLOURS[(k if len(runs) == 1 else n) % len(COLOURS)], "label": label, "linewidth": 2.0}
-            if len(runs) > 1:
-                look |= {
-                    "linestyle": STYLES[k % len(STYLES)],
-                    "label": run if len(panel.series) == 1 else f"{run}: {label}",
-                }
+            alone = len(runs) == 1
+            look = {"color": COLOURS[(k if alone else n) % len(COLOURS)], "linewidth": 2.0}
+            line = "-" if alone else STYLES[k % len(STYLES)]
             if panel.rows == "evaluations":
-                axis.plot(x, y, marker="o", markersize=4, **look)
+                axis.plot(x, y, marker="o", markersize=4, linestyle=line, **look)
             else:
                 axis.plot(x, y, alpha=0.2, color=look["color"])
-                axis.plot(x, smooth(y), **look)
+                axis.plot(x, smooth(y), linestyle=line, **look)
+            colours[k if alone else n] = label if alone else run, look
+            if not alone and len(panel.series) > 1:
+                lines[k] = label, {"color": _INK, "linestyle": line}
+    for label, look in (*colours.values(), *lines.values()):
+        axis.plot([], [], label=f" {label}" if label.startswith("_") else label, **look)  # else _ is left out
     if panel.line is not None:
         axis.axhline(panel.line, color="grey", linewidth=0.8, linestyle=":")
 
@@ -132,12 +139,13 @@ def _svg(fill: Callable[[Any], None]) -> str:
     """One pair of axes as inline SVG; text and lines take the colour of the page's text."""
     pyplot = _pyplot()
     ink = {f"{part}color": _INK for part in ("text.", "axes.label", "axes.edge", "xtick.", "ytick.")}
-    with pyplot.rc_context({"svg.fonttype": "none", "legend.framealpha": 0.0, "font.family": "sans-serif", **ink}):
+    look = {"svg.fonttype": "none", "legend.framealpha": 0.0, "font.family": "sans-serif", **ink, **_PLAIN}
+    with pyplot.rc_context(look):
         figure, axis = pyplot.subplots(figsize=(4.6, 2.8), constrained_layout=True)
         fill(axis)
         axis.spines[["top", "right"]].set_visible(False)
         if labels := axis.get_legend_handles_labels()[1]:
-            figure.legend(fontsize=8, loc="outside upper left", ncols=1 if max(map(len, labels)) > 34 else 2)
+            figure.legend(fontsize=9, loc="outside upper left", ncols=1 if max(map(len, labels)) > 30 else 2)
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
         pyplot.close(figure)

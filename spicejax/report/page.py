@@ -19,7 +19,8 @@ from spicejax.report import curves
 from spicejax.report.read import RunFolder, open_run
 from spicejax.report.text import text
 
-SHOWN = 400  # tasks of a run that the page holds
+SHOWN = 300  # tasks of a run that the page holds, spread over it
+NEWEST = 100  # and of its last iteration
 CHARS = 4000  # of a document or another long text
 EVOLVED = 8  # documents whose questions are shown over time
 _HERE = Path(__file__).parent / "page"
@@ -115,20 +116,17 @@ def _panels(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
 def _details(run: RunFolder) -> dict[str, Any]:
     """What is shown of each run by itself: invalid tasks, pass rates, time, tasks."""
     rejected = _totals(run, "rejected/")
-    rates, shown, by_document, number = [], [], defaultdict(list), 0
-    last = run.metrics[-1]["iteration"] if run.metrics else 0
-    # a power of two: as the run grows, what is shown stays until every second goes
-    every = 1 << (sum(1 for _ in run.tasks()) // SHOWN).bit_length()
+    rates, by_document, number = [], defaultdict(list), 0
+    shown, wanted = [], _shown([task["iteration"] for task in run.tasks()])
     for number, task in enumerate(run.tasks()):
         if isinstance(task.get("pass_rate"), int | float):
             rates.append((task["iteration"], task["pass_rate"]))
             by_document[task.get("document_id")].append(task)
-        if number % every == 0 or task["iteration"] == last:
+        if number in wanted:
             shown.append(task | {"number": number})
     by_document.pop(None, None)
     evolved = {document: tasks for document, tasks in by_document.items() if len({t["iteration"] for t in tasks}) > 1}
     most = sorted(evolved, key=lambda d: (-len({t["iteration"] for t in evolved[d]}), str(d)))[:EVOLVED]
-    shown = shown[-SHOWN:]
     documents = run.documents({str(t["document_id"]) for t in shown if "document_id" in t} | set(map(str, most)))
     return {
         "name": run.name,
@@ -143,6 +141,15 @@ def _details(run: RunFolder) -> dict[str, Any]:
     }
 
 
+def _shown(iterations: Sequence[int]) -> set[int]:
+    """Numbers of the tasks that the table holds: spread evenly over the run, and more of its last iteration."""
+    every = 1
+    while len(iterations) > SHOWN * every:
+        every *= 2  # as the run grows, what is shown stays until every second goes
+    newest = [n for n, iteration in enumerate(iterations) if iteration == iterations[-1]]
+    return {*range(0, len(iterations), every), *newest[:: max(1, -(-len(newest) // NEWEST))]}
+
+
 def _totals(run: RunFolder, prefix: str) -> list[tuple[str, int]]:
     """Counts over all iterations, the largest first."""
     found: Counter[str] = Counter()
@@ -154,7 +161,8 @@ def _totals(run: RunFolder, prefix: str) -> list[tuple[str, int]]:
 def _shares(run: RunFolder, names: Sequence[str], prefix: str, unit: str) -> Markup | str:
     if not names:
         return ""
-    return Markup(curves.shares_svg(run.metrics, [prefix + name for name in names], names, unit))
+    labels = [name.replace("_", " ") for name in names]
+    return Markup(curves.shares_svg(run.metrics, [prefix + name for name in names], labels, unit))
 
 
 def _time(run: RunFolder) -> Markup | str:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import http.server
+import ipaddress
+import re
+import socket
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from spicejax.report.page import render
 from spicejax.report.read import open_run, stages_of
@@ -17,29 +22,50 @@ def server(folders: Sequence[Path], *, host: str, port: int, every: int) -> http
 
     Args:
       folders: work folders; of a chain all stages that there are when the page is asked for.
-      host: the address it listens on. Only requests that name it, or this machine, are answered: a web page elsewhere
-        cannot read it through a name of its own.
+      host: the address it listens on, or a name of it. Only requests that name it, or this machine, are answered: a
+        web page elsewhere cannot read it through a name of its own.
       port: 0 = any that is free.
       every: seconds between two looks of the page.
-    Raises: OSError where the port is taken.
+    Raises: OSError where this machine has no such address, or the port is taken.
     """
     made: dict[str, bytes] = {}
+    drawing = threading.Lock()  # requests have threads of their own, matplotlib has none
 
     def version() -> str:
         stats = [(p / name).stat() for p in _stages(folders) for name in _FILES if (p / name).exists()]
         return "-".join(f"{s.st_mtime_ns}.{s.st_size}" for s in stats)
 
     def page() -> bytes:
-        now = version()
-        if now not in made:
-            made.clear()
-            made[now] = render([open_run(folder) for folder in _stages(folders)], live=every, version=now).encode()
-        return made[now]
+        with drawing:
+            now = version()
+            if now not in made:
+                made.clear()
+                made[now] = render([open_run(folder) for folder in _stages(folders)], live=every, version=now).encode()
+            return made[now]
 
     handler = type("Handler", (_Handler,), {"answers": {"/": page, "/version": lambda: version().encode()}})
-    found = http.server.ThreadingHTTPServer((host, port), handler)
-    handler.names = {host, "localhost", "127.0.0.1", "[::1]"} if host not in ("0.0.0.0", "::") else set()
-    return found
+    handler.names = _names(host)
+    try:
+        found: Any = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, *_, place = min(found, key=lambda one: one[0] != socket.AF_INET)  # a name may have one of each kind
+        return type("Server", (http.server.ThreadingHTTPServer,), {"address_family": family})(place, handler)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise OSError(f"cannot listen on {in_url(host)}:{port}: {why}; choose --host and --port") from error
+
+
+def in_url(host: str) -> str:
+    """An address as it stands in a URL."""
+    return f"[{host}]" if ":" in host else host
+
+
+def _names(host: str) -> set[str]:
+    """What a request may call this machine; empty = anything, where it listens on all its addresses."""
+    try:
+        address: Any = ipaddress.ip_address(host)
+    except ValueError:
+        return {host.lower(), "localhost", "127.0.0.1", "[::1]"}
+    return set() if address.is_unspecified else {in_url(str(address)), "localhost", "127.0.0.1", "[::1]"}
 
 
 def _stages(folders: Sequence[Path]) -> list[Path]:
@@ -54,7 +80,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
-        if self.names and self.headers.get("Host", "").rpartition(":")[0] not in self.names:
+        called = re.sub(r":\d+$", "", self.headers.get("Host", "").lower())
+        if self.names and called not in self.names:
             self.send_error(403, "this address is not served; start it with --host=ADDRESS")
         elif path not in self.answers:
             self.send_error(404)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from spicejax.report import page
 from spicejax.run import export, session, train
 from spicejax.run.config import RunConfig
 from spicejax.run.disk import POLICY
+
+log = logging.getLogger(__name__)
 
 
 def override(stages: Sequence[RunConfig], words: Sequence[str]) -> list[RunConfig]:
@@ -73,9 +76,19 @@ def run(
         hours = cfg.checkpoint.session_hours or math.inf
         summary = train.train(cfg, folder, session=session.Session(began + 3600 * hours))
         if hosts.leads():
-            summary["report"] = ", ".join(map(str, page.write(folder)))
+            summary["report"] = _report(folder)
         if not summary["complete"]:
             break  # stopped by a signal, or by the end of the session
         if not last:
             export.write_policy(folder, folder / POLICY)
     return summary
+
+
+def _report(folder: Path) -> str:
+    """Write the report of a run and say where it is: what is trained is saved, and no report is worth more than it."""
+    try:
+        return ", ".join(map(str, page.write(folder)))
+    except Exception as error:  # whatever a library that draws raises
+        why = f"{type(error).__name__}: {error}".partition("\n")[0]
+        log.warning("the report of %s failed (%.300s); the run is whole: spicejax report %s", folder, why, folder)
+        return ""

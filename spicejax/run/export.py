@@ -20,7 +20,7 @@ from jax.sharding import Mesh
 from spicejax import config as configuration
 from spicejax import hosts, sharding
 from spicejax.generate import weights
-from spicejax.models import exported, hf, lora, peft, transformer
+from spicejax.models import exported, files, hf, lora, peft, transformer
 from spicejax.models.lora import LoraConfig
 from spicejax.report.read import last_stage, stages_of
 from spicejax.run.checkpoint import Checkpoints
@@ -29,7 +29,7 @@ from spicejax.types import Params
 from spicejax.worlds.nano import maker as nano
 
 T = TypeVar("T")
-Finish = Callable[[Path], None]
+Finish = Callable[[Path, int], None]  # (folder, iterations): writes what else belongs there, before it takes its place
 
 
 class Trained(NamedTuple):
@@ -88,12 +88,12 @@ def load_run(
     return step, shape, params, tokens.load(path)
 
 
-def write_adapter(workdir: Path, out: Path, finish: Finish = lambda folder: None) -> int:
+def write_adapter(workdir: Path, out: Path, finish: Finish = lambda folder, step: None) -> int:
     """Write the adapters of a run as PEFT reads them, with the tokenizer, to the folder `out`, which is replaced as a
     whole; return the iterations done.
 
     Args:
-      finish: as in `write`.
+      finish: see `Finish`.
     Raises: as `read_run`; ValueError for a run that trains all parameters; FileExistsError for a folder of something
     else; OSError where the disk is full.
     """
@@ -102,10 +102,11 @@ def write_adapter(workdir: Path, out: Path, finish: Finish = lambda folder: None
     if found.lora is None:
         raise ValueError(f"{workdir} trains all parameters, it has no adapter; leave --adapter out")
     size = 4 * sum(leaf.size for leaf in jax.tree.leaves(found.params))
+    base = found.source if files.common(found.source) else None
     with exported.folder(target, size) as folder:
-        peft.save(folder, found.shape, found.lora, found.params, base=found.source)
+        peft.save(folder, found.shape, found.lora, found.params, base=base)
         tokens.load(found.source).save(folder)
-        finish(folder)
+        finish(folder, found.step)
     return found.step
 
 
@@ -153,7 +154,7 @@ def write(
     tokenizer: tokens.Tokenizer,
     *,
     dtype: transformer.DType,
-    finish: Finish = lambda folder: None,
+    finish: Callable[[Path], None] = lambda folder: None,
 ) -> None:
     """Write weights, config and tokenizer files to the folder `out`, which is replaced as a whole.
 

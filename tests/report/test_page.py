@@ -4,15 +4,18 @@ import html
 import html.parser
 import json
 import re
-import shutil
-import subprocess
+import threading
+import time
+from collections import Counter
 
+import markupsafe
 import pytest
+from browser import browser
 from processes import PATIENCE
 
 from spicejax import commands, configs
 from spicejax import config as configuration
-from spicejax.report import page
+from spicejax.report import page, watch
 from spicejax.report.read import open_run, stages_of
 
 HOSTILE = [
@@ -68,10 +71,21 @@ def test_what_a_page_shows(make):
     for wanted in (
         "0.250 → 0.750", "6 of 96", "Challenger, where its questions lie", "Pass rates over time", "no json 18",
         "compiling 12 s", "How questions on one document changed", "Read Is it?", "✓ Is it?", "✗ (none)",
-        "train Is it?",
+        "<span>train</span> <span>Is</span>",
     ):  # fmt: skip
         assert wanted in text, wanted
     assert not re.search(r"(src|href)=[\"']?(https?:)?//", text.replace("http://www.w3.org", ""))
+
+
+def test_the_table_of_a_large_run_is_spread_over_it(make):
+    folder = make(iterations=20)
+    rows = [{"iteration": i, "question": f"Q{i}.{k}", "answer": "a"} for i in range(20) for k in range(1024)]
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = page.render([open_run(folder)])
+    shown = Counter(int(i) for i in re.findall(r'class="question">Q(\d+)\.', text))
+    assert sorted(shown) == list(range(20)) and max(list(shown.values())[1:]) <= 16  # the newest come first
+    assert 90 <= shown[19] <= 110 and sum(shown.values()) <= page.SHOWN + page.NEWEST
+    assert f"{sum(shown.values())} of 20480, spread over the run" in text
 
 
 def test_runs_side_by_side_show_where_they_differ(make, tmp_path, capsys):
@@ -79,8 +93,24 @@ def test_runs_side_by_side_show_where_they_differ(make, tmp_path, capsys):
     assert commands.run("report", [*map(str, runs), f"--out={tmp_path}/both.html"]) == 0
     text = (tmp_path / "both.html").read_text()
     assert re.search(r"<code>learner.learning_rate</code></td><td>[^<]+</td><td>0.5</td>", text)
-    assert "b: pass rate of its questions" in text
+    legend = re.findall(r"<text[^>]*>([^<]*)</text>", text.partition("Challenger, where its questions lie")[2])
+    words = [word for word in legend if word.isalpha() or " " in word]
+    assert words[:4] == ["iteration", "a", "b", "pass rate of its questions"]
     assert text.count("<code>learner.") == 1
+
+
+def test_names_are_no_formulas(make, tmp_path):
+    """Of runs and of categories, which are the user's: matplotlib reads $...$ as mathematics, and leaves _ out."""
+    runs = [make(name) for name in (r"a$\frac$b", "5$ and 6$", "_hidden")]
+    for run in runs:
+        rows = [json.loads(line) for line in (run / "evaluations.jsonl").read_text().splitlines()]
+        rows = [row | {r"eval/accuracy/$\oops$": 0.5} for row in rows]
+        (run / "evaluations.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = page.render([open_run(run) for run in runs])
+    legends = "".join(re.findall(r"<text[^>]*>.*?</text>", text))
+    for name in (r"a$\frac$b", "5$ and 6$", "_hidden", r"$\oops$"):
+        assert f">{name}</text>" in legends or f"> {name}</text>" in legends, name
+    assert len(page.write(runs[0])) == 3
 
 
 def test_a_chain_is_reported_stage_by_stage(make, capsys):
@@ -128,15 +158,68 @@ def test_hostile_text_stays_text(make, live):
         assert "default-src 'none'; script-src 'sha256-" in html.unescape(rendered)
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="Debian's chromium is not installed")
-def test_hostile_text_does_not_run_in_a_browser_and_our_script_does(make, tmp_path):
-    folder = make(text="".join(HOSTILE))
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("browser") / "profile") as found:
+        yield found
+
+
+SEEN = "[...document.querySelectorAll('tr.task')].filter((row) => row.getClientRects().length)"
+
+
+def test_the_table_is_searched_sorted_and_opened_in_a_browser(make, tab):
+    """Our script runs under the page's own policy: with another hash in it nothing here would happen."""
+    folder = make()
     page.write(folder)
-    # Ours is seen to run: a search for nothing that there is hides every row.
-    file = folder / "report.html"
-    words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dump-dom"]
-    words += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    words += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=2000", file.as_uri()]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
-    title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
-    assert title and title[1].strip() == "run · spicejax"
+    tab.open((folder / "report.html").as_uri())
+    assert tab.run(f"{SEEN}.length") == 18 and tab.run("document.querySelector('.found').textContent") == ""
+    tab.write(".search", "is 3.1")
+    assert tab.run(f"{SEEN}.map((row) => row.cells[2].textContent)") == ["Is it? 3.1"]
+    assert tab.run("document.querySelector('.found').textContent") == "1 found"
+    tab.write(".search", "nothing has this")
+    assert tab.run(f"{SEEN}.length") == 0
+    tab.write(".search", " ")
+    assert tab.run(f"{SEEN}.length") == 18
+    tab.run("document.querySelectorAll('th button')[4].click()")  # solved, ascending
+    assert tab.run(f"{SEEN}.map((row) => row.cells[4].textContent)") == ["0"] * 6 + ["0.125"] * 6 + ["0.25"] * 6
+    tab.run(f"{SEEN}[17].click()")
+    assert tab.run("[...document.querySelectorAll('tr.more')].map((row) => row.getClientRects().length)")[-1] == 1
+
+
+@pytest.mark.parametrize(("escaped", "policy"), [(True, True), (True, False), (False, True), (False, False)])
+def test_hostile_text_does_not_run_in_a_browser(make, tab, escaped, policy):
+    """Escaped it does not, nor behind the policy, either alone; without both it does, and that is seen."""
+    folder = make(text="".join(HOSTILE))
+    rendered = page.render([open_run(folder)])
+    if not escaped:
+        rendered = rendered.replace(str(markupsafe.escape("".join(HOSTILE))), "".join(HOSTILE))
+    if not policy:
+        rendered = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", rendered)
+    (folder / "report.html").write_text(rendered)
+    tab.open((folder / "report.html").as_uri())
+    tab.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    tab.run("document.querySelectorAll('tr.more').forEach((row) => { row.hidden = false; })")
+    tab.run("new Promise((done) => setTimeout(done, 50))")
+    title = tab.run("document.title.trim()")
+    assert title == "run · spicejax" if escaped or policy else title in ("owned", "1")
+    if escaped:
+        tab.write(".search", "nothing has this")
+        assert tab.run(f"{SEEN}.length") == 0
+
+
+def test_the_page_of_a_run_under_way_takes_what_is_new(make, tab):
+    folder = make(iterations=2)
+    with watch.server([folder], host="127.0.0.1", port=0, every=1) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        tab.open(f"http://127.0.0.1:{server.server_port}/")
+        tab.write(".search", "1.2")
+        more = {"iteration": 2, "question": "Later 1.2", "answer": "a"}
+        with (folder / "tasks.jsonl").open("a") as file:
+            file.write(json.dumps(more) + "\n")
+        until = time.monotonic() + PATIENCE
+        while tab.run(f"{SEEN}.length") == 1 and time.monotonic() < until:
+            time.sleep(0.1)
+        assert tab.run(f"{SEEN}.map((row) => row.cells[2].textContent)") == ["Later 1.2", "Is it? 1.2"]
+        assert tab.run("document.querySelector('.search').value") == "1.2"
+        tab.open("about:blank")
+        server.shutdown()

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import threading
 
 import pytest
@@ -42,6 +43,44 @@ def test_other_paths_and_other_names_are_refused(served):
     get, _ = served
     assert get("/tasks.jsonl")[0] == get("/../etc/passwd")[0] == 404
     assert get("/", host="evil.example")[0] == 403
+
+
+def _serves(host, called, at):
+    """Status of the page of an empty run, served at `host`, asked for at the address `at` as `called`."""
+    with watch.server([], host=host, port=0, every=1) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        connection = http.client.HTTPConnection(at, server.server_port, timeout=60)
+        connection.request("GET", "/version", headers={"Host": called.replace("PORT", str(server.server_port))})
+        status = connection.getresponse().status
+        server.shutdown()
+    return status
+
+
+@pytest.mark.parametrize("host", ["::1", "::", "0:0:0:0:0:0:0:1", "localhost"])
+def test_addresses_of_both_kinds(host):
+    at = "127.0.0.1" if host == "localhost" else "::1"
+    try:
+        socket.create_server((at, 0), family=socket.AF_INET6 if ":" in at else socket.AF_INET).close()
+    except OSError:
+        pytest.skip(f"this machine has no {at}")
+    assert _serves(host, "[::1]:PORT", at) == _serves(host, "localhost", at) == 200
+    assert _serves(host, "evil.example:PORT", at) == (200 if host == "::" else 403)
+
+
+@pytest.mark.parametrize(
+    "words", [["--host=nobody.invalid"], ["--host=203.0.113.7"], ["--host="], ["--host=a..b"], ["--port=99999"]]
+)
+def test_where_it_cannot_listen_is_said_in_one_line(words, tmp_path, capsys):
+    assert commands.run("watch", [str(tmp_path), *words]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and ("cannot listen on" in said or "give an address" in said)
+
+
+def test_a_port_that_is_taken_is_named(tmp_path, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert commands.run("watch", [str(tmp_path), f"--port={port}"]) == 2
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in capsys.readouterr().err
 
 
 def test_what_is_no_folder_is_named(capsys):

