@@ -36,20 +36,21 @@ def main(argv: Sequence[str]) -> None:
         raise ValueError("--adapter belongs to --run, and writes float32")
     if options.push and options.push.count("/") != 1:
         raise ValueError(f"--push={options.push}: give ORG/NAME")
-    export.require_other(options.out, options.model or export.model_of(options.run))
+    run: Path | None = options.run
+    export.require_other(options.out, options.model if run is None else export.model_of(run))
     exported.require(options.out, peft.WEIGHTS if options.adapter else hf.WEIGHTS)
-    if options.run is not None:
-        open_run(options.run)  # what the card is made of is missed now, not when the model is written
+    if run is not None:
+        open_run(run)  # what the card is made of is missed now, not when the model is written
 
     def finish(folder: Path) -> None:
-        if options.run is not None:
-            card.write(folder, options.run, name=options.out.resolve().name, adapter=options.adapter)
+        if run is not None:
+            card.write(folder, run, name=options.out.resolve().name, adapter=options.adapter)
 
-    if options.adapter:
-        step = export.write_adapter(options.run, options.out, finish)
+    if options.adapter and run is not None:
+        step = export.write_adapter(run, options.out, finish)
         print(f"{options.out}: adapters after {step} iterations")
     else:
-        _write_model(options.run, options.model, options.out, options.dtype, finish)
+        _write_model(run, options.model, options.out, options.dtype, finish)
     if options.push:
         print(_push(options.out, options.push, options.private))
 
