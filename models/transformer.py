@@ -107,7 +107,7 @@ def init(cfg: TransformerConfig, key: PRNGKeyArray) -> Params:
 @functools.lru_cache(maxsize=64)  # it traces the model
 def abstract_params(cfg: TransformerConfig) -> Params:
     """The shapes and dtypes of `init`, without making an array. One tree for all who ask: leave it as it is."""
-    return jax.eval_shape(functools.partial(init, cfg), jax.random.key(0))
+    return jax.eval_shape(lambda: init(cfg, jax.random.key(0)))  # the key too: no program is compiled
 
 
 def num_params(cfg: TransformerConfig) -> int:

@@ -31,6 +31,13 @@ COMMANDS = {
     "doctor": "say what a run would find on this machine",
 }
 
+# What takes less memory of a device, by the stage of a run in which it was full; a resumed run may change all of them.
+LESS = {
+    "playing": "lower sampler_memory or buckets.rows",
+    "evaluating": "lower sampler_memory or buckets.rows",
+    "updating": "lower learner.rows or learner.vocab_chunk, or set model.remat=layer",
+}
+
 
 class Parser(argparse.ArgumentParser):
     """Of a command's own options; what is wrong with them is an error like all others."""
@@ -64,16 +71,33 @@ def run(name: str = "--help", words: Sequence[str] = ()) -> int:
         logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
         logging.getLogger("spicejax").setLevel(logging.INFO)
         return importlib.import_module(f"{__name__}.{name}").main(words) or 0
-    except (KeyboardInterrupt, ValueError, OSError, ImportError, FloatingPointError, SpicejaxError) as error:
-        if os.environ.get("SPICEJAX_DEBUG"):
+    except (KeyboardInterrupt, ValueError, OSError, ImportError, FloatingPointError, RuntimeError) as error:
+        full = _full(error, name)
+        known = full or isinstance(error, SpicejaxError) or not isinstance(error, RuntimeError)
+        if os.environ.get("SPICEJAX_DEBUG") or not known:
             raise
         from spicejax import hosts
 
         stopped = isinstance(error, KeyboardInterrupt)
-        print("interrupted" if stopped else f"error: {error}", file=sys.stderr)
+        print("interrupted" if stopped else f"error: {full or error}", file=sys.stderr)
         code = 130 if stopped else 2
         hosts.leave(code)  # of several processes the others would wait for this one
         return code
+
+
+def _full(error: BaseException, name: str) -> str:
+    """One line for devices whose memory is full, with what takes less of it; empty for any other error."""
+    said = str(error)
+    if type(error).__name__ not in ("JaxRuntimeError", "XlaRuntimeError") or "RESOURCE_EXHAUSTED" not in said:
+        return ""  # by its name: this module imports no jax
+    from spicejax.run.clock import NOTE
+
+    notes = [note.removeprefix(NOTE) for note in getattr(error, "__notes__", ()) if note.startswith(NOTE)]
+    stage = notes[0].replace(": ", ", ") if notes else f"`spicejax {name}`"
+    less = next((fix for word, fix in LESS.items() if word in stage), "take a smaller model, or more chips")
+    kept = "; the work folder is kept, and the same command goes on" if name == "train" else ""
+    topology = ", `--dry_run --topology=SLICE` says what each program takes on a TPU" if name == "train" else ""
+    return f"the devices' memory is full in {stage}: {less}{topology}{kept} ({' '.join(said.split()):.200})"
 
 
 def usage() -> str:

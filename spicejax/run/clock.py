@@ -8,10 +8,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
+import jax
 import jax.monitoring
 
 Stage = Literal["loading", "playing", "updating", "evaluating", "saving"]
 COMPILING = "compiling"
+NOTE = "stage: "  # how a note on an error begins that says where the run was
 
 _TRACED, _LOWERED, _COMPILED = (
     f"/jax/core/compile/{name}_duration" for name in ("jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile")
@@ -46,6 +48,9 @@ class Clock:
         began, compiled = time.perf_counter(), self.compiled
         try:
             yield
+        except jax.errors.JaxRuntimeError as error:  # says which array was too large, and not what for
+            error.add_note(f"{NOTE}{self._stage}")
+            raise
         finally:
             of_it = self.compiled - compiled
             self.seconds[COMPILING] += of_it

@@ -23,6 +23,7 @@ from spicejax.text import tokens
 CHANGEABLE = (
     *("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.", "sampler_mesh", "sampler_memory"),
     *("buckets.rows", "buckets.refill", "buckets.prefill_chunk", "buckets.kv_tokens"),  # no text depends on them
+    *("learner.rows", "learner.vocab_chunk", "model.remat"),  # no loss does
     *("tracker", "verifier_workers", "retrieval.url", "retrieval.timeout", "retrieval.tries"),
 )
 

@@ -1,15 +1,21 @@
 """The console command: every name runs, wrong ones are answered in a line, and launch/ is the same."""
 
+import contextlib
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
 import pytest
 from processes import PATIENCE
 
 from spicejax import commands
+from spicejax.commands import configs as configs_command
+from spicejax.commands import train as train_command
+from spicejax.run import preflight, train
+from spicejax.run.clock import Clock
 
 LAUNCH = Path(__file__).parents[2] / "launch"
 
@@ -57,6 +63,53 @@ def test_ctrl_c_twice_ends_without_a_traceback(tmp_path):
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130 and said.endswith("interrupted\n") and "Traceback" not in said
+
+
+def too_much(*_):
+    """Really ask for more memory than there is."""
+    return jnp.zeros((1 << 46,)).block_until_ready()
+
+
+def in_an_update(words):
+    with contextlib.closing(Clock(lambda what, seconds: None)) as clock:
+        with clock.stage("updating", "iteration 3: updating"):
+            too_much()
+
+
+def test_full_devices_are_one_line(monkeypatch, tmp_path, capsys):
+    """Of a run that is loading, of one in an update, of another command."""
+    monkeypatch.setattr(train, "build", too_much)
+    words = ["--config=spice_nano", f"--workdir={tmp_path}", f"nano.cache={tmp_path / 'cache'}"]
+    assert commands.run("train", words) == 2
+    monkeypatch.setattr(train_command, "main", in_an_update)
+    assert commands.run("train") == 2
+    monkeypatch.setattr(train_command, "main", too_much)
+    monkeypatch.setattr(configs_command, "main", too_much)
+    assert commands.run("configs") == 2
+    said = capsys.readouterr().err.splitlines()
+    loading, update, other = (line for line in said if line.startswith("error: "))
+    assert loading.startswith(
+        "error: the devices' memory is full in loading: take a smaller model, or more chips, `--dry"
+    )
+    assert update.startswith(
+        "error: the devices' memory is full in iteration 3, updating: lower learner.rows or learner.vocab_chunk, or set"
+        " model.remat=layer, `--dry_run --topology=SLICE` says what each program takes on a TPU; the work folder is"
+    )
+    assert "RESOURCE_EXHAUSTED" in update and "full in `spicejax configs`: take a smaller model" in other
+
+
+def test_what_is_advised_may_change_when_a_run_goes_on():
+    advised = set(re.findall(r"[a-z_]+(?:\.[a-z_]+)|sampler_memory", " ".join(commands.LESS.values())))
+    assert len(advised) == 5 and all(field.startswith(preflight.CHANGEABLE) for field in advised)
+
+
+def test_other_errors_of_the_program_are_no_line(monkeypatch):
+    def broken(words):
+        raise RuntimeError("RESOURCE_EXHAUSTED: not of a device")
+
+    monkeypatch.setattr(configs_command, "main", broken)
+    with pytest.raises(RuntimeError, match="not of a device"):
+        commands.run("configs")
 
 
 def test_a_name_starts_nothing_heavy():
