@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import re
 from pathlib import Path
 from typing import Any
@@ -102,5 +103,32 @@ def recipes() -> str:
 
     lines = ["# Recipes", "", "`spicejax configs NAME` prints the same."]
     for name in configs.names():
-        lines += ["", f"## {name}", "", "```text", configs.about(name), "```"]
+        summary, _, fields = configs.about(name).partition("\n\n")
+        lines += ["", f"## {name}", "", prose(summary), ""]
+        for term, body in re.findall(r"^(\w+): +(.*(?:\n +.*)*)", fields, re.M):
+            commands, words = parted(body)
+            lines += ["```bash", *commands, "```", ""] if commands else []
+            if term == "Command" and commands:
+                lines += [prose(words), ""]
+            else:
+                lines.append(f"* **{term}**: {prose(words)}")
     return "\n".join(lines) + "\n"
+
+
+def parted(body: str) -> tuple[list[str], str]:
+    """The commands that a field of a recipe begins with, and what it says behind them."""
+    commands, words = [], []
+    for line in body.splitlines():
+        line = " ".join(line.split())
+        if commands and not words and re.match(r"--|[\w.]+=", line):
+            commands[-1] += f" {line}"  # it goes on
+        elif not words and line.startswith(("python ", "make ")):
+            commands.append(line)
+        else:
+            words.append(line)
+    return commands, " ".join(words)
+
+
+def prose(text: str) -> str:
+    """Text that is no Markdown, as Markdown."""
+    return re.sub(r"([\\`*_{}\[\]#|])", r"\\\1", html.escape(text, quote=False))
