@@ -3,9 +3,9 @@
 Command:   python launch/tpu_run.py --config=spice_qwen0p6b_colab --workdir=DIR model.path=Qwen/Qwen3-0.6B-Base
            --corpus=DOCUMENTS
            DIR: a folder of your Drive. A session ends when Colab likes, at the latest after twelve hours: it is saved
-           every 5 iterations and after 11.25 hours, and the same command goes on in the next session. A checkpoint takes
-           7.2 GB, and three stand there while one is written. A Drive of 15 GB holds adapters: model.lora.rank=16
-           learner.learning_rate=1e-5 checkpoint.every=20, 0.1 GB each.
+           every 5 iterations and after 11.25 hours, and the same command goes on in the next session. A checkpoint
+           takes 7.2 GB, and three stand there while one is written. A Drive of 15 GB holds adapters, 0.1 GB each:
+           model.lora.rank=16 learner.learning_rate=1e-5 checkpoint.every=20
 Hardware:  one v5e chip. Not run by us on such hardware yet; docs/scaling.md has what the compiler says of it.
 Expect:    no result is known for this size; the paper's smallest model has 3 billion parameters.
 """
