@@ -5,7 +5,7 @@ Command:   python launch/tpu_run.py --config=spice_qwen0p6b_colab --workdir=DIR 
            DIR: a folder of your Drive. A session ends when Colab likes, at the latest after twelve hours: it is saved
            every 5 iterations and after 11.25 hours, and the same command goes on in the next session.
            Disk: 7.15 GB a checkpoint, 14.3 GB while one is saved, which a free Drive of 15 GB does not hold for
-           long; with model.lora.rank=16 learner.learning_rate=1e-5 a checkpoint has 0.121 GB.
+           long; adapters take 0.121 GB: model.lora.rank=16 learner.learning_rate=1e-5 checkpoint.every=20
 Hardware:  one v5e chip. Not run by us on such hardware yet; docs/scaling.md has what the compiler says of it.
 Expect:    no result is known for this size; the paper's smallest model has 3 billion parameters.
 """

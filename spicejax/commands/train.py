@@ -44,7 +44,7 @@ FLAGS = {
     "--help -h": None,
 }
 
-STOPPED = 75  # exit code of a run that a signal stopped: saved, and the same command goes on (EX_TEMPFAIL)
+STOPPED = 75  # exit code of a run that a signal or its session stopped: saved, the same command goes on (EX_TEMPFAIL)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -22,6 +22,7 @@ from spicejax import config as configuration
 from spicejax import configs
 from spicejax.commands import doctor
 from spicejax.models import hub
+from spicejax.retrieval import index, search
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 NAMES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
@@ -254,6 +255,20 @@ def test_what_kaggle_kept_is_copied_once(monkeypatch, tmp_path):
     machine.execute(*cells)
     assert (run / "config.json").read_text() == "newer"
     assert [path.name for path in working.iterdir()] == ["spice_nano"]
+
+
+def test_the_kernel_leaves_the_chips_to_the_commands(monkeypatch):
+    """A process that has looked at a TPU holds it: the next command would find it taken."""
+    (cell,) = (cell for cell in cells("3_search_your_corpus") if "search.by_words" in cell)
+    usual, found = jax.config.jax_platforms, []
+    monkeypatch.setattr(index, "load", lambda folder: found.append(jax.config.jax_platforms))
+    monkeypatch.setattr(search, "by_words", lambda opened: lambda queries, k: [[]])
+    jax.config.update("jax_platforms", "tpu,cpu")
+    try:
+        exec(cell, {"INDEX": Path("index")})
+    finally:
+        jax.config.update("jax_platforms", usual)
+    assert found == ["cpu"]
 
 
 KERNEL = """
