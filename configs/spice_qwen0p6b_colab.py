@@ -3,9 +3,9 @@
 Command:   python launch/tpu_run.py --config=spice_qwen0p6b_colab --workdir=DIR model.path=Qwen/Qwen3-0.6B-Base
            --corpus=DOCUMENTS
            DIR: a folder of your Drive. A session ends when Colab likes, at the latest after twelve hours: it is saved
-           every 5 iterations and after 11.25 hours, and the same command goes on in the next session. A checkpoint
-           takes 7.2 GB, and three stand there while one is written. A Drive of 15 GB holds adapters, 0.1 GB each:
-           model.lora.rank=16 learner.learning_rate=1e-5 checkpoint.every=20
+           every 5 iterations and after 11.25 hours, and the same command goes on in the next session.
+           Disk: 7.15 GB a checkpoint, 14.3 GB while one is saved, which a free Drive of 15 GB does not hold for
+           long; with model.lora.rank=16 learner.learning_rate=1e-5 a checkpoint has 0.121 GB.
 Hardware:  one v5e chip. Not run by us on such hardware yet; docs/scaling.md has what the compiler says of it.
 Expect:    no result is known for this size; the paper's smallest model has 3 billion parameters.
 """
@@ -35,7 +35,7 @@ CONFIG = RunConfig(
     ),
     mesh=MeshConfig(data=1, fsdp=-1, tensor=0),
     eval=EvalConfig(every=50, probe_documents=16, probe_group=8),
-    checkpoint=CheckpointConfig(every=5, keep=2, session_hours=11.25),
+    checkpoint=CheckpointConfig(every=5, keep=1, session_hours=11.25),
     iterations=300,
     show_every=1,
 )
