@@ -6,13 +6,16 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import json
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import safetensors
+from safetensors.numpy import save_file
 
 # In the header of every weights file that is written here: what may be replaced is told by it.
 METADATA = {"format": "pt", "writer": "spicejax"}
@@ -45,6 +48,18 @@ def _written_here(folder: Path, weights: str) -> bool:
     except (OSError, safetensors.SafetensorError):
         return False
     return bool(headers) and all(header.get("writer") == METADATA["writer"] for header in headers)
+
+
+def save(arrays: dict[str, np.ndarray], path: Path) -> None:
+    """Write a weights file that all may read: the same bytes for the same arrays."""
+    save_file(arrays, path, metadata=METADATA)
+    with path.open("r+b") as file:  # safetensors writes the metadata in any order
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        header["__metadata__"] = METADATA
+        file.seek(8)
+        file.write(json.dumps(header, separators=(",", ":")).encode().ljust(size))
+    path.chmod(0o644)  # its writer lets nobody else read
 
 
 @contextlib.contextmanager

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 import safetensors
 from jax.experimental import multihost_utils
-from safetensors.numpy import save_file
 
 from spicejax.models import exported, gguf, hub
 from spicejax.models.config import DType, TransformerConfig
@@ -264,8 +263,7 @@ def save(
             # Every process takes part in fetching: a parameter may be spread over hosts.
             arrays = {tensor: _fetch(flat[parts[tensor].key], parts[tensor], dtype) for tensor in tensors}
             if folder is not None:
-                save_file(arrays, folder / name, metadata=exported.METADATA)
-                (folder / name).chmod(0o644)  # its writer lets nobody else read
+                exported.save(arrays, folder / name)
                 _read_back(folder / name, arrays)
         if folder is not None:
             _write_json_files(folder, dataclasses.replace(cfg, param_dtype=dtype), shards, base)

@@ -9,10 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
-from safetensors.numpy import save_file
 
+from spicejax.models import exported
 from spicejax.models.config import TransformerConfig
-from spicejax.models.exported import METADATA
 from spicejax.models.hf import NAMES
 from spicejax.models.lora import MATRICES, SUFFIX, LoraConfig, Params, flatten
 
@@ -41,8 +40,7 @@ def save(path: str | Path, cfg: TransformerConfig, lora: LoraConfig, adapters: P
             # HF's [outputs, inputs]: A [rank, inputs], B [outputs, rank]
             found[f"{name}.lora_A.weight"] = np.ascontiguousarray(a[layer].reshape(-1, lora.rank).T, np.float32)
             found[f"{name}.lora_B.weight"] = np.ascontiguousarray(b[layer].reshape(lora.rank, -1).T, np.float32)
-    save_file(found, folder / WEIGHTS, metadata=METADATA)
-    (folder / WEIGHTS).chmod(0o644)
+    exported.save(found, folder / WEIGHTS)
     (folder / CONFIG).write_text(json.dumps(_config(lora, base), indent=2) + "\n", encoding="utf-8")
 
 
