@@ -69,7 +69,7 @@ def settle(monkeypatch, tmp_path):
     monkeypatch.setenv("GLIBC_TUNABLES", "")  # or it would start this process again
     monkeypatch.chdir(tmp_path)
     found = []
-    monkeypatch.setattr(train, "_run", lambda stages, workdir, *, dry_run: found.append((stages, workdir)) or 0)
+    monkeypatch.setattr(train, "_run", lambda stages, workdir, **_: found.append((stages, workdir)) or 0)
 
     def settle(door, *words):
         monkeypatch.setattr(sys, "argv", [str(door), *words])

@@ -13,7 +13,7 @@ import pytest
 import safetensors.numpy
 from tiny_models import CONFIGS, LLAMA, LLAMA3, QWEN2, QWEN3, full_logits, random_params
 
-from spicejax.models import families, hf, transformer
+from spicejax.models import exported, families, hf, transformer
 
 TOKENS = np.random.default_rng(0).integers(0, QWEN3.vocab_size, (2, 21))
 
@@ -283,7 +283,7 @@ def test_save_replaces_whole_or_not_at_all(tmp_path, monkeypatch):
         raise OSError("No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(hf, "save_file", full_disk)
+        patch.setattr(exported, "save_file", full_disk)
         with pytest.raises(OSError, match="No space left"):
             hf.save(target, QWEN3, new)
     assert sorted(os.listdir(target)) == before
@@ -314,6 +314,6 @@ def test_bytes_on_disk_are_checked(tmp_path, monkeypatch):
         wrong = {name: (a.T.copy().reshape(a.shape) if a.ndim == 2 else a) for name, a in arrays.items()}
         safetensors.numpy.save_file(wrong, path, metadata=metadata)
 
-    monkeypatch.setattr(hf, "save_file", careless)
+    monkeypatch.setattr(exported, "save_file", careless)
     with pytest.raises(OSError, match="does not read back"):
         hf.save(tmp_path / "out", QWEN3, random_params(QWEN3))
