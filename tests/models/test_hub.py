@@ -292,10 +292,10 @@ def test_a_push_that_is_refused_says_what_to_do(hub, tmp_path):
     code = """if True:
         import sys
         from pathlib import Path
-        from spicejax.commands.export import _push
+        from spicejax.report.publish import push
         for name in sys.argv[2:]:
             try:
-                _push(Path(sys.argv[1]), name, False)
+                push(Path(sys.argv[1]), name, private=False)
             except RuntimeError as error:
                 print(error)
     """
