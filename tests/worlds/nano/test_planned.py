@@ -51,7 +51,7 @@ def test_prompts_are_those_of_the_game():
     assert plans.listed(made, [answer.removeprefix("Answer: ") for _, answer in steps]) == final.rpartition("\n")[0]
     at_once = next(e.prompt for e in LESSONS if "answer: " in e.prompt)
     documents, _, question = at_once.partition("\nanswer: ")
-    assert paths.direct_messages(question, documents, NANO)[0]["content"] == at_once
+    assert paths.direct_messages(question, documents, NANO, "qa")[0]["content"] == at_once
 
 
 def test_the_examples_file_holds_them():
