@@ -267,7 +267,7 @@ return 'out' if libc.syscall(425, 8, ctypes.create_string_buffer(256)) > 0 else 
     _hostile("a changed json", """
         import json
         json.dumps = lambda *_: '{{"value": 1e999}} []'
-        return 1""", how=("killed",)),
+        return [1]""", how=("killed",)),
     _hostile("an exception that lies", """
         class E(Exception):
             def __str__(self): return 'out'

@@ -1,26 +1,25 @@
 """Runs one program that a model wrote, inside the sandbox: limits first, then the program, then what it returned.
 
-Given to an interpreter of its own as text (`-c`), so that nothing of spicejax can be imported there. One JSON request
-on standard input; the reply, behind the request's nonce, on the descriptor that is its argument.
+Given to an interpreter of its own as text (`-c`), so that nothing of spicejax can be imported there. The request is on
+standard input, the reply, behind the request's nonce, on the descriptor that is its argument. What a program may not
+need (json, random, typing, ...) is imported where it does: these imports would take longer than most programs.
 
-Request:  {"nonce": str, "program": str, "call": name, "cpu": seconds, "memory": bytes}
+Request:  lines of nonce, name of the function, CPU seconds, bytes of memory; then the program
 Reply:    {"value": null | bool | number | str | list} | {"error": name of the exception} | {"form": name of the type}
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import json
 import math
 import os
-import random
 import resource
 import struct
 import sys
-from decimal import Decimal
-from fractions import Fraction
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 LONGEST = 4096  # bytes of a reply
 # What a calculation asks of Linux: each call's number on x86_64 and on aarch64, None where there is none. Whatever is
@@ -112,13 +111,15 @@ def plain(value: Any, depth: int = 3) -> Any:
       ValueError: it is no number (infinite, undefined), or no text (half a character).
     """
     kind = type(value)
-    if (kind is float and not math.isfinite(value)) or (kind is Decimal and not value.is_finite()):
+    decimal = getattr(sys.modules.get("decimal"), "Decimal", None)
+    fraction = getattr(sys.modules.get("fractions"), "Fraction", None)
+    if (kind is float and not math.isfinite(value)) or (kind is decimal and not value.is_finite()):
         raise ValueError(kind.__name__)  # JSON has none
     if kind is str:
         value.encode()
     if value is None or kind in (bool, int, float, str):
         return value
-    if kind in (Fraction, Decimal):
+    if kind in (fraction, decimal):
         return str(value)
     if kind in (list, tuple) and depth and len(value) <= 100:
         return [plain(each, depth - 1) for each in value]
@@ -129,32 +130,46 @@ def play(program: str, call: str) -> dict[str, Any]:
     """Run a program and call its function; what it says is what it returned."""
     own: dict[str, Any] = {"__name__": "program"}
     try:
+        if "random" in program or "statistics" in program:  # which draws by it
+            import random
+
+            random.seed(0)
         exec(compile(program, "program", "exec", dont_inherit=True), own)
         value = own[call]()
     except BaseException as error:
         return {"error": type(error).__name__[:80]}
     finally:
-        with contextlib.suppress(BaseException):
+        try:
             sys.stdout.flush()
+        except BaseException:
+            pass  # it was the program's
     try:
         return {"value": plain(value)}
     except BaseException:
         return {"form": type(value).__name__[:80]}
 
 
+def written(reply: dict[str, Any]) -> str:
+    """A reply as JSON."""
+    if type(reply.get("value")) in (int, float):
+        return f'{{"value": {reply["value"]!r}}}'
+    import json
+
+    return json.dumps(reply)
+
+
 def main() -> None:
     """Serve the one request."""
-    request = json.loads(sys.stdin.buffer.read())
+    nonce, call, cpu, memory, program = sys.stdin.buffer.read().decode("utf-8", "surrogatepass").split("\n", 4)
     channel = int(sys.argv[1])
-    random.seed(0)
-    limit(request["cpu"], request["memory"])
-    reply = play(request["program"], request["call"]) if forbid() else {"error": "NoFilter"}
+    limit(int(cpu), int(memory))
+    reply = play(program, call) if forbid() else {"error": "NoFilter"}
     try:
-        text = json.dumps(reply)
+        text = written(reply)
     except (ValueError, RecursionError, MemoryError):  # an integer of too many digits
         text = '{"form": "too_long"}'
     text = text if len(text) < LONGEST else '{"form": "too_long"}'
-    os.write(channel, (request["nonce"] + text + "\n").encode())
+    os.write(channel, f"{nonce}{text}\n".encode())
     os._exit(0)
 
 

@@ -163,7 +163,7 @@ def _run(text: str, call: str, limits: Limits, level: int) -> Ran:
     if len(text) > LONGEST:
         return Ran("form", detail="too_long")
     nonce = secrets.token_hex(16)
-    request = {"nonce": nonce, "program": text, "call": call, "cpu": limits.cpu, "memory": limits.memory}
+    request = "\n".join([nonce, call, str(limits.cpu), str(limits.memory), text]).encode("utf-8", "surrogatepass")
     inward, outward = os.pipe()
     # -I would ignore PYTHONHASHSEED, which keeps sets in one order: isolated by -P -s and an empty environment instead
     command = [_interpreter(), "-P", "-s", "-S", "-B", "-c", _source(), str(outward)]
@@ -176,7 +176,7 @@ def _run(text: str, call: str, limits: Limits, level: int) -> Ran:
         os.close(outward)
         with process:
             try:
-                return _heard(process, reply, json.dumps(request).encode(), nonce, limits)
+                return _heard(process, reply, request, nonce, limits)
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
@@ -186,7 +186,7 @@ def _heard(process: subprocess.Popen[bytes], reply: IO[bytes], request: bytes, n
     """Give the request, listen until the program has ended or used up what it may, and read its reply."""
     assert process.stdin is not None and process.stdout is not None
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(request)  # less than a pipe holds
+        process.stdin.write(request)  # what it reads before anything else
     process.stdin.close()
     heard = {process.stdout: b"", reply: b""}
     most = {process.stdout: limits.output, reply: 2 * inside.LONGEST}

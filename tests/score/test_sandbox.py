@@ -233,9 +233,9 @@ FORGED = """
 import os, sys
 def solution():
     frame = sys._getframe()
-    while "request" not in frame.f_locals:
+    while "nonce" not in frame.f_locals:
         frame = frame.f_back
-    os.write(frame.f_locals["channel"], (frame.f_locals["request"]["nonce"] + %r).encode())
+    os.write(frame.f_locals["channel"], (frame.f_locals["nonce"] + %r).encode())
     os._exit(0)
 """
 
