@@ -20,7 +20,9 @@ from spicejax import config as configuration
 from spicejax import configs, hosts
 from spicejax.commands import Parser
 from spicejax.flight import check, plan
-from spicejax.run import chain, disk, preflight, session
+from spicejax.models import exported, hf
+from spicejax.report import card
+from spicejax.run import chain, disk, export, preflight, session
 from spicejax.run.config import RunConfig
 
 USAGE = "spicejax train --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]"
@@ -30,6 +32,9 @@ OPTIONS = (
     ("corpus", "SPEC", "short for corpus.source=SPEC. Documents: jsonl, parquet, folder of .txt/.md, ArrayRecord, "
      "tfds:NAME, docstrings:PACKAGE,..., facts (ships with the package; facts:countries,elements,... for some of it); "
      "questions or examples: jsonl"),
+    ("resume", "HOW", "auto (default): from the newest checkpoint of the work folder; never: refuse a folder that "
+     "holds a run; a number: go back to the checkpoint after so many iterations, newer ones are set aside"),
+    ("export", "DIR", "at the end, or when it is stopped and saved, write the policy as a Hugging Face folder too"),
     ("topology", "SLICE", "with --dry_run: compile every program for that TPU slice (v5e:4x4, v5p:2x2x2, ...) on this "
      "machine and print memory, FLOPs, bytes, collectives and the time they allow; needs libtpu, no TPU"),
     ("programs", "A,B", "compile only these of the flight check's programs (train_step, reasoner_decode, ...)"),
@@ -72,7 +77,19 @@ def main(argv: Sequence[str]) -> int:
     hosts.start(options.get("coordinator"), options.get("num_processes"), options.get("process_id"))
     logging.getLogger("spicejax").setLevel(logging.INFO if hosts.leads() else logging.WARNING)
     workdir = Path(options.get("workdir", f"runs/{Path(options['config']).stem}"))
-    return _run(stages, workdir, dry_run="dry_run" in options, began=began)
+    resume = _resume(options.get("resume", "auto"), len(stages))
+    out = Path(options["export"]) if "export" in options else None
+    return _run(stages, workdir, dry_run="dry_run" in options, began=began, resume=resume, out=out)
+
+
+def _resume(word: str, stages: int) -> chain.Resume:
+    if word in ("auto", "never"):
+        return "auto" if word == "auto" else "never"
+    if not word.isdecimal():
+        raise ValueError(f"--resume={word}: auto, never, or the number of iterations of a checkpoint")
+    if stages > 1:
+        raise ValueError(f"--resume={word}: one run goes back, and this is a chain of {stages}; auto or never")
+    return int(word)
 
 
 def _take_recipe(rest: Sequence[str], options: dict[str, Any]) -> list[str]:
@@ -101,8 +118,14 @@ def _flight(cfg: RunConfig, options: dict[str, Any]) -> int:
     return 0 if found["fits"] else 1
 
 
-def _run(stages: Sequence[RunConfig], workdir: Path, *, dry_run: bool, began: float) -> int:
+def _run(
+    stages: Sequence[RunConfig], workdir: Path, *, dry_run: bool, began: float, resume: chain.Resume, out: Path | None
+) -> int:
     folders = chain.folders(stages, workdir)
+    if out is not None:
+        exported.require(out, hf.WEIGHTS)
+        if stages[0].model.path:
+            export.require_other(out, stages[0].model.path)
     for number, (cfg, folder) in enumerate(zip(stages, folders, strict=True)):
         preflight.require(cfg, folder, first=not number, planned=dry_run)
     if dry_run:
@@ -114,9 +137,14 @@ def _run(stages: Sequence[RunConfig], workdir: Path, *, dry_run: bool, began: fl
     disk.require(stages, folders, workdir)
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(workdir / "compilation_cache"))
-    summary = chain.run(stages, workdir, _announce, began=began)
+    summary = chain.run(stages, workdir, _announce, began=began, resume=resume)
     for name, value in summary.items() if hosts.leads() else ():
         print(f"{name:>24}  {value}")
+    if out is not None and any(map(export.has_saved, folders)):
+        run, name = export.find_run(workdir) or workdir, out.resolve().name
+        export.write_policy(run, out, lambda folder, step: card.write(folder, run, step=step, name=name))
+        if hosts.leads():
+            print(f"{'export':>24}  {out}")
     return 0 if summary["complete"] else STOPPED
 
 

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from spicejax import config as configuration
 from spicejax import hosts
@@ -17,6 +17,8 @@ from spicejax.run.config import RunConfig
 from spicejax.run.disk import POLICY
 
 log = logging.getLogger(__name__)
+
+Resume = Literal["auto", "never"] | int
 
 
 def override(stages: Sequence[RunConfig], words: Sequence[str]) -> list[RunConfig]:
@@ -50,6 +52,7 @@ def run(
     announce: Callable[[RunConfig, Path, bool], None] = lambda cfg, folder, last: None,
     *,
     began: float | None = None,
+    resume: Resume = "auto",
 ) -> dict[str, Any]:
     """Train every stage in its folder and write its report; return the summary of the last one that ran.
 
@@ -60,8 +63,12 @@ def run(
       announce: called before each stage with its configuration, its folder and whether it is the last.
       began: `time.monotonic()` of when the session began, from which all stages count their hours; None asks
         `session.began`.
+      resume: from the newest checkpoint, from none, or, in a chain of one, from that after so many iterations.
+    Raises: FileExistsError where nothing may be resumed and something is saved; what `train.train` raises.
     """
     places, summary = folders(stages, workdir), {}
+    if resume == "never" and hosts.by_first(lambda: any(map(export.has_saved, places))):
+        raise FileExistsError(f"{workdir} holds a run already; choose another --workdir, or leave --resume=never out")
     began = session.began() if began is None else began
     for k, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
         last = k == len(stages) - 1
@@ -74,7 +81,8 @@ def run(
             print(f"stage {k + 1} of {len(stages)}: {cfg.name}")
         announce(cfg, folder, last)
         hours = cfg.checkpoint.session_hours or math.inf
-        summary = train.train(cfg, folder, session=session.Session(began + 3600 * hours))
+        back_to = resume if isinstance(resume, int) else None
+        summary = train.train(cfg, folder, session=session.Session(began + 3600 * hours), back_to=back_to)
         if hosts.leads():
             summary["report"] = _report(folder)
         if not summary["complete"]:

@@ -111,6 +111,13 @@ class Checkpoints:
                 return json.loads((self.path(step) / "config.json").read_text())
         return None
 
+    def go_back(self, step: int) -> None:
+        """Set aside, as `superseded.*`, what is newer than `step`.
+
+        Raises: CheckpointError where no good step stands there: nothing is changed then.
+        """
+        hosts.by_first(lambda: self._go_back(step))
+
     def save(self, step: int, state: Any, extra: dict[str, Any]) -> None:
         """Write one step, verify it, then drop all but the newest `keep` and the multiples of `keep_period`.
 
@@ -210,6 +217,14 @@ class Checkpoints:
                 "bring it back from a copy, or move all away to start over"
             )
         return None
+
+    def _go_back(self, step: int) -> None:
+        steps = self.steps()
+        reason = manifest.fault(self.path(step)) if step in steps else f"{self.directory} holds {steps or 'nothing'}"
+        if reason is not None:
+            raise CheckpointError(f"no checkpoint after {step} iterations to go back to: {reason}")
+        for found in (found for found in steps if found > step):
+            self._set_aside(found, f"the run goes back to step {step}")
 
     def _begin(self, step: int) -> None:
         if self._lock is not None:

@@ -50,7 +50,12 @@ def find_run(path: Path) -> Path | None:
     """
     if not any((folder / "checkpoints").is_dir() for folder in (path, *stages_of(path))):
         return None
-    return last_stage(path, lambda stage: any((stage / "checkpoints").glob("[0-9]*[0-9]")), "a checkpoint")
+    return last_stage(path, has_saved, "a checkpoint")
+
+
+def has_saved(workdir: Path) -> bool:
+    """Whether a run has written a checkpoint there."""
+    return any((workdir / "checkpoints").glob("[0-9]*[0-9]"))
 
 
 def read_run(workdir: Path, mesh: Mesh | None = None) -> Trained:
@@ -181,8 +186,12 @@ def _write_ends(folder: Path, tokenizer: tokens.Tokenizer) -> None:
     (folder / "config.json").write_text(json.dumps(ids | {"eos_token_id": ends[0]}), encoding="utf-8")
 
 
-def write_policy(workdir: Path, out: Path) -> None:
-    """Write a run's policy in its own precision to `out`, as a whole; in a run of several processes all call this."""
-    _, shape, params, tokenizer = load_run(workdir)
-    write(out, shape, params, tokenizer, dtype=shape.param_dtype)
+def write_policy(workdir: Path, out: Path, finish: Finish = lambda folder, step: None) -> None:
+    """Write a run's policy in its own precision to `out`, as a whole; in a run of several processes all call this.
+
+    Args:
+      finish: see `Finish`.
+    """
+    step, shape, params, tokenizer = load_run(workdir)
+    write(out, shape, params, tokenizer, dtype=shape.param_dtype, finish=lambda folder: finish(folder, step))
     hosts.wait()

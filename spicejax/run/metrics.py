@@ -8,7 +8,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +218,12 @@ def progress_line(values: dict[str, Any]) -> str:
     return "  ".join(
         f"{name.removesuffix('_seconds')} {_shown(name, v)}" for name, v in values.items() if v is not None
     )
+
+
+def bars(rates: Sequence[float], bins: int = 5) -> str:
+    """How many of `rates`, between 0 and 1, lie in each of `bins` equal parts: a block each, the most is full."""
+    counts, _ = np.histogram(rates, bins, (0.0, 1.0))
+    return "".join(" ▁▂▃▄▅▆▇█"[math.ceil(8 * count / counts.max())] for count in counts)
 
 
 def _shown(name: str, value: Any) -> str:

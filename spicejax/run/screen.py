@@ -35,9 +35,9 @@ class Screen:
         except (OSError, ValueError):  # ValueError: the stream was closed
             self.failures += 1
 
-    def progress(self, text: str) -> None:
-        """Show the line of an iteration: on a terminal it replaces the line before."""
-        self._line = text
+    def progress(self, text: str, more: str = "") -> None:
+        """Show the line of an iteration: on a terminal it replaces the line before, and has `more` at its end."""
+        self._line = text + more
         if not self._draw(self._now):
             self.show(text)
 

@@ -29,7 +29,7 @@ from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.clock import Clock
 from spicejax.run.config import RunConfig
 from spicejax.run.interrupt import Interrupt
-from spicejax.run.metrics import MetricsWriter, progress_line
+from spicejax.run.metrics import MetricsWriter, bars, progress_line
 from spicejax.run.preflight import require_same
 from spicejax.run.screen import Screen
 from spicejax.run.session import Part, Session
@@ -40,16 +40,23 @@ log = logging.getLogger("spicejax")
 
 
 def train(
-    cfg: RunConfig, workdir: Path, *, interrupt: Interrupt | None = None, session: Session | None = None
+    cfg: RunConfig,
+    workdir: Path,
+    *,
+    interrupt: Interrupt | None = None,
+    session: Session | None = None,
+    back_to: int | None = None,
 ) -> dict[str, Any]:
     """Train to `cfg.iterations`, resuming from the newest good checkpoint of `workdir`; return the summary.
 
     Args:
       session: the time there is. No iteration and no evaluation is begun that would not end, and be saved, within it.
         How long they take is not known before the first of each; after the first iteration a save is tried as well.
+      back_to: iterations after which to go on, at a checkpoint older than the newest; newer ones are set aside.
 
-    Raises: ValueError where the checkpoint was made by another configuration, naming the fields; ServerError where
-      a search engine elsewhere is gone: what was trained until then is saved.
+    Raises: ValueError where the checkpoint was made by another configuration, naming the fields; CheckpointError where
+      none stands at `back_to`; ServerError where a search engine elsewhere is gone: what was trained until then is
+      saved.
     """
     with contextlib.ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt()) if interrupt is None else interrupt
@@ -64,6 +71,8 @@ def train(
             Checkpoints(workdir / "checkpoints", **kept, config=configuration.to_json(cfg))
         )
         require_same(checkpoints.saved_config(), cfg, checkpoints.directory)
+        if back_to is not None:
+            checkpoints.go_back(back_to)
         if hosts.leads():
             record.write(workdir, cfg)
         with clock.stage("loading"):
@@ -213,7 +222,8 @@ def _show(going: Going, done: int, played: Played, speed: float, left: float) ->
         "tokens/s": speed,
         "eta_seconds": left,
     }
-    going.screen.progress(progress_line(line))
+    rates = [rate for record in played.records if (rate := record.get("pass_rate")) is not None]
+    going.screen.progress(progress_line(line), f"  pass rates 0 {bars(rates)} 1" if rates else "")
     if cfg.show_every and done % cfg.show_every == 0 and played.example:
         going.screen.show(played.example)
 

@@ -187,3 +187,4 @@ def test_the_progress_line():
     values = {"iteration": "3/60", "reward": 0.123456, "pass_rate": None, "eta_seconds": 3725.0}
     assert metrics.progress_line(values) == "iteration 3/60  reward 0.1235  eta 1h02m"
     assert metrics.progress_line({"eta_seconds": 75}) == "eta 1m15s"
+    assert metrics.bars([0.0] * 8 + [0.5, 1.0, 0.19]) == "█ ▁ ▁"

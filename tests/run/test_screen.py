@@ -17,7 +17,7 @@ def drive(screen: Screen) -> None:
     screen.tell("iteration 2: playing")
     screen.tell("decode", 9.0)
     screen.show("a question\nand its answer")
-    screen.progress("iteration 2/2")
+    screen.progress("iteration 2/2", "  0 ▁█ 1")
     screen.close()
 
 
@@ -47,7 +47,7 @@ def test_a_terminal_has_one_live_line_and_keeps_what_is_shown(monkeypatch):
     drive(Screen(stream))
     shown = stream.getvalue()
     assert "a question\nand its answer" in shown
-    assert shown.rstrip().removesuffix("\x1b[?25h").rstrip().endswith("iteration 2/2")
+    assert shown.rstrip().removesuffix("\x1b[?25h").rstrip().endswith("iteration 2/2  0 ▁█ 1")
     assert "\x1b[2K" in shown  # lines are drawn over
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from spicejax import commands, configs
 from spicejax import config as configuration
 from spicejax.generate import engine
 from spicejax.models import hf
-from spicejax.run import manifest, preflight, train
+from spicejax.run import export, manifest, preflight, train
 from spicejax.run.build import build
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.interrupt import Interrupt
@@ -99,6 +100,27 @@ def test_killed_and_rerun_is_bitwise_the_uninterrupted_run(whole, cache, tmp_pat
     kept = [{k: v for k, v in r.items() if not k.startswith("time/")} for r in rows(tmp_path / "metrics.jsonl")]
     expected = [{k: v for k, v in r.items() if not k.startswith("time/")} for r in rows(whole[0] / "metrics.jsonl")]
     assert kept == expected
+
+
+def test_a_run_goes_back_and_is_exported_at_its_end(whole, cache, tmp_path, capsys):
+    run, out = tmp_path / "run", tmp_path / "policy"
+    shutil.copytree(whole[0], run)
+    words = [f"--workdir={run}", f"nano.cache={cache}", "--config=spice_nano", *TINY]
+    assert launch([*words, "--resume=never"]) == 2
+    assert capsys.readouterr().err == (
+        f"error: {run} holds a run already; choose another --workdir, or leave --resume=never out\n"
+    )
+    assert launch([*words, "--resume=5"]) == 2
+    assert f"no checkpoint after 5 iterations to go back to: {run}/checkpoints holds [4, 6]" in capsys.readouterr().err
+    assert last_step(run) == last_step(whole[0])
+    said = finish(run, cache, "--resume=4", f"--export={out}")
+    assert (run / "checkpoints" / "superseded.00000006.0" / "MANIFEST.json").is_file()
+    assert last_step(run) == last_step(whole[0]) and f"export  {out}" in said
+    assert [r["iteration"] for r in rows(run / "metrics.jsonl")] == list(range(6))
+    _, written = hf.load(out)
+    step, _, trained, _ = export.load_run(run)
+    jax.tree.map(np.testing.assert_array_equal, written, trained)
+    assert step == 6 and "6 iterations" in (out / "README.md").read_text()
 
 
 @pytest.mark.slow
