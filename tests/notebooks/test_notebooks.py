@@ -13,11 +13,8 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 CORPUS = {f"{name}.txt": f"{name} lies in the land of {land}. " * 8 for name, land in (("Aba", "Umo"), ("Obo", "Emu"))}
 
 
-# Nano as it is, but for a short warm start: enough for some valid tasks
-SPICE = {
-    "nano.warm_tokens": "250000", "spice.documents": "4", "eval.probe_documents": "0", "eval.every": "0",
-    "checkpoint.every": "1",
-}  # fmt: skip
+# A tiny model gets a task right now and then only where no document is asked
+SPICE = WORLD | {"spice.documents": "4", "spice.grounding": "none", "eval.probe_documents": "0", "eval.every": "0"}
 
 
 def fields(tiny: dict[str, str], cache: Path) -> list[str]:
