@@ -95,21 +95,24 @@ def answer(cfg: RunConfig, tasks: Sequence[Task], workdir: Path | None = None) -
 
 def likelihood(cfg: RunConfig, examples: Sequence[Example], workdir: Path | None = None) -> dict[str, dict[str, float]]:
     """How likely given replies are, source by source, see likelihood.losses. Raises: as `opened`."""
-    with opened(cfg, workdir) as (world, exam):
+    with opened(cfg, workdir, alone=True) as (world, exam):
         return losses(world, exam.role, examples)
 
 
 @contextlib.contextmanager
-def opened(cfg: RunConfig, workdir: Path | None = None, *, judge: str = "") -> Iterator[tuple[World, Exam]]:
+def opened(
+    cfg: RunConfig, workdir: Path | None = None, *, judge: str = "", alone: bool = False
+) -> Iterator[tuple[World, Exam]]:
     """Load a model to be asked, the search engine where its game has one, and the verifier.
 
     Args:
       cfg: names the model (model.path), the game, which says how a question is asked, and where searches go.
       workdir: the run whose newest policy is asked; None = the model that `cfg` names.
       judge: see `evaluate`.
+      alone: the model without what its game searches and runs programs in.
     Raises: ValueError and FileNotFoundError for what is not there or does not fit.
     """
-    kept = open_sandbox(cfg)
+    kept = None if alone else open_sandbox(cfg)
     here = settled(with_world(cfg))
     cfg, model = here.cfg, dataclasses.replace(here.model, lora=None)
     if workdir is None:
@@ -127,7 +130,7 @@ def opened(cfg: RunConfig, workdir: Path | None = None, *, judge: str = "") -> I
         raise ValueError("there is no server to judge: give judge.url=http://HOST:PORT/v1 and judge.model=NAME")
     asking = chat(cfg.judge) if judge == "server" else None
     other = player if judge in ("", "self", "server") else _judge(judge, cfg, here.sampler_mesh)
-    find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if exam.searches else None
+    find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if exam.searches and not alone else None
     seated = {ask.seat or ask.role: player for ask in cfg.asks} | {exam.role: player, "judge": other}
     with Verifier(workers=cfg.verifier_workers) as verifier:
         programs = kept.run if kept else None

@@ -1,17 +1,19 @@
 """The likelihood of given replies: by hand from the full logits, whatever stands beside a reply in its batch."""
 
 import dataclasses
+import json
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_models import QWEN3
+from tiny_models import QWEN3, random_params, write_tokenizer
 
+from spicejax import commands
 from spicejax.evaluation.likelihood import losses
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.models import transformer
+from spicejax.models import hf, transformer
 from spicejax.types import Example
 
 
@@ -55,3 +57,17 @@ def test_each_source_is_the_mean_over_its_tokens():
     assert found["all"]["examples"] == 4
     alone = losses(world, "solver", EXAMPLES[2:3])
     assert alone["all"]["loss"] == pytest.approx(float(np.mean(by_hand["short"][4:])), rel=1e-5)
+
+
+def test_a_game_that_searches_needs_no_index_for_it(tmp_path, capsys):
+    model = tmp_path / "model"
+    shape = dataclasses.replace(QWEN3, vocab_size=260, max_position=512)
+    hf.save(model, shape, random_params(shape))
+    write_tokenizer(model)
+    file = tmp_path / "examples.jsonl"
+    file.write_text(json.dumps({"prompt": "Name a colour.", "completion": "Red.", "source": "own"}) + "\n")
+    words = ["--config=acesearcher_smollm2", f"--model={model}", "buckets.prompt=64", "buckets.rows=4"]
+    assert commands.run("evaluate", [*words, "--questions=facts:plain", "--most=1"]) == 2
+    assert "give retrieval.index=FOLDER" in capsys.readouterr().err
+    assert commands.run("evaluate", [*words, f"--examples={file}"]) == 0
+    assert json.loads(capsys.readouterr().out)["own"]["examples"] == 1
