@@ -100,7 +100,7 @@ def test_a_chain_has_one_session(cache, tmp_path, monkeypatch):
     """Its runs end at one time, counted from when the session began, which may be before the command."""
     ends = []
 
-    def passed(cfg, folder, *, session):
+    def passed(cfg, folder, *, session, **_):
         ends.append(session.until)
         (folder / chain.POLICY).mkdir(parents=True)
         return {"complete": True}
