@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 from collections.abc import Callable, Iterable
@@ -81,6 +82,12 @@ def sound(where: str, value: np.ndarray) -> np.ndarray:
 
 def gguf_reader(path: Path) -> Any:
     """The library's reader of a .gguf file. Raises ValueError naming one that is not whole."""
+    found = path.stat()
+    return _gguf_reader(path, found.st_mtime_ns, found.st_size)
+
+
+@functools.lru_cache(maxsize=1)  # a vocabulary takes seconds to read, and one command asks for it several times
+def _gguf_reader(path: Path, *_: int) -> Any:
     from gguf import GGUFReader  # here: the library is slow to import
 
     try:
