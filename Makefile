@@ -43,8 +43,9 @@ demo-real: $(VENV)/.core $(VENV)/.weights
 test: $(VENV)/.dev $(VENV)/.weights
 	$(BIN)/python -m pytest -q --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
 
+# With all of XLA's optimizations, as in a run; `make test` leaves most of them out.
 test-all: $(VENV)/.dev $(VENV)/.weights
-	$(BIN)/python -m pytest -q -m ""
+	XLA_FLAGS="$(XLA_FLAGS)" $(BIN)/python -m pytest -q -m ""
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -1,5 +1,6 @@
 """What every test runs under: CPU, synchronous dispatch, shapes checked at run time, one compilation cache."""
 
+import importlib.metadata
 import importlib.util
 import os
 import signal
@@ -14,7 +15,13 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Several simulated devices on few cores wait for each other for ever under asynchronous dispatch.
 os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "false")
-# Compiling is most of the suite's time. The cache key holds program, compiler version and flags.
+# Compiling is most of the suite's time, and optimizing most of compiling: the default run leaves it out. What is tested
+# is the program; `make test-all` runs what XLA makes of it with everything on, as a run does (XLA_FLAGS, if set, stay).
+_FEWER_PASSES = ["--xla_backend_optimization_level=0"]
+if importlib.metadata.version("jaxlib") < "0.11":  # a flag that XLA does not know ends the process
+    _FEWER_PASSES.append("--xla_cpu_use_fusion_emitters=false")
+os.environ.setdefault("XLA_FLAGS", " ".join(_FEWER_PASSES))
+# The cache key holds program, compiler version and flags.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 # No chip is used, so several tests may compile for one at once.

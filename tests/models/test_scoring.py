@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from processes import PATIENCE
+from processes import PATIENCE, simulated
 from tiny_models import QWEN3, random_params
 
 from spicejax.models import transformer
@@ -124,6 +124,6 @@ def test_a_vocabulary_split_over_devices():
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE,
-        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
+        env={**os.environ, "XLA_FLAGS": simulated(8)},
     )  # fmt: skip
     assert done.stdout.strip() == "equal", done.stderr[-2000:]

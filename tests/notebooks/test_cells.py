@@ -286,7 +286,7 @@ KERNEL = """
 """
 
 
-@pytest.mark.parametrize("whom", ["the kernel's group", "the kernel alone"])
+@pytest.mark.parametrize("whom", ["the kernel's group", pytest.param("the kernel alone", marks=pytest.mark.slow)])
 def test_an_interrupted_cell_waits_until_the_run_is_saved_and_goes_on(whom, tmp_path):
     """A real run below a real parent. Jupyter interrupts a kernel's whole process group, others the kernel alone."""
     (function,) = (node for node in ast.parse(HELPER).body if isinstance(node, ast.FunctionDef))

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from processes import PATIENCE
+from processes import PATIENCE, simulated
 
 from spicejax.run import manifest
 from spicejax.run.checkpoint import CheckpointError, Checkpoints, StateMismatchError
@@ -466,8 +466,7 @@ def test_saved_on_eight_devices_restored_on_fewer(tmp_path, devices):
         print("fine", jax.device_count())
     """
     for count, mode in ((8, "save"), (devices, "restore")):
-        flags = f"--xla_force_host_platform_device_count={count}"
-        done = run_python(code, tmp_path / "c", mode, env=os.environ | {"XLA_FLAGS": flags})
+        done = run_python(code, tmp_path / "c", mode, env=os.environ | {"XLA_FLAGS": simulated(count)})
         assert done.stdout.strip() == f"fine {count}", done.stderr[-3000:]
 
 

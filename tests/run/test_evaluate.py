@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 
-from processes import PATIENCE, ROOT
+from processes import PATIENCE, ROOT, simulated
 from tiny_runs import rows, saved
 
 from spicejax import commands
@@ -57,7 +57,7 @@ def test_a_policy_says_the_same_on_eight_devices(tmp_path, capsys):
     words = [json.dumps(SNAKE), json.dumps(asking(run, eight, "mesh.data=2", "mesh.fsdp=4", "sampler_mesh.data=8"))]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT,
-        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
+        env={**os.environ, "XLA_FLAGS": simulated(8)},
     )  # fmt: skip
     assert "codes [0, 0, 0, 0]" in done.stdout, done.stderr[-3000:]
     assert told(done.stdout, eight) == expected

@@ -340,10 +340,10 @@ def test_equal_pairs_are_judged_once(monkeypatch) -> None:
 
 
 def test_the_breaker_gives_up_hostile_pairs_and_spares_honest_ones(monkeypatch) -> None:
-    monkeypatch.setattr("spicejax.score.verifiers._FIRST_PASS_CPU", 0.5)  # slices as in a batch of a thousand
+    monkeypatch.setattr("spicejax.score.verifiers._FIRST_PASS_CPU", 5.0)  # slices shorter than the full time
     hostile = [(f"9^{{9^{{9^{{9}}}}}} + {i}", task("5", "Integer")) for i in range(12)]
     honest = [(f"(x+{i})^2", task(f"x^2+{2 * i}x+{i * i}")) for i in range(1, 4)]
-    with Verifier(workers=2, cpu_seconds=0.6, max_timeouts=3) as opened:
+    with Verifier(workers=2, cpu_seconds=1.5, max_timeouts=3) as opened:
         opened.check(honest)  # so that starting the workers is not part of the scene
         verdicts = opened.check(hostile + honest)
     hows = [v.how for v in verdicts]
