@@ -58,6 +58,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
+def cache(tmp_path_factory) -> Path:
+    """Folder of nano models, one for all processes of the tests: each model is made once."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Folder of tokenizers, golden numbers and small corpora beside the repository; skips where it is absent."""
     path = ROOT.parent / "shared" / "data"

@@ -20,6 +20,8 @@ from spicejax.run import chain
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text().partition("## Adding a game")[2].partition("\n## ")[0]
+# A script of launch/ -> its command
+SCRIPTS = {path.name: re.findall(r'main\("(\w+)"\)', path.read_text())[0] for path in (ROOT / "launch").glob("*.py")}
 SMALL = [f"{key}={value}" for key, value in WORLD.items()] + ["rlvr.questions=8", "rlvr.group_size=4", "eval.every=0"]
 
 
@@ -73,12 +75,11 @@ def test_errors_of_the_help_page_are_those_of_the_code():
 
 def shown_commands() -> set[tuple[str, ...]]:
     """Commands of README and docs as words, the name of the `spicejax` command first."""
-    scripts = {path.name: re.search(r'main\("(\w+)"\)', path.read_text()) for path in (ROOT / "launch").glob("*.py")}
     found = set()
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         text = re.sub(r"\\\n\s*", "", page.read_text())
         for name, words in re.findall(r"(?:spicejax|python launch/(?=\w+\.py)) ?([\w.]+) ([^`\n#|]*)", text):
-            name = scripts[name][1] if name in scripts else name
+            name = SCRIPTS.get(name, name)
             if name in commands.COMMANDS and "--" in words:
                 found.add((name, *re.sub(r"\[[^]]*\]", "", words).split()))
     return found
@@ -112,27 +113,33 @@ def test_fields_that_are_named_exist():
     assert named <= known, named - known
 
 
-def test_its_commands_do_what_the_page_says(tmp_path):
-    lines = [line.replace("runs/", f"{tmp_path}/").split() for line in block("bash")]
-    assert len(lines) == 5
+def test_its_commands_do_what_the_page_says(cache, tmp_path, capsys):
+    """In this process, where little is compiled twice."""
+    *lines, last = [line.replace("runs/", f"{tmp_path}/").split() for line in block("bash")]
+    assert len(lines) == 4 and "--topology=v5e:2x2" in last
     said = []
-    for words in lines:
-        assert words.pop(0) == "python"
-        if "--topology=v5e:2x2" in words and not check.installed():
-            pytest.skip("libtpu is not installed (extra `dev` or `tpu`): the last command was not run")
-        if words[0] == "launch/tpu_run.py":
+    for python, script, *words in lines:
+        assert python == "python"
+        if (name := SCRIPTS[Path(script).name]) == "train":
             changed = [word for word in words if word.startswith("iterations=")]
-            words = [word for word in words if word not in changed] + [*SMALL, f"nano.cache={tmp_path / 'cache'}"]
+            words = [word for word in words if word not in changed] + [*SMALL, f"nano.cache={cache}"]
             words += ["iterations=3" if changed else "iterations=2"]
-        environment = for_tpu() if "--topology=v5e:2x2" in words else None
-        words = [sys.executable, *words]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, env=environment)
-        assert done.returncode == 0, done.stderr[-3000:]
-        said.append(done.stdout)
-    plan, first, again, exported, flight = said
+        assert commands.run(name, words) == 0
+        said.append(capsys.readouterr().out)
+    plan, first, again, exported = said
     assert "reasoner: 8 prompts x 4 responses" in plan
     assert "iteration 2/2" in first and "iteration 3/3" in again and "iteration 2/3" not in again, "it goes on"
     assert len((tmp_path / "rlvr_nano" / "metrics.jsonl").read_text().splitlines()) == 3
     assert "policy after 3 iterations" in exported
     assert json.loads((tmp_path / "rlvr_model" / "config.json").read_text())["hidden_size"] == 32
+
+
+@pytest.mark.slow  # a flight check, of which tests/flight has more
+def test_its_flight_check_fits():
+    python, *words = block("bash")[-1].split()
+    if not check.installed():
+        pytest.skip("libtpu is not installed (extra `dev` or `tpu`)")
+    run = {"capture_output": True, "text": True, "timeout": PATIENCE, "cwd": ROOT, "env": for_tpu()}
+    flight = subprocess.run([sys.executable, *words], check=True, **run).stdout
+    assert python == "python" and "--topology=v5e:2x2" in words
     assert "reasoner_decode" in flight and "train_step" in flight and "verdict   fits" in flight

@@ -26,6 +26,7 @@ SPICE = WORLD | {
     "spice.documents": "4", "spice.group_size": "4", "spice.max_attempts": "8", "eval.probe_documents": "0",
     "eval.every": "0",
 }  # fmt: skip
+SEARCH = WORLD | {"nano.row_length": "160", "buckets.prompt": "124", "eval.every": "0"}
 
 
 def saved(workdir: Path, *, steps: int = 1, seed: int = 1) -> Path:

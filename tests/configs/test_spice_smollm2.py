@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_a_small_iteration_on_the_real_weights(tmp_path):
-    small = {"iterations": "1", "spice.documents": "1", "eval.max_tasks": "4", "buckets.rows": "12"}
+    small = {"iterations": "1", "spice.documents": "1", "eval.max_tasks": "2", "buckets.rows": "12"}
     cfg = configuration.override(configs.load("spice_smollm2"), small)
     summary = train(cfg, tmp_path)
     texts = {document.id: document.text.casefold() for document in documents()}

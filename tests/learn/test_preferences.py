@@ -328,7 +328,7 @@ def test_updates_move_towards_what_is_chosen():
     assert history[-1]["learner/loss"] < 0.5 < history[0]["learner/loss"]
 
 
-@pytest.mark.parametrize("layout", ["packed", "two slots"])
+@pytest.mark.parametrize("layout", [pytest.param("packed", marks=pytest.mark.slow), "two slots"])
 def test_reference_kept_or_live_is_one_loss(layout):
     """Two epochs of several steps: kept, each lesson is scored once, and the gradient is that of live scores."""
     found = {}

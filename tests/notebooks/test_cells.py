@@ -287,11 +287,11 @@ KERNEL = """
 
 
 @pytest.mark.parametrize("whom", ["the kernel's group", pytest.param("the kernel alone", marks=pytest.mark.slow)])
-def test_an_interrupted_cell_waits_until_the_run_is_saved_and_goes_on(whom, tmp_path):
+def test_an_interrupted_cell_waits_until_the_run_is_saved_and_goes_on(whom, cache, tmp_path):
     """A real run below a real parent. Jupyter interrupts a kernel's whole process group, others the kernel alone."""
     (function,) = (node for node in ast.parse(HELPER).body if isinstance(node, ast.FunctionDef))
     helper = "import signal\n\n" + ast.unparse(function)
-    words = ["--config=spice_nano", f"--workdir={tmp_path}/run", f"nano.cache={tmp_path}/cache", "checkpoint.every=0"]
+    words = ["--config=spice_nano", f"--workdir={tmp_path}/run", f"nano.cache={cache}", "checkpoint.every=0"]
     words += [f"{key}={value}" for key, value in SPICE.items() if key != "checkpoint.every"]
     code = textwrap.dedent(KERNEL).format(words=words, folder=f"{tmp_path}/run", helper=helper)
     words = [sys.executable, "-uc", code]

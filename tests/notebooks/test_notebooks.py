@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from processes import PATIENCE
-from tiny_runs import WORLD
+from tiny_runs import SEARCH, SPICE
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
@@ -14,17 +14,12 @@ CORPUS = {f"{name}.txt": f"{name} lies in the land of {land}. " * 8 for name, la
 
 
 # A tiny model gets a task right now and then only where no document is asked
-SPICE = WORLD | {"spice.documents": "4", "spice.grounding": "none", "eval.probe_documents": "0", "eval.every": "0"}
+PLAIN = SPICE | {"spice.grounding": "none"}
 
 
 def fields(tiny: dict[str, str], cache: Path) -> list[str]:
     changes = tiny | {"iterations": "2", "nano.cache": str(cache)}
     return [f"{key}={value}" for key, value in changes.items()]
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
 
 
 def executed(name: str, folder: Path, parameters: str) -> str:
@@ -39,13 +34,13 @@ def executed(name: str, folder: Path, parameters: str) -> str:
 
 
 def test_your_documents(tmp_path, cache):
-    said = executed("1_your_documents", tmp_path, f"FIELDS = {fields(SPICE, cache)}")
+    said = executed("1_your_documents", tmp_path, f"FIELDS = {fields(PLAIN, cache)}")
     assert "here: 1 x cpu" in said and "iteration 2/2" in said and "model.safetensors" in said
     assert "srcdoc=" in said and (tmp_path / "runs" / "spice_nano-questions" / "README.md").is_file()
 
 
 def test_one_iteration(tmp_path, cache):
-    said = executed("2_one_iteration", tmp_path, f"FIELDS = {fields(SPICE, cache)}")
+    said = executed("2_one_iteration", tmp_path, f"FIELDS = {fields(PLAIN, cache)}")
     assert "challenger reward" in said and "reasoner reward" in said and "learner/sampler_gap" in said
 
 
@@ -53,11 +48,10 @@ def test_search(tmp_path, cache):
     for name, text in CORPUS.items():
         (tmp_path / "texts").mkdir(exist_ok=True)
         (tmp_path / "texts" / name).write_text(text)
-    tiny = WORLD | {"nano.row_length": "160", "eval.every": "0"}
-    said = executed("3_search_your_corpus", tmp_path, f'CORPUS = "texts"\nFIELDS = {fields(tiny, cache)}')
+    said = executed("3_search_your_corpus", tmp_path, f'CORPUS = "texts"\nFIELDS = {fields(SEARCH, cache)}')
     assert "eval/accuracy" in said and "Answer:" in said and "2 passages" in said
 
 
 def test_compare(tmp_path, cache):
-    said = executed("4_read_and_compare", tmp_path, f"FIELDS = {fields(SPICE, cache)}")
+    said = executed("4_read_and_compare", tmp_path, f"FIELDS = {fields(PLAIN, cache)}")
     assert "attempts, refused for" in said and "image/png" in said and "spice.fixed_challenger" in said

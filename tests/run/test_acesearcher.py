@@ -24,9 +24,9 @@ TINY = WORLD | {
 }  # fmt: skip
 
 
-def test_a_round_tells_what_it_played_and_is_evaluated_by_plans(tmp_path, capsys):
+def test_a_round_tells_what_it_played_and_is_evaluated_by_plans(cache, tmp_path, capsys):
     """A model this small has hardly a right answer, so hardly a pair."""
-    words = [f"{key}={value}" for key, value in TINY.items()] + [f"nano.cache={tmp_path / 'cache'}"]
+    words = [f"{key}={value}" for key, value in TINY.items()] + [f"nano.cache={cache}"]
     stages = chain.override(configs.stages("acesearcher_nano")[1:2], words)
     summary = chain.run(stages, tmp_path / "run")
     assert (summary["name"], summary["iterations"]) == ("acesearcher_nano_round", 2)
@@ -55,9 +55,8 @@ SHORT = {"1.iterations": "64", "2.iterations": "3", "3.iterations": "2", "checkp
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory):
+def start(cache):
     """Starts the real nano chain, a few iterations a round, in a folder."""
-    cache = tmp_path_factory.mktemp("cache")
 
     def words(workdir) -> list[str]:
         script = [sys.executable, str(ROOT / "launch" / "tpu_run.py"), "--config=acesearcher_nano"]

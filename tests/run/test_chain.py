@@ -34,11 +34,6 @@ CHAIN = WORLD | {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 def stages(cache, *more):
     words = [f"{key}={value}" for key, value in CHAIN.items()]
     return chain.override(configs.stages("sft_rlvr_nano"), [*words, f"nano.cache={cache}", *more])

@@ -13,6 +13,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import processes
 import pytest
+from tiny_runs import SPICE
 
 ROOT = Path(__file__).parents[2]
 
@@ -123,14 +124,10 @@ def test_two_processes_sample_learn_and_save_as_one_device_does(tmp_path):
 
 
 # A nano model just warm enough to write valid tasks, so that rewards differ and the updates are real.
-NANO = [
-    "nano.warm_tokens=100000", "nano.rows=2", "nano.row_length=128", "nano.documents=64", "nano.held_out=16",
-    "iterations=3", "spice.documents=8", "spice.group_size=4", "spice.max_attempts=8", "spice.grounding=none",
-    "spice.reasoner_tasks_per_document=0",
-    "buckets.rows=16", "learner.min_micro_batches=2", "learner.rows=4", "eval.every=3", "eval.probe_documents=0",
-    "checkpoint.every=1", "nano.architecture.d_model=32", "nano.architecture.num_layers=2",
-    "nano.architecture.d_ff=48", "nano.architecture.head_dim=8", "show_every=3",
-]  # fmt: skip
+NANO = SPICE | {
+    "iterations": "3", "spice.documents": "8", "spice.grounding": "none", "spice.reasoner_tasks_per_document": "0",
+    "eval.every": "3", "show_every": "3",
+}  # fmt: skip
 # Layout -> processes, devices of each, words of the command.
 LAYOUTS = {
     "1": (1, 1, []),
@@ -141,15 +138,10 @@ LAYOUTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 def begin(layout, workdir, cache, *more, own=()):
     count, devices, words = LAYOUTS[layout]
     command = [sys.executable, ROOT / "launch" / "tpu_run.py", "--config=spice_nano", f"--workdir={workdir}",
-               f"nano.cache={cache}", *NANO, *words, *more]  # fmt: skip
+               f"nano.cache={cache}", *(f"{k}={v}" for k, v in NANO.items()), *words, *more]  # fmt: skip
     return processes.start(command, count, devices=devices, own=own)
 
 

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from processes import PATIENCE, free_port
 from serving import serving
-from tiny_runs import last_step, rows
+from tiny_runs import SEARCH, last_step, rows
+
+from spicejax import config as configuration
+from spicejax import configs
+from spicejax.worlds.nano import maker
 
 ROOT = Path(__file__).parents[2]
-TINY = [
-    "nano.warm_tokens=100000", "nano.row_length=160", "nano.rows=4", "nano.documents=64", "nano.held_out=16",
-    "nano.architecture.d_model=48", "nano.architecture.num_layers=2", "nano.architecture.d_ff=96",
-    "nano.architecture.head_dim=8", "ssp.answers=8", "ssp.verify=false", "buckets.rows=16", "iterations=5",
-    "eval.every=0", "checkpoint.every=2",
-]  # fmt: skip
+CHANGES = {"ssp.answers": "8", "ssp.verify": "false", "iterations": "5", "checkpoint.every": "2"}
+TINY = [f"{key}={value}" for key, value in (SEARCH | CHANGES).items()]
 
 
 def start(workdir, cache, *more):
@@ -30,16 +30,17 @@ def start(workdir, cache, *more):
     return subprocess.Popen(words, cwd=ROOT, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}, **pipes)
 
 
+def world(cache):
+    """Paths of the nano world that these runs play in."""
+    cfg = configuration.parse(configs.load("ssp_nano"), [*TINY, f"nano.cache={cache}"])
+    return maker.prepare(cfg.nano, cfg.seed)
+
+
 def until(pipe, said):
     """Read on to a line that says it."""
     line = next((line for line in pipe if said in line), None)
     assert line is not None, f"never said {said!r}"
     return line
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_a_run_tells_every_transcript(whole):
 
 def test_its_policy_is_evaluated_as_in_training(whole, cache, tmp_path):
     workdir, _ = whole
-    questions = next(cache.glob("*/held_out.jsonl"))
+    questions = world(cache).held_out
     words = [
         "launch/evaluate.py",
         f"--model={workdir}",
@@ -88,7 +89,7 @@ def test_its_policy_is_evaluated_as_in_training(whole, cache, tmp_path):
 
 @pytest.mark.slow  # four starts of a run
 def test_hanging_killed_and_back_again_it_is_bitwise_the_uninterrupted_run(whole, cache, tmp_path):
-    corpus, port = next(cache.glob("*/corpus.jsonl")), free_port()
+    corpus, port = world(cache).documents, free_port()
     remote = ["retrieval.engine=http", f"retrieval.url=http://127.0.0.1:{port}/retrieve", "checkpoint.every=0"]
     with serving(corpus, port) as server:
         run = start(tmp_path, cache, *remote, "retrieval.timeout=10")

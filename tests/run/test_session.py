@@ -47,11 +47,6 @@ def clock(monkeypatch):
     return clock
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 def tiny(cache, **more):
     words = SPICE | {"nano.cache": str(cache), "iterations": "40", "nano.held_out": "4", "show_every": "0"} | more
     return configuration.override(configs.load("spice_nano"), words)

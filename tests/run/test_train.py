@@ -15,7 +15,7 @@ import jax
 import numpy as np
 import pytest
 from processes import PATIENCE
-from tiny_runs import last_step, rows
+from tiny_runs import SPICE, last_step, rows
 
 from spicejax import commands, configs
 from spicejax import config as configuration
@@ -28,14 +28,8 @@ from spicejax.run.interrupt import Interrupt
 
 ROOT = Path(__file__).parents[2]
 launch = functools.partial(commands.run, "train")
-TINY = [
-    "nano.warm_tokens=100000", "nano.row_length=128", "nano.rows=4", "nano.documents=64", "nano.held_out=16",
-    "iterations=6", "spice.grounding=none",
-    "spice.documents=4", "spice.group_size=4", "spice.max_attempts=8", "buckets.rows=16",
-    "learner.min_micro_batches=2", "learner.rows=4",
-    "eval.every=3", "eval.probe_documents=0", "checkpoint.every=2", "nano.architecture.d_model=32",
-    "nano.architecture.num_layers=2", "nano.architecture.d_ff=48", "nano.architecture.head_dim=8", "show_every=3",
-]  # fmt: skip
+CHANGES = {"iterations": "6", "spice.grounding": "none", "eval.every": "3", "checkpoint.every": "2", "show_every": "3"}
+TINY = [f"{key}={value}" for key, value in (SPICE | CHANGES).items()]
 
 
 def command(workdir, cache, *more):
@@ -48,11 +42,6 @@ def finish(workdir, cache, *more, env=None):
     done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +109,7 @@ def test_a_run_goes_back_and_is_exported_at_its_end(whole, cache, tmp_path, caps
     _, written = hf.load(out)
     step, _, trained, _ = export.load_run(run)
     jax.tree.map(np.testing.assert_array_equal, written, trained)
-    assert step == 6 and "6 iterations" in (out / "README.md").read_text()
+    assert step == 6 and "**Iterations**: 6\n" in (out / "README.md").read_text()
 
 
 @pytest.mark.slow

@@ -23,8 +23,8 @@ SMALL = SPICE | {
 
 
 @pytest.mark.slow
-def test_a_run_of_adapters_resumes_bit_for_bit_and_exports_merged(tmp_path):
-    cfg = configuration.override(configs.load("spice_nano"), SMALL | {"nano.cache": str(tmp_path / "cache")})
+def test_a_run_of_adapters_resumes_bit_for_bit_and_exports_merged(cache, tmp_path):
+    cfg = configuration.override(configs.load("spice_nano"), SMALL | {"nano.cache": str(cache)})
     train.train(cfg, tmp_path / "whole")
     train.train(dataclasses.replace(cfg, iterations=1), tmp_path / "parts")
     train.train(cfg, tmp_path / "parts")

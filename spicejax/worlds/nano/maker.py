@@ -103,7 +103,11 @@ def _ensure(nano: NanoConfig, seed: int, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as beside:
         make(nano, seed, Path(beside, "made"))
-        os.replace(Path(beside, "made"), folder)
+        try:
+            os.replace(Path(beside, "made"), folder)
+        except OSError:
+            if not (folder / "corpus.jsonl").exists():  # else another run made the same one meanwhile
+                raise
 
 
 def world_digest(name: str) -> str:
