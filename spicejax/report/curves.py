@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -65,8 +66,9 @@ def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
 
 def plot(axis: Any, panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> None:
     """Draw a panel: a colour for each series of one run, or for each of several runs, whose series differ in line."""
-    axis.set(xlabel="iteration", ylim=panel.limits)
+    _over_iterations(axis)
     axis.grid(alpha=0.3)
+    heights: list[float] = []
     # in the legend, of several runs: each of them, and each series, not every one of every run
     colours: dict[int, tuple[str, dict[str, Any]]] = {}
     lines: dict[int, tuple[str, dict[str, Any]]] = {}
@@ -75,6 +77,7 @@ def plot(axis: Any, panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> Non
             x, y = series(_rows(panel, rows, evals), name)
             if not x:
                 continue
+            heights += [value for value in y if math.isfinite(value)]
             alone = len(runs) == 1
             look = {"color": COLOURS[(k if alone else n) % len(COLOURS)], "linewidth": 2.0}
             line = "-" if alone else STYLES[k % len(STYLES)]
@@ -82,12 +85,14 @@ def plot(axis: Any, panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> Non
                 axis.plot(x, y, marker="o", markersize=4, linestyle=line, **look)
             else:
                 axis.plot(x, y, alpha=0.2, color=look["color"])
-                axis.plot(x, smooth(y), linestyle=line, **look)
+                axis.plot(x, smooth(y), linestyle=line, marker="o" if len(x) == 1 else "", **look)
             colours[k if alone else n] = label if alone else run, look
             if not alone and len(panel.series) > 1:
                 lines[k] = label, {"color": _INK, "linestyle": line}
     for label, look in (*colours.values(), *lines.values()):
         axis.plot([], [], label=f" {label}" if label.startswith("_") else label, **look)  # else _ is left out
+    if panel.limits is not None:  # further, where something was measured beyond: a penalty is below 0
+        axis.set_ylim(min((panel.limits[0], *heights)), max((panel.limits[1], *heights)))
     if panel.line is not None:
         axis.axhline(panel.line, color="grey", linewidth=0.8, linestyle=":")
 
@@ -101,10 +106,13 @@ def shares_svg(rows: Rows, names: Sequence[str], labels: Sequence[str], unit: st
     """Quantities of each iteration on top of each other; one that was not measured counts as 0."""
     x = [row["iteration"] for row in rows]
     values = [smooth([float(row.get(name) or 0) for row in rows]) for name in names]
+    if len(x) == 1:  # one iteration is as wide as one
+        x, values = [x[0] - 0.5, x[0] + 0.5], [value * 2 for value in values]
 
     def fill(axis: Any) -> None:
         axis.stackplot(x, *values, labels=labels, colors=[COLOURS[k % len(COLOURS)] for k in range(len(names))])
-        axis.set(xlabel="iteration", ylabel=unit, ylim=(0, None), xlim=(x[0], x[-1]) if len(x) > 1 else None)
+        _over_iterations(axis)
+        axis.set(ylabel=unit, ylim=(0, None), xlim=(x[0], x[-1]))
 
     return _svg(fill)
 
@@ -127,12 +135,17 @@ def histogram_svg(rates: Sequence[tuple[int, float]], columns: int = 24) -> str:
                 if share:
                     patch = _pyplot().Rectangle(*where, color=COLOURS[0], alpha=float(share) ** 0.5, linewidth=0)
                     axis.add_patch(patch)
-        axis.set(
-            xlabel="iteration", ylabel="pass rate of a task", xlim=(edges[0], edges[-1]), ylim=(levels[0], levels[-1])
-        )
+        _over_iterations(axis)
+        axis.set(ylabel="pass rate of a task", xlim=(edges[0], edges[-1]), ylim=(levels[0], levels[-1]))
         axis.axhline(0.5, color="grey", linewidth=0.8, linestyle=":")
 
     return _svg(fill)
+
+
+def _over_iterations(axis: Any) -> None:
+    """The x axis counts iterations, in whole numbers."""
+    axis.set_xlabel("iteration")
+    axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
 
 
 def _svg(fill: Callable[[Any], None]) -> str:
