@@ -126,7 +126,7 @@ def test_two_processes_sample_learn_and_save_as_one_device_does(tmp_path):
 # A nano model just warm enough to write valid tasks, so that rewards differ and the updates are real.
 NANO = SPICE | {
     "iterations": "3", "spice.documents": "8", "spice.grounding": "none", "spice.reasoner_tasks_per_document": "0",
-    "eval.every": "3", "show_every": "3",
+    "eval.every": "3", "show_every": "3", "nano.rows": "2",
 }  # fmt: skip
 # Layout -> processes, devices of each, words of the command.
 LAYOUTS = {
