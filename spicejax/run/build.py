@@ -81,14 +81,15 @@ class Run:
         return self.player.with_params(first)
 
     def world(self, iteration: int, *, evaluating: bool = False) -> World:
-        """Seat the players of one iteration, or of an evaluation, in which today's policy keeps its seats."""
+        """Seat the players of one iteration, or of an evaluation: today's policy answers, whoever plays in training."""
         asks = self.cfg.asks
         players = {ask.seat or ask.role: self.player for ask in asks}
-        off_policy = {ask.seat or ask.role for ask in asks if ask.off_policy and not evaluating}
-        first = {ask.seat or ask.role for ask in asks if ask.player == "initial"} | off_policy
-        players |= dict.fromkeys(first, self.first_player()) if first - set(self.others) else {}
+        if not evaluating:
+            first = {ask.seat or ask.role for ask in asks if ask.player == "initial" or ask.off_policy}
+            players |= dict.fromkeys(first, self.first_player()) if first - set(self.others) else {}
+            players |= self.others
         return World(
-            players=players | self.others,
+            players=players,
             check=self.check,
             sampler=self.cfg.sampler,
             seed=self.cfg.seed,

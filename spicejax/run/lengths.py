@@ -115,7 +115,7 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
             f"at {room}: raise buckets.prompt, or shorten the prompt"
         )
     for number, item in enumerate(held_out, 1):
-        length = voices[exam.role].length(question(item, exam))
+        length = voices[""].length(question(item, exam))  # the policy answers them, whoever has the seat
         if length + exam.behind > room:
             raise ValueError(
                 f"{cfg.eval.tasks}: question {item.task.document_id or number} makes a prompt of {length} tokens"

@@ -1,0 +1,65 @@
+"""Who sits where: while a game is played, and in an evaluation."""
+
+import collections
+import dataclasses
+
+import pytest
+from scripted import typist
+
+from spicejax import config as configuration
+from spicejax import configs
+from spicejax.data.questions import Item
+from spicejax.games.catalogue import game_of
+from spicejax.run import build, train
+from spicejax.score.verifiers import Verifier
+from spicejax.types import Task
+
+ROOM = {
+    "ssp.solver_limits.turn": "60", "ssp.solver_limits.observation": "80", "ssp.solver_limits.total": "200",
+    "buckets.prompt": "300", "learner.row_length": "400",
+}  # fmt: skip
+
+
+@dataclasses.dataclass
+class Seated(build.Run):
+    """A run whose first policy is given."""
+
+    before: object = None
+
+    def first_player(self):
+        return self.before
+
+
+def seated(name, changes, *, policy="now", before="before", others=None, **more):
+    """A run of a recipe that can be seated, and lacks all else."""
+    cfg = configuration.override(configs.load(name), changes)
+    cfg = dataclasses.replace(cfg[-1] if isinstance(cfg, tuple) else cfg, seats=dict.fromkeys(others or (), "FOLDER"))
+    unused = dict.fromkeys(field.name for field in dataclasses.fields(build.Run))
+    parts = {"cfg": cfg, "game": game_of(cfg.game), "player": policy, "others": others or {}, "before": before}
+    return Seated(**(unused | {"clock": collections.defaultdict(float)} | parts | more))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "others", "playing"),
+    [
+        ("ssp_nano", {"ssp.fixed": "solver"}, {}, {"proposer": "now", "solver": "before", "verifier": "before"}),
+        ("ssp_nano", {"ssp.fixed": "proposer"}, {}, {"proposer": "before", "solver": "now", "verifier": "now"}),
+        ("ssp_nano", {}, {"solver": "other"}, {"proposer": "now", "solver": "other", "verifier": "now"}),
+        ("spice_nano", {"spice.fixed_challenger": "true"}, {}, {"challenger": "before", "reasoner": "now"}),
+        ("spice_nano", {}, {"reasoner": "other"}, {"challenger": "now", "reasoner": "other"}),
+        ("acesearcher_nano", {}, {"solver": "other"}, {"decomposer": "before", "solver": "other"}),
+    ],
+)
+def test_an_evaluation_asks_the_trained_policy_whoever_plays(name, changes, others, playing):
+    run = seated(name, changes, others=others)
+    assert run.world(3).players == playing
+    assert run.world(3, evaluating=True).players == dict.fromkeys(playing, "now")
+
+
+def test_a_run_with_a_frozen_solver_is_scored_by_its_policys_answers():
+    knows, guesses = (typist(lambda text, row, word=word: f"<answer>{word}</answer>") for word in ("bako", "timu"))
+    with Verifier(workers=1) as verifier:
+        run = seated("ssp_nano", {"ssp.fixed": "solver"} | ROOM, policy=knows, before=guesses, verifier=verifier,
+                     find=lambda queries, most: [[] for _ in queries],
+                     held_out=[Item(Task("home of zita?", "bako", "String", "1"), "facts_1")])  # fmt: skip
+        assert train.evaluation(run, 0)["eval/accuracy"] == 1
