@@ -118,7 +118,7 @@ def play(world: World, answers: Sequence[Answer], cfg: SspConfig, state: Any = N
     tried = len(proposed)
     for again in range(1, cfg.tries + 1 if cfg.strategy == "resample" else 0):
         failed = [slot for slot, proposal in enumerate(proposed) if proposal.rejected]
-        found = _propose(world, [wanted[slot] for slot in failed], failed, cfg, again)
+        found = _propose(world, [wanted[slot] for slot in failed], failed, cfg, again, proposed)
         tried += len(found)
         for slot, proposal in zip(failed, found, strict=True):
             # Differs: the last failure is kept as the slot's lesson; the paper is silent on those before it
@@ -141,9 +141,14 @@ def play(world: World, answers: Sequence[Answer], cfg: SspConfig, state: Any = N
 
 
 def _propose(
-    world: World, wanted: Sequence[Answer], slots: Sequence[int], cfg: SspConfig, again: int
-) -> list[Proposal]:
-    """One row of the Proposer for each of these answers, judged by the rules and verified."""
+    world: World, wanted: Sequence[Answer], slots: Sequence[int], cfg: SspConfig, again: int,
+    batch: Sequence[Proposal] = (),
+) -> list[Proposal]:  # fmt: skip
+    """One row of the Proposer for each of these answers, judged by the rules and verified.
+
+    Args:
+      slots: their places in the iteration's batch. batch: what stands there, to be replaced in these places.
+    """
     if not wanted:
         return []
     low, high = cfg.searches
@@ -167,15 +172,18 @@ def _propose(
         else p
         for p in read
     ]
-    return _verified(world, read, slots, cfg, 3 * again + 1) if cfg.verify else read
+    whole = dict(enumerate(batch)) | dict(zip(slots, read, strict=True))
+    return _verified(world, read, slots, list(whole.values()), cfg, 3 * again + 1) if cfg.verify else read
 
 
-def _verified(world: World, read: list[Proposal], slots: Sequence[int], cfg: SspConfig, stream: int) -> list[Proposal]:
-    """The proposals, those that their evidence does not answer rejected."""
+def _verified(
+    world: World, read: list[Proposal], slots: Sequence[int], batch: Sequence[Proposal], cfg: SspConfig, stream: int
+) -> list[Proposal]:
+    """The proposals, those that their evidence does not answer rejected; noise is drawn from all rows of the batch."""
     prompts_of_slot: dict[int, Messages] = {}
     for place, (mine, slot) in enumerate(zip(read, slots, strict=True)):
         if not mine.rejected:
-            asked = _verification(world, mine, read, cfg, world.rng(stream, slot))
+            asked = _verification(world, mine, batch, cfg, world.rng(stream, slot))
             if asked is None:
                 read[place] = dataclasses.replace(mine, rejected="too_much_evidence")
             else:

@@ -129,6 +129,24 @@ def test_resampling_tries_failed_answers_again_on_streams_of_their_own():
     assert tries == [1, 1] and played.metrics["rejected/no_question"] == 1
 
 
+def test_a_further_try_is_verified_among_documents_of_the_whole_batch():
+    tries = []
+
+    def second(text, row):
+        if "Oslo" in text and "</information>" not in text:
+            tries.append(row)
+            return "I know nothing" if len(tries) < 2 else "<search>Oslo</search>"
+        return "<question>home of B?</question>" if "Oslo" in text else proposer(text, row)
+
+    checks = typist(
+        lambda text, row: f"<answer>{'Oslo' if 'Oslo' in text else 'Rome' if 'R?' in text else 'Bonn'}</answer>"
+    )
+    cfg = dataclasses.replace(CFG, strategy="resample", verify=True, noise=4)
+    ssp.play(world(proposer=typist(second), verifier=checks), ANSWERS, cfg)
+    retried = [text for text, row in checks.asked if row == 1]
+    assert retried and all("Rome lies on a hill" in text and "Bonn lies on a hill" in text for text in retried)
+
+
 def test_groups_of_several_questions_for_an_answer():
     played = ssp.play(world(), ANSWERS, dataclasses.replace(CFG, proposer_samples=2))
     assert [g for g, _ in of(played, "proposer")] == [0, 0, 1, 1, 2, 2]
