@@ -11,6 +11,8 @@ from spicejax.games.world import World
 from spicejax.generate.policy import Talk
 from spicejax.types import Estimator, Lesson, LessonKind, Messages, Metrics, Rollout, Task
 
+SAID = 200  # characters that a record keeps of an answer
+
 
 @dataclasses.dataclass(frozen=True)
 class Ask:
@@ -84,6 +86,14 @@ class Played:
     progress: Mapping[str, float | None] = dataclasses.field(default_factory=dict)  # for the progress line
     totals: Mapping[str, int] = dataclasses.field(default_factory=dict)  # summed over the run, for the summary
     example: str = ""  # one thing generated, for the eye
+
+
+def answered(said: Sequence[str | None], correct: Sequence[bool]) -> dict[str, Any]:
+    """What every game's record says of the answers to its question: their beginnings, and which of them are right.
+
+    said: as the answers were read; None where none was given.
+    """
+    return {"said": [text and text[:SAID] for text in said], "correct": list(map(bool, correct))}
 
 
 class Panel(NamedTuple):

@@ -173,8 +173,8 @@ def _time(run: RunFolder) -> Markup | str:
 def _task(task: dict[str, Any], documents: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """A row of the table, with all that else is known of it."""
     document = documents.get(str(task.get("document_id")), {})
-    said, correct = task.get("said") or [], task.get("correct") or []
-    skipped = {*_COLUMNS, "said", "correct", *(["sample_answer"] if said else [])}
+    answers = _answers(task)
+    skipped = {*_COLUMNS, *(["said", "correct", "sample_answer"] if answers else [])}
     return {
         "number": task["number"],
         "iteration": task.get("iteration"),
@@ -187,9 +187,17 @@ def _task(task: dict[str, Any], documents: dict[str, dict[str, Any]]) -> dict[st
         "document": {"title": document.get("title", ""), "text": document.get("text", "")[:CHARS]}
         if document
         else None,
-        "answers": list(zip(said, correct, strict=False)),
+        "answers": answers,
         "rest": [(n, _pretty(v)) for n, v in task.items() if n not in skipped and v not in (None, "", [])],
     }
+
+
+def _answers(task: dict[str, Any]) -> list[tuple[str | None, bool | None]]:
+    """(answer, whether it is right): None where it is not known, in logs of old, which kept one answer as a text."""
+    said, correct = task.get("said"), task.get("correct")
+    said = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+    known = correct if isinstance(correct, list) and len(correct) == len(said) else [None] * len(said)
+    return [(text if text is None else str(text), right) for text, right in zip(said, known, strict=True)]
 
 
 def _evolution(document: str, tasks: list[dict[str, Any]], documents: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -77,6 +77,25 @@ def test_what_a_page_shows(make):
     assert not re.search(r"(src|href)=[\"']?(https?:)?//", text.replace("http://www.w3.org", ""))
 
 
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ({"said": ["Rome", None], "correct": [True, False]}, ["✓ Rome", "✗ (none)"]),
+        ({"said": "Rome"}, ["· Rome"]),  # logs of SSP and R1-Searcher of before
+        ({"said": ["Rome", "Oslo"], "correct": None}, ["· Rome", "· Oslo"]),
+        ({"said": ["Rome"], "correct": [True, False]}, ["· Rome"]),
+        ({"said": None, "sample_answer": "so Rome"}, []),
+        ({"said": 7}, []),
+    ],
+)
+def test_answers_of_every_log_are_shown(make, told, shown):
+    folder = make(iterations=1)
+    (folder / "tasks.jsonl").write_text(json.dumps({"iteration": 0, "question": "Where?", "answer": "Rome"} | told))
+    text = page.render([open_run(folder)])
+    assert re.findall(r'<span class="(?:right|wrong|unjudged)">(.*?)</span>', text) == shown
+    assert "so Rome" in text or "sample_answer" not in told
+
+
 def test_the_table_of_a_large_run_is_spread_over_it(make):
     folder = make(iterations=20)
     rows = [{"iteration": i, "question": f"Q{i}.{k}", "answer": "a"} for i in range(20) for k in range(1024)]

@@ -18,7 +18,7 @@ import numpy as np
 from spicejax.games.acesearcher import pairs, paths, rewards
 from spicejax.games.acesearcher.paths import Path, Way
 from spicejax.games.acesearcher.plans import Plan
-from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts, Reply
+from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts, Reply, answered
 from spicejax.games.world import World
 from spicejax.text import prompts
 from spicejax.types import Episode, Lesson, Messages, Metrics, Preference, Rejection, Rollout, Task
@@ -138,7 +138,7 @@ def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state:
         new = _lessons(k, own, cfg)
         lessons += new
         totals.update(lesson.role for lesson in new)
-        records.append(_record(questions[k], own))
+        records.append(_record(questions[k], own, cfg))
     metrics: Metrics = {"decomposer/too_long": float(len(questions) - len(asked))}
     metrics |= {f"rejected/{reason}": float(n) for reason, n in rejected.items()}
     metrics |= {f"{role}/lessons": float(totals[role]) for role in _ROLES}
@@ -185,6 +185,10 @@ def _worth(path: Path, cfg: AceSearcherConfig) -> float:
     return rewards.reward(path.said, right, formed=path.formed, kind=cfg.reward)
 
 
+def _right(path: Path, cfg: AceSearcherConfig) -> bool:
+    return _worth(path, dataclasses.replace(cfg, reward="exact", rule="paper")) == 1
+
+
 def _lessons(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> list[Lesson]:
     """What one question's paths teach."""
     if cfg.learn != "pairs":
@@ -202,9 +206,8 @@ def _lessons(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> l
 def _examples(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> list[Lesson]:
     """The replies of good paths as given ones; a plan and a sub-answer that several paths share once."""
     ranked = sorted(((each, path) for each in tried for path in each.paths), key=lambda both: -both[1].worth)
-    exact = dataclasses.replace(cfg, reward="exact", rule="paper")
     # Differs: ReST-EM starts each round from the first model; a round here starts from the one before
-    good = [both for both in ranked if _worth(both[1], exact) == 1] if cfg.learn == "right" else ranked[:1]
+    good = [both for both in ranked if _right(both[1], cfg)] if cfg.learn == "right" else ranked[:1]
     found: dict[int, tuple[str, Rollout]] = {}
     for each, path in good:
         if path.worth > 0 and path.final is not None:
@@ -219,17 +222,19 @@ def _group(question: int, role: str) -> int:
     return question * len(_ROLES) + _ROLES.index(role)
 
 
-def _record(task: Task, tried: Sequence[Tried]) -> dict[str, Any]:
-    """One question for tasks.jsonl: every plan with its paths' worth, and one path in full."""
+def _record(task: Task, tried: Sequence[Tried], cfg: AceSearcherConfig) -> dict[str, Any]:
+    """One question for tasks.jsonl: the answers of all paths, every plan with its paths' worth, one path in full."""
     told = [
         {"plan": reply.text}
         | ({"rejected": plan.reason} if isinstance(plan, Rejection) else {"rewards": [path.worth for path in own]})
         | ({"faults": [path.fault for path in own]} if any(path.fault for path in own) else {})
-        | ({"said": own[0].said, "transcript": own[0].transcript()} if own else {})
+        | ({"transcript": own[0].transcript()} if own else {})
         for reply, plan, own in tried
     ]
     mean = sum(sum(each.worth) for each in tried) / max(sum(len(each.paths) or 1 for each in tried), 1)
-    return {"id": task.document_id, "question": task.question, "answer": task.answer, "reward": mean, "plans": told}
+    asked = {"id": task.document_id, "question": task.question, "answer": task.answer, "reward": mean}
+    every = [path for each in tried for path in each.paths]
+    return asked | answered([path.said for path in every], [_right(path, cfg) for path in every]) | {"plans": told}
 
 
 def _measured(tried: Sequence[Sequence[Tried]], records: Sequence[Any]) -> Metrics:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spicejax.games import solver
-from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts
+from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts, answered
 from spicejax.games.r1_searcher import rewards
 from spicejax.games.world import World
 from spicejax.generate.search import Limits, Searched
@@ -90,7 +90,8 @@ def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: 
         exact.append(float(np.mean(right)))
         records.append(
             {"id": task.document_id, "question": task.question, "answer": task.answer, "pass_rate": exact[-1]}
-            | {"rewards": earned, "fault": broken[0], "said": solver.answer(rows[0])}
+            | {"rewards": earned, "fault": broken[0]}
+            | answered([solver.answer(row) for row in rows], right)
             | {"transcript": solver.transcript(rows[0])}
         )
     metrics: Metrics = {"solver/too_long": float(len(questions) - len(asked))}

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spicejax.games import reasoner
-from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts
+from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts, answered
 from spicejax.games.world import World
 from spicejax.text import prompts
 from spicejax.types import Episode, Estimator, Metrics, Task
@@ -76,12 +76,14 @@ def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None =
     verdicts = world.check(pairs)
     correct = np.array([v.correct for v in verdicts], bool).reshape(len(asked), cfg.group_size)
     lessons, records = [], []
+    said = iter(answer for answer, _ in pairs)
     for k, group, right in zip(asked, answers, correct, strict=True):
         lessons += [Episode("reasoner", k, r, float(c)) for r, c in zip(group, right, strict=True)]
         task = questions[k]
         records.append(
             {"id": task.document_id, "question": task.question, "answer": task.answer, "pass_rate": float(right.mean())}
             | {"sample_answer": group[0].text[-300:]}
+            | answered([next(said) for _ in group], right.tolist())
         )
     metrics: Metrics = {"reasoner/too_long": float(len(questions) - len(asked))}
     for how, count in collections.Counter(v.how for v in verdicts).items():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spicejax.games.game import Panel
+from spicejax.games.game import Panel, answered
 from spicejax.types import AnswerType, Document, Metrics, Rejection, Rollout, Task
 
 
@@ -76,8 +76,7 @@ def record(document: Document, a: Attempt) -> dict[str, Any]:
             "pass_rate": a.pass_rate,
             "trains_reasoner": a.trains_reasoner,
             "sample_answer": a.answers[0].text[-300:] if a.answers else None,
-            "said": [answer if answer is None else answer[:200] for answer in a.said],
-            "correct": None if a.correct is None else a.correct.tolist(),
+            **answered(a.said, [] if a.correct is None else a.correct.tolist()),
         }
     return row | {"rejected": a.outcome.reason, "detail": a.outcome.detail, "text": a.rollout.text[:300]}
 

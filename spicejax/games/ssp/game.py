@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from spicejax.games import solver
-from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts
+from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts, answered
 from spicejax.games.ssp import proposals, rewards
 from spicejax.games.ssp.pool import Kept, Pool
 from spicejax.games.ssp.proposals import Proposal, Rules
@@ -284,7 +284,8 @@ def _scored(
         record |= {"reward": reward, "transcript": solver.transcript(proposal.row)}
         if earned:
             record |= {"asked": asked[slot][0], "replayed": slot in replayed, "rewards": earned}
-            record |= {"said": solver.answer(rows[slot][0]), "answered": solver.transcript(rows[slot][0])}
+            record |= answered([solver.answer(row) for row in rows[slot]], [r > 0 for r in earned])
+            record |= {"answered": solver.transcript(rows[slot][0])}
         records.append(record)
     new = [Kept(p.question, p.answer, success[s]) for s, p in enumerate(proposed) if not p.rejected]
     again = {replayed[slot]: success[slot] for slot in replayed}

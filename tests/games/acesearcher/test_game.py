@@ -263,7 +263,7 @@ def test_a_round_mixes_kinds_of_questions():
     played = acesearcher.play(kept, list(MIXED), cfg)
     assert found.calls == [["How much had Ada?"]], "asked once for the two that look up"
     assert [record["plans"][0]["rewards"] for record in played.records] == [[1.0, 0.0]] * 4
-    assert played.records[3]["plans"][0]["said"] == "17.5"
+    assert played.records[3]["said"][0] == "17.5" and played.records[3]["correct"] == [True, False]
     assert played.metrics["fault/program_error"] == 1
     finals = [lesson.chosen.text for lesson in played.lessons if lesson.role == "solver"]
     assert finals == ["<answer>Oslo</answer>", "<answer>No</answer>", "<answer>18</answer>", PROGRAM]

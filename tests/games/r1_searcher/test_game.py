@@ -54,7 +54,11 @@ def test_rewards_groups_records_and_what_is_left_out():
     assert (metrics["solver/searches"], metrics["solver/searched"], metrics["solver/well_formed"]) == (0.5, 0.5, 1.0)
     assert played.totals == {"questions_asked": 2, "searches": 2}
     record = played.records[0]
-    assert (record["id"], record["pass_rate"], record["said"]) == ("a", 1.0, "Rome")
+    assert (record["id"], record["pass_rate"]) == ("a", 1.0)
+    assert [(r["said"], r["correct"]) for r in played.records] == [
+        (["Rome"] * 2, [True] * 2),
+        (["Bonn", "Rome"], [False] * 2),
+    ]
     assert record["transcript"] == [
         {"wrote": "<search>home of Ada</search>", "query": "home of Ada", "shown": ["home of Ada"]},
         {"wrote": "<answer>Rome</answer>"},

@@ -69,7 +69,8 @@ def test_rewards_groups_and_records():
     assert metrics["solver/pass_rate"] == 0.5 and metrics["solver/slots_filled"] == pytest.approx(2 / 3)
     assert played.state is None and played.totals["questions_valid"] == 2
     first, second, _ = played.records
-    assert (first["question"], first["rejected"], first["said"]) == ("home of R?", "", "Rome")
+    assert (first["question"], first["rejected"]) == ("home of R?", "")
+    assert first["said"][0] == "Rome" and first["correct"] == [True, False]
     assert first["transcript"][0] == {"wrote": "<search>Rome</search>", "query": "Rome", "shown": ["Rome"]}
     assert second["rejected"] == "no_question" and "said" not in second
     json.dumps(played.records)
