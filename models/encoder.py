@@ -156,8 +156,9 @@ _MODULES = {
     "layers/down": "encoder.layer.{}.output.dense",
     "layers/mlp_norm": "encoder.layer.{}.output.LayerNorm",
 }
-# Tensors of heads we do not have, and a buffer of old checkpoints.
-_UNUSED = ("pooler.", "cls.", "embeddings.position_ids")
+# Tensors of heads we do not have.
+_UNUSED = ("pooler.", "cls.")
+_POSITIONS = "embeddings.position_ids"  # a buffer of old checkpoints: 0, 1, 2 ...
 
 
 _SIZES = {
@@ -233,6 +234,9 @@ def load(path: str | Path, *, dtype: DType = "float32") -> tuple[EncoderConfig, 
     found = {name.removeprefix("bert."): tensor for name, tensor in open_folder(locate(path, weights=True)).items()}
     found = {name: tensor for name, tensor in found.items() if not name.startswith(_UNUSED)}
     require_layers(f"{folder / 'config.json'}: num_hidden_layers", cfg.num_layers, found)
+    positions = found.pop(_POSITIONS, None)
+    if positions is not None and positions.read().ravel().tolist() != list(range(cfg.max_position)):
+        raise ValueError(f"{folder}: {_POSITIONS} is not 0 to {cfg.max_position - 1}; take it out of the weights")
     abstract = flatten(abstract_params(cfg))
     names = {key: _hf_names(cfg, key) for key in abstract}
     shapes = {name: _hf_shape(key, abstract[key].shape) for key in abstract for name in names[key]}

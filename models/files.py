@@ -32,7 +32,7 @@ class Tensor(NamedTuple):
     """One array on disk, as Hugging Face lays it out."""
 
     shape: tuple[int, ...]
-    read: Callable[[], np.ndarray]
+    read: Callable[..., np.ndarray]  # whole; of a safetensors file also some rows of it, a slice
     dtype: str = "F32"  # in safetensors' words
 
 

@@ -22,6 +22,7 @@ from spicejax.models import exported, gguf, hub
 from spicejax.models.config import DType, TransformerConfig
 from spicejax.models.families import from_hf_config, to_hf_config
 from spicejax.models.files import TOKENIZER_FILES, Tensor, read_object, require_layers, resolve, sound
+from spicejax.models.layers import rope_frequencies
 from spicejax.models.lora import MATRICES, flatten, unflatten
 from spicejax.models.transformer import Params, abstract_params
 
@@ -43,6 +44,8 @@ NAMES: dict[str, str] = {
     **{f"layers/attn/{x}_bias": f"model.layers.{{}}.self_attn.{x}_proj.bias" for x in ("q", "k", "v")},
     **{f"layers/attn/{x}_norm/scale": f"model.layers.{{}}.self_attn.{x}_norm.weight" for x in ("q", "k")},
 }
+_FREQUENCIES = "rotary_emb.inv_freq"
+_FEW = 1024  # rows of a table that are compared at a time
 _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
@@ -68,11 +71,13 @@ def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None)
     like the parameters. The returned config has dtype = param_dtype = what was loaded.
 
     Raises FileNotFoundError where nothing is there, ValueError naming missing, unexpected or misshaped tensors, a file
-    that is broken, a tensor of integers or of zeros alone.
+    that is broken, a tensor of integers or of zeros alone, one that the config calls a copy and that is none.
     """
     if hub.named(path):
         read_config(path)
-    cfg, tensors = _open(locate(path, weights=True))
+    place = locate(path, weights=True)
+    cfg, tensors = _open(place)
+    _require_copy(place, cfg, tensors, cfg.vocab_size)
     dtype = dtype or cfg.param_dtype
     cfg = dataclasses.replace(cfg, dtype=dtype, param_dtype=dtype)
     abstract = flatten(abstract_params(cfg))
@@ -88,13 +93,43 @@ def _open(place: Path) -> tuple[TransformerConfig, dict[str, Tensor]]:
         cfg, tensors = _folder_config(place), open_folder(place)
         require_layers(f"{place / 'config.json'}: num_hidden_layers", cfg.num_layers, tensors)
     # Buffers of old checkpoints, and a tied embedding that some writers repeat: the config says both.
-    redundant = ("rotary_emb.inv_freq", *(["lm_head.weight"] if cfg.tie_embeddings else []))
+    copies = {
+        name for name in tensors if name.endswith(_FREQUENCIES) or name == NAMES["unembed"] and cfg.tie_embeddings
+    }
     wanted, found = tensor_names(cfg), {name: tensor.shape for name, tensor in tensors.items()}
-    require_shapes(str(place), wanted, {n: s for n, s in found.items() if n in wanted or not n.endswith(redundant)})
+    require_shapes(str(place), wanted, {name: shape for name, shape in found.items() if name not in copies})
+    _require_copy(place, cfg, tensors, _FEW)
+    _require_frequencies(place, cfg, {name: tensors[name] for name in copies if name.endswith(_FREQUENCIES)})
     if kinds := {name: tensors[name].dtype for name in wanted if tensors[name].dtype not in FLOATS}:
         name, kind = next(iter(kinds.items()))
         raise ValueError(f"{place}: {name} is of {kind}; quantised weights are not read, give {', '.join(FLOATS)}")
     return cfg, tensors
+
+
+def _require_copy(place: Path, cfg: TransformerConfig, tensors: dict[str, Tensor], rows: int) -> None:
+    """Raise ValueError where the config ties the output layer and the file has another: one of the two is wrong."""
+    if not cfg.tie_embeddings or NAMES["unembed"] not in tensors:
+        return
+    table, head = tensors[NAMES["embed"]], tensors[NAMES["unembed"]]
+    rows = min(rows, cfg.vocab_size)
+    parts = (slice(at, min(at + _FEW, rows)) for at in range(0, rows, _FEW))
+    if table.shape != head.shape or any(not np.array_equal(table.read(part), head.read(part)) for part in parts):
+        raise ValueError(
+            f"{place}: {NAMES['unembed']} is not {NAMES['embed']}, though config.json says tie_word_embeddings: true; "
+            "write false there to use it (as transformers 5 does), or take it out of the weights"
+        )
+
+
+def _require_frequencies(place: Path, cfg: TransformerConfig, buffers: dict[str, Tensor]) -> None:
+    """Raise ValueError where the frequencies in a file are not those of its config; some were rounded to 16 bits."""
+    ours = np.asarray(rope_frequencies(cfg.head_dim, cfg.rope_theta, cfg.rope_scaling)) if buffers else None
+    for name, tensor in buffers.items():
+        found = tensor.read().astype(np.float32)
+        if ours is None or found.shape != ours.shape or not np.allclose(found, ours, rtol=1e-2, atol=1e-6):
+            raise ValueError(
+                f"{place}: {name} is not what rope_theta={cfg.rope_theta:g} and the rope scaling of config.json give; "
+                "correct them, or take it out of the weights"
+            )
 
 
 def locate(path: str | Path, *, weights: bool = False) -> Path:
@@ -183,7 +218,9 @@ def open_folder(folder: Path) -> dict[str, Tensor]:
     return found
 
 
-def _take(file: Path, handle: Any, name: str) -> np.ndarray:
+def _take(file: Path, handle: Any, name: str, rows: slice | None = None) -> np.ndarray:
+    if rows is not None:
+        return handle.get_slice(name)[rows]
     return sound(f"{file}: {name}", handle.get_tensor(name))
 
 

@@ -1,5 +1,6 @@
 """BERT as encoder: parity with transformers, the golden numbers of real weights, what is refused."""
 
+import contextlib
 import functools
 import json
 
@@ -7,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import safetensors.numpy
 import torch
 import transformers
 from tiny_models import BERT
@@ -70,6 +72,16 @@ def test_padding_and_neighbours_change_nothing(folder):
     np.testing.assert_allclose(embedded(cfg, params, garbage, lengths), whole, atol=1e-6)
     np.testing.assert_allclose(embedded(cfg, params, tokens[1:2, :5], lengths[1:2]), whole[1:2], atol=1e-5)
     assert np.isfinite(embedded(cfg, params, tokens, [0, 5, 1])).all()
+
+
+def test_positions_in_the_file_are_compared(folder):
+    file = folder / "model.safetensors"
+    tensors = safetensors.numpy.load_file(file)
+    for shift, refused in ((0, False), (1, True)):
+        places = np.arange(BERT.max_position)[None] + shift
+        safetensors.numpy.save_file(tensors | {"embeddings.position_ids": places}, file, metadata={"format": "pt"})
+        with pytest.raises(ValueError, match="position_ids is not 0 to 19") if refused else contextlib.nullcontext():
+            encoder.load(folder)
 
 
 def test_golden_numbers_of_the_real_weights(shared_data, minilm):

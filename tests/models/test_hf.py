@@ -221,15 +221,53 @@ def test_wrong_tensors_are_named(tmp_path, change, message):
         hf.load(tmp_path / "out")
 
 
-def test_redundant_tensors_are_ignored(tmp_path):
+BUFFER = "model.layers.0.self_attn.rotary_emb.inv_freq"
+
+
+def repeated(params) -> dict:
+    """What the config of LLAMA calls copies, as some writers leave it in the file."""
+    frequencies = 1 / LLAMA.rope_theta ** (np.arange(0, LLAMA.head_dim, 2, dtype=np.float32) / LLAMA.head_dim)
+    return {"lm_head.weight": np.asarray(params["embed"]), BUFFER: frequencies.astype(np.float16)}
+
+
+def test_copies_are_left_out(tmp_path):
     params = random_params(LLAMA)
     hf.save(tmp_path / "out", LLAMA, params)
-    repeated = {
-        "lm_head.weight": np.asarray(params["embed"]),
-        "model.layers.0.self_attn.rotary_emb.inv_freq": np.zeros(8, np.float32),
-    }
-    edit(tmp_path / "out", lambda tensors: tensors.update(repeated))
-    jax.tree.map(np.testing.assert_array_equal, params, hf.load(tmp_path / "out")[1])
+    edit(tmp_path / "out", lambda tensors: tensors.update(repeated(params)))
+    cfg, loaded = hf.load(tmp_path / "out")
+    assert cfg == LLAMA == hf.read_config(tmp_path / "out")
+    jax.tree.map(np.testing.assert_array_equal, params, loaded)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("lm_head.weight", lambda x: x + 0.1, "lm_head.weight is not model.embed_tokens.weight"),
+        ("lm_head.weight", lambda x: x[:-1], "lm_head.weight is not model.embed_tokens.weight"),
+        ("lm_head.weight", lambda x: x * np.nan, "lm_head.weight is not model.embed_tokens.weight"),
+        (BUFFER, lambda x: x * 0, "inv_freq is not what rope_theta=5e\\+06"),
+        (BUFFER, lambda x: x[:-1], "inv_freq is not what"),
+        (BUFFER, lambda x: x**0.9, "inv_freq is not what"),  # another base
+    ],
+)
+def test_a_copy_that_is_none_is_refused(tmp_path, name, change, said):
+    params = random_params(LLAMA)
+    hf.save(tmp_path / "out", LLAMA, params)
+    edit(tmp_path / "out", lambda tensors: tensors.update({name: change(repeated(params)[name])}))
+    for read in (hf.read_config, hf.load):
+        with pytest.raises(ValueError, match=said):
+            read(tmp_path / "out")
+
+
+def test_a_head_that_differs_in_a_late_row_is_refused(tmp_path, monkeypatch):
+    """`read_config` compares the first rows alone, `load` all of them."""
+    monkeypatch.setattr(hf, "_FEW", 10)
+    params = random_params(LLAMA)
+    hf.save(tmp_path / "out", LLAMA, params)
+    edit(tmp_path / "out", lambda t: t.update({"lm_head.weight": np.asarray(params["embed"].at[-1].add(1))}))
+    assert hf.read_config(tmp_path / "out") == LLAMA
+    with pytest.raises(ValueError, match="tie_word_embeddings: true"):
+        hf.load(tmp_path / "out")
 
 
 def test_places_that_are_no_model(tmp_path):
