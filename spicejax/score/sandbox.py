@@ -16,6 +16,7 @@ import functools
 import inspect
 import json
 import os
+import re
 import secrets
 import selectors
 import shutil
@@ -23,8 +24,8 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
+import zoneinfo
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,9 +35,12 @@ from spicejax.score import program as inside
 
 How = Literal["value", "error", "form", "timeout", "output", "killed"]
 LONGEST = 16 << 10  # characters of a program
-FOLDER = "spicejax-program-"  # that a program is started in begins so
+_PLACE = "/"  # that a program is started in: nothing of the user's, and no folder that a killed run leaves
+_LEAVE = 5.0  # seconds for bubblewrap to end after its program
 _SOURCE = inspect.getsource(inside)
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
+# -I would ignore PYTHONHASHSEED, which keeps sets in one order: isolated by -P -s and an environment of these alone
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC"}  # the machine's own zone is read at tier 1, and not at tier 2
 # Hostile programs of the probe: each says "free" where it gets what it wants.
 _PROBES = {
     "processes": "import os\ndef f():\n    pid = os.fork()\n    if pid == 0: os._exit(0)\n    return 'free'",
@@ -132,20 +136,22 @@ def _free(level: int) -> set[str]:
 
 @functools.cache
 def _wrapped() -> list[str]:
-    """The command that isolates: a new root with the interpreter's files alone, nothing of it writable.
+    """The command that isolates: a new root with the interpreter's files and time zones alone, nothing of it writable.
 
     Installed packages lie among them, and not in a virtual environment alone: empty folders stand in their place.
     """
     base = {"installed_base": sys.base_prefix, "installed_platbase": sys.base_exec_prefix}
     base |= {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     folders = {str(Path(sysconfig.get_path(which, vars=base)).resolve()) for which in ("stdlib", "platstdlib")}
-    own = {*folders, str(Path(sys.base_prefix, "lib")), _interpreter(), *_LIBRARIES}
+    own = {*folders, str(Path(sys.base_prefix, "lib")), _interpreter(), *_LIBRARIES, *zoneinfo.TZPATH}
     binds = [word for path in sorted(own) for word in ("--ro-bind-try", path, path)]
     packages = {str(path) for each in own for depth in ("", "*/") for path in Path(each).glob(f"{depth}*-packages")}
     binds += [word for path in sorted(packages) for word in ("--tmpfs", path, "--remount-ro", path)]
     return [
         *(str(shutil.which("bwrap")), "--unshare-user", "--unshare-all", "--uid", "65534", "--gid", "65534"),
-        *("--cap-drop", "ALL", "--die-with-parent", "--new-session", "--hostname", "sandbox", *binds),
+        # as process 1: a process of bubblewrap's own in that place would be an orphan, and a zombie where the
+        # container's first process (this one, say) takes in no orphans
+        *("--cap-drop", "ALL", "--die-with-parent", "--as-pid-1", "--new-session", "--hostname", "sandbox", *binds),
         *("--dir", "/work", "--remount-ro", "/", "--chdir", "/work"),
     ]
 
@@ -165,21 +171,38 @@ def _run(text: str, call: str, limits: Limits, level: int) -> Ran:
     nonce = secrets.token_hex(16)
     request = "\n".join([nonce, call, str(limits.cpu), str(limits.memory), text]).encode("utf-8", "surrogatepass")
     inward, outward = os.pipe()
-    # -I would ignore PYTHONHASHSEED, which keeps sets in one order: isolated by -P -s and an empty environment instead
+    told, telling = os.pipe()  # whom bubblewrap has started
+    wrapped, passed = ([*_wrapped(), "--info-fd", str(telling)], (outward, telling)) if level == 2 else ([], (outward,))
     command = [_interpreter(), "-P", "-s", "-S", "-B", "-c", _source(), str(outward)]
-    with tempfile.TemporaryDirectory(prefix=FOLDER) as folder, open(inward, "rb", buffering=0) as reply:
-        process = subprocess.Popen(
-            [*(_wrapped() if level == 2 else []), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, pass_fds=(outward,), env={"PYTHONHASHSEED": "0"}, cwd=folder,
-            start_new_session=True, bufsize=0,
-        )  # fmt: skip
-        os.close(outward)
+    with open(inward, "rb", buffering=0) as reply, open(told, "rb", buffering=0) as started:
+        try:
+            process = subprocess.Popen(
+                [*wrapped, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                pass_fds=passed, env=_ENVIRONMENT, cwd=_PLACE, start_new_session=True, bufsize=0,
+            )  # fmt: skip
+        finally:
+            os.close(outward)
+            os.close(telling)
         with process:
             try:
                 return _heard(process, reply, request, nonce, limits)
             finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                _end(process, started)
+
+
+def _end(process: subprocess.Popen[bytes], started: IO[bytes]) -> None:
+    """End what still runs: the program first, so that bubblewrap is there to take its exit status."""
+    if process.poll() is not None:
+        return
+    os.set_blocking(started.fileno(), False)
+    if inner := re.search(rb'"child-pid": *(\d+)', started.read(LONGEST) or b""):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(inner[1]), signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_LEAVE)
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _heard(process: subprocess.Popen[bytes], reply: IO[bytes], request: bytes, nonce: str, limits: Limits) -> Ran:
@@ -228,7 +251,9 @@ def _read(reply: bytes, nonce: str, printed: str) -> Ran | None:
         except (TypeError, ValueError) as error:
             return Ran("form", detail=str(error)[:80], printed=printed)
     how: How = "error" if "error" in found else "form"
-    return Ran(how, detail=str(found.get(how))[:80], printed=printed)
+    if not isinstance(detail := found.get(how), str):
+        return None
+    return Ran(how, detail=detail[:80].encode(errors="replace").decode(), printed=printed)
 
 
 def _ended(process: subprocess.Popen[bytes], deadline: float, printed: str) -> Ran:
@@ -238,6 +263,6 @@ def _ended(process: subprocess.Popen[bytes], deadline: float, printed: str) -> R
     except subprocess.TimeoutExpired:
         return Ran("timeout", detail="wall", printed=printed)
     number = -code if code < 0 else code - 128  # bubblewrap's way to say which signal
-    if number in (signal.SIGXCPU, signal.SIGKILL):
+    if number == signal.SIGKILL:
         return Ran("timeout", detail="cpu", printed=printed)
     return Ran("killed", detail=f"exit status {code}", printed=printed)

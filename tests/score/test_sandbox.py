@@ -8,9 +8,9 @@ import socket
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import threading
 import time
+import zoneinfo
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +93,10 @@ def host(tmp_path_factory):
 
 
 def _strays() -> set[str]:
-    """Processes of this user that run the program's interpreter, and folders of programs."""
+    """Processes of this user that run the program's interpreter, and files where programs start."""
     running = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
-    return {line.split()[0] for line in running.splitlines() if "Runs one program that a model wrote" in line} | {
-        name for name in os.listdir(tempfile.gettempdir()) if name.startswith(sandbox.FOLDER)
-    }
+    running = {line.split()[0] for line in running.splitlines() if "Runs one program that a model wrote" in line}
+    return running | set(os.listdir(sandbox._PLACE))
 
 
 def _run(case: hostile.Hostile, host: Host, level: int) -> Ran:
@@ -135,7 +134,7 @@ def test_what_tier_1_does_not_keep_from_a_program_is_what_is_listed(host):
     assert {line.removeprefix("- ") for line in listed.splitlines()} == wanted
 
 
-def test_what_the_filter_keeps_in_gets_out_without_it(host, monkeypatch):
+def test_what_the_filter_keeps_in_gets_out_without_it(host, monkeypatch, tmp_path):
     """So that none of these stays inside for another reason, a slip in it, say."""
     names = {
         "a chosen signal by a pipe", "a signal to a thread by a pipe", "signals by ioctl", "limit a sibling", "renice",
@@ -144,6 +143,7 @@ def test_what_the_filter_keeps_in_gets_out_without_it(host, monkeypatch):
         "delete a file", "delete a tree", "write a file", "a link out", "many files",
     }  # fmt: skip
     monkeypatch.setattr(sandbox, "_source", lambda: sandbox._SOURCE.replace("if forbid()", "if True"))
+    monkeypatch.setattr(sandbox, "_PLACE", str(tmp_path))
     cases = [case for case in hostile.ALL if case.name in names]
     assert len(cases) == len(names)
     for case in cases:
@@ -161,6 +161,41 @@ def test_nothing_is_left_behind(host):
                 _run(case, host, level)
     host.renew()
     assert _strays() <= before
+
+
+TRAINER = """
+import os, sys
+from pathlib import Path
+from spicejax.score.sandbox import Limits, Sandbox
+def dead():
+    stats = [path.read_text() for path in Path("/proc").glob("[0-9]*/stat")]
+    return sum(stat.rpartition(")")[2].split()[0] == "Z" for stat in stats)
+own = os.fork()
+if not own: os._exit(7)
+kept = Sandbox(limits=Limits(cpu=1, wall=3.0), size=2)
+whole, loop, flood = "return 6", "while True: pass", "while True: print('a' * 1000)"
+wait = "import time; time.sleep(99)"
+ran = kept.run([f"def solution():\\n    {each}" for each in (whole, loop, wait, flood, whole, "1 / 0")])
+print(os.getpid(), kept.tier, *(each.how for each in ran), dead() - 1, os.waitstatus_to_exitcode(os.waitpid(own, 0)[1]))
+"""
+
+
+@isolated
+def test_no_dead_process_is_left_to_a_trainer_that_is_the_first_of_its_container():
+    """As in `docker run IMAGE spicejax train`: nobody but it could take in orphans. Its own children stay its own."""
+    container = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*container, "true"], capture_output=True).returncode:
+        pytest.skip("unshare may make no container here")
+    command = [*container, sys.executable, "-c", TRAINER]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert done.stdout.split() == ["1", "2", "value", "timeout", "timeout", "output", "value", "error", "0", "7"], done
+
+
+@pytest.mark.parametrize("level", [1, pytest.param(2, marks=isolated)])
+def test_time_zones_are_the_same_at_both_tiers(level):
+    text = "import time, zoneinfo\ndef f():\n    return 'Asia/Tokyo' in zoneinfo.available_timezones(), *time.tzname"
+    ran = sandbox._run(text, "f", LIMITS, level)
+    assert ran.value == ["Asia/Tokyo" in zoneinfo.available_timezones(), "UTC", "UTC"], ran
 
 
 @isolated
@@ -246,6 +281,9 @@ def test_a_forged_reply_is_another_answer_and_no_more():
     first, *others = Sandbox(accept=True).run([FORGED % f'{{"value": {each}, "right": true}}' for each in values])
     assert first == Ran("value", 5)
     assert [each.how for each in others] == [*["form"] * 6, "killed"] and all(each.value is None for each in others)
+    details = ('"\\ud800x"', "5", "null", "[" * 900 + "]" * 900)
+    ran = Sandbox(accept=True).run([FORGED % f'{{"error": {each}}}' for each in details])
+    assert [(each.how, each.detail) for each in ran] == [("error", "?x"), *[("killed", "exit status 0")] * 3]
 
 
 def test_the_filter_s_numbers_are_the_kernel_s():
