@@ -11,7 +11,14 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?!LOG\.md)[^)]*\)")  # the repository's files are no pages
+# Files of the repository -> the pages that are made of them
+MADE = {
+    "LOG.md": "log.md",
+    "spicejax/report/glossary.py": "reference/metrics.md",
+    "spicejax/run/config.py": "reference/configuration.md",
+    "configs": "reference/recipes.md",
+}
+UPWARD = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+)([^)#]*)(#[^)]*)?\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -28,9 +35,16 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links to the log lead to its page; those to other files of the repository become their words."""
-    up = "../" * page.file.src_uri.count("/")
-    return OUTSIDE.sub(r"\1", re.sub(r"\]\((?:\.\./)+LOG\.md", rf"]({up}log.md", markdown))
+    """Links out of docs/ lead to the page that is made of the file; where there is none they become their words."""
+    depth = page.file.src_uri.count("/")
+
+    def turned(link: re.Match[str]) -> str:
+        words, up, path, anchor = link.groups("")
+        if len(up) <= len("../") * depth:
+            return link[0]  # it stays within docs/
+        return f"[{words}]({'../' * depth}{MADE[path]}{anchor})" if path in MADE else words
+
+    return UPWARD.sub(turned, markdown)
 
 
 def inside(text: str) -> str:

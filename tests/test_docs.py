@@ -56,6 +56,38 @@ def test_the_site_builds_without_a_warning(tmp_path):
     pages = {page.stem: page.read_text() for page in (tmp_path / "site").rglob("*.html")}
     assert "learner.loss_norm_length" in pages["configuration"] and "frontier_distance" in pages["metrics"]
     assert "spice_qwen4b_lora_kaggle" in pages["recipes"] and "Lab book" in pages["log"]
+    assert 'href="../retrieval.html' in pages["r1_searcher"] and 'href="reference/metrics.html' in pages["reading"]
+    assert 'href="reference/configuration.html' in pages["troubleshooting"] and 'href="log.html#' in pages["comparison"]
+    assert "log/2026-11-21.html" in pages["log"] and "log/2026-11-21.html" not in pages["index"]
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors that GitHub gives a page."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    lines = [re.sub(r"\]\([^)]*\)", "]", line) for line in re.findall(r"^#+ +(.*?) *$", text, re.MULTILINE)]
+    return {re.sub(r"[^\w -]", "", line).lower().replace(" ", "-") for line in lines}
+
+
+def test_links_lead_to_files_of_the_repository():
+    """As GitHub shows the pages, where what mkdocs makes is not there."""
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    files = {(ROOT / name).resolve() for name in tracked.stdout.splitlines()}
+    books = {path: "".join(map(str, read_cells(path))) for path in (ROOT / "notebooks").glob("*.ipynb")}
+    pages = {path: path.read_text() for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]}
+    found = 0
+    for page, text in (pages | books).items():
+        for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
+            path, _, anchor = link.partition("#")
+            place, found = (page.parent / path).resolve() if path else page, found + 1
+            where = f"{page.relative_to(ROOT)} links to {link}"
+            assert place.exists() and (not files or place in files or place.is_dir()), where
+            assert not anchor or anchor in headings(place), where
+    assert found > 50
+
+
+def read_cells(path: Path) -> list[str]:
+    """The words of a notebook."""
+    return ["".join(c["source"]) for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "markdown"]
 
 
 def test_errors_of_the_help_page_are_those_of_the_code():
