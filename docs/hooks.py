@@ -62,8 +62,9 @@ def configuration() -> str:
     lines = [
         "# Configuration",
         "",
-        "`a.b=c` on the command line changes a field; `spicejax train --config=NAME --help` lists those of a recipe "
-        "with its values. Defaults are shown here; a field without one is set by every recipe that has its section.",
+        "`a.b=c` on the command line changes a field; `spicejax train --config=NAME --help=all` lists those of a "
+        "recipe with its values. Defaults are shown here; a field without one is set by every recipe that has its "
+        "section.",
     ]
     told: set[type] = set()
     for run in (stage for name in configs.names() for stage in configs.stages(name)):

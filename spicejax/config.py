@@ -14,7 +14,7 @@ import functools
 import json
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, get_origin, get_type_hints
 
@@ -28,11 +28,8 @@ ABSENT = "<absent>"  # stands in `diff` for a field that one side does not have
 def parse(default: T, argv: Sequence[str]) -> T:
     """Return `default` with the overrides of `argv`: `a.b=c`, `--a.b=c` or `--a.b c`; the last of a key wins.
 
-    `--help` prints every field and exits 0. Raises ConfigError for a wrong key or value.
+    Raises ConfigError for a wrong key or value.
     """
-    if {"-h", "--help"} & set(argv):
-        print(describe(default))
-        raise SystemExit(0)
     return override(default, _pairs(argv, dict(leaves(default))))
 
 
@@ -171,17 +168,21 @@ def leaves(config: Any) -> list[tuple[str, Any]]:
     return [(path, hint) for _, _, rows in walk(config) for path, hint, _, _ in rows]
 
 
-def describe(config: Any) -> str:
-    """The text of --help: every field with its comment, its default and what it takes."""
+def describe(config: Any, only: Collection[str] = ()) -> str:
+    """The text of --help: fields with their comment, their value and what they take; all, or `only` those paths."""
     width = min(shutil.get_terminal_size((110, 24)).columns, 120)
     wrap = textwrap.TextWrapper(width, initial_indent=" " * 6, subsequent_indent=" " * 6).wrap
-    lines = ["fields: [section.field=value ...]"]
+    lines, left_out = ["fields: [section.field=value ...]"], 0
     for section, cls, rows in walk(config):
+        told = [row for row in rows if not only or row[0] in only]
+        left_out += len(rows) - len(told)
+        if not told and only:
+            continue
         title, doc = section or cls.__name__, (cls.__doc__ or "").strip().split("\n")[0]
         lines += ["", title if doc.startswith(f"{cls.__name__}(") else f"{title}: {doc}"]  # dataclass made it up
-        for path, hint, value, name in rows:
+        for path, hint, value, name in told:
             lines += [f"  {path}={shown(value)}    [{allowed(hint)}]", *wrap(comments(cls).get(name, ""))]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(["", f"{left_out} more fields: --help=all"] if left_out else [])])
 
 
 def shown(value: Any) -> str:

@@ -65,7 +65,7 @@ def unknown_key(key: str, known: Iterable[str]) -> str:
     near = set(difflib.get_close_matches(key, [name for pair in names.values() for name in pair], 2))
     inside = [path for path in names if path.startswith(f"{key}.")]
     meant = " or ".join(f"`{path}`" for path in inside or names if inside or names[path] & near)
-    return f"unknown field `{key}`; {f'did you mean {meant}?' if meant else '--help lists all'}"
+    return f"unknown field `{key}`; {f'did you mean {meant}?' if meant else '--help=all lists all'}"
 
 
 @functools.cache

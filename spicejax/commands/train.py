@@ -46,7 +46,7 @@ OPTIONS = (
 FLAGS = {
     "--dry_run --dry-run": "build everything, print the plan and the memory it takes, train nothing",
     "--json": "print the flight check as one JSON object",
-    "--help -h": None,
+    "--help -h": "this; with --config=NAME the fields that most runs choose too, with --help=all every field",
 }
 
 STOPPED = 75  # exit code of a run that a signal or its session stopped: saved, the same command goes on (EX_TEMPFAIL)
@@ -55,23 +55,23 @@ STOPPED = 75  # exit code of a run that a signal or its session stopped: saved, 
 def main(argv: Sequence[str]) -> int:
     """Run training; return the exit code."""
     began = session.began()  # before the model is fetched
-    parser = _parser()
-    known, rest = parser.parse_known_args(argv)
+    parser, every = _parser(), "--help=all" in argv
+    known, rest = parser.parse_known_args(["--help" if word == "--help=all" else word for word in argv])
     options = {name: value for name, value in vars(known).items() if value is not None and value is not False}
     rest = _take_recipe(rest, options)
     stages = configs.stages(options["config"]) if "config" in options else ()
     _refuse_misread(options, [word for word in rest if word.startswith("--")], vars(known), stages)
-    if "help" in options:
+    if "help" in options and not stages:
         print(parser.format_help())
-        if not stages:
-            return 0
+        return 0
     if not stages:
         raise ValueError(f"--config=NAME is missing; one of: {', '.join(configs.names())}, or a file of your own")
     if "corpus" in options:
         rest.append(f"corpus.source={options['corpus']}")
-    if "help" in options:
-        rest.append("--help")
     stages = chain.override(stages, rest)
+    if "help" in options:
+        print(parser.format_help(), *(_fields(stages, k, every) for k in range(len(stages))), sep="\n\n")
+        return 0
     if {"topology", "json", "programs"} & options.keys():
         return max(_flight(cfg, options) for cfg in stages)
     hosts.start(options.get("coordinator"), options.get("num_processes"), options.get("process_id"))
@@ -80,6 +80,12 @@ def main(argv: Sequence[str]) -> int:
     resume = _resume(options.get("resume", "auto"), len(stages))
     out = Path(options["export"]) if "export" in options else None
     return _run(stages, workdir, dry_run="dry_run" in options, began=began, resume=resume, out=out)
+
+
+def _fields(stages: Sequence[RunConfig], k: int, every: bool) -> str:
+    """What --help says of a stage's fields."""
+    head = f"stage {k + 1} of {len(stages)}: {k + 1}.section.field=value changes this one\n" if len(stages) > 1 else ""
+    return head + configuration.describe(stages[k], () if every else stages[k].chosen)
 
 
 def _resume(word: str, stages: int) -> chain.Resume:
@@ -158,7 +164,7 @@ def _announce(cfg: RunConfig, folder: Path, last: bool) -> None:
 def _parser() -> argparse.ArgumentParser:
     """Our own options; what it does not know are fields of the configuration."""
     parser = Parser(__name__, None, usage=USAGE, add_help=False)
-    parser.epilog = "a.b=c changes any field of the configuration; --config=NAME --help lists them all"
+    parser.epilog = "a.b=c changes any field of the configuration; --config=NAME --help=all lists them"
     for name, metavar, text in OPTIONS:
         parser.add_argument(f"--{name}", metavar=metavar, help=text, type=int if metavar in ("N", "I") else str)
     for flags, text in FLAGS.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from spicejax import config as configuration
 from spicejax.games.catalogue import GameConfig, game_of
 from spicejax.games.game import Ask
 from spicejax.generate import weights
@@ -30,6 +31,16 @@ _LESSONS = {
     "given": ("replies to be imitated", "supervised"),
     "pair": ("pairs of a better and a worse reply", "dpo (ipo, simpo)"),
 }
+
+
+# the fields that most runs choose, beside the first of their game: what --help shows; --help=all shows all
+_CHOSEN = (
+    *("iterations", "seed", "show_every", "tracker", "model.path", "model.dtype", "model.lora.rank", "corpus.source"),
+    *("corpus.max_tokens", "retrieval.index", "retrieval.encoder", "retrieval.url", "buckets.prompt", "buckets.rows"),
+    *("sampler.temperature", "learner.learning_rate", "learner.rows", "mesh.data", "eval.tasks", "eval.every"),
+    *("checkpoint.every", "checkpoint.session_hours"),
+)
+_GAMES_CHOSEN = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,6 +182,13 @@ class RunConfig:
         asked = game_of(self.game).demand(self.game)
         mine = [ask.player == "policy" and (ask.seat or ask.role) not in self.seats for ask in asked]
         return [ask if own else dataclasses.replace(ask, trained=0) for ask, own in zip(asked, mine, strict=True)]
+
+    @property
+    def chosen(self) -> list[str]:
+        """Paths of the fields that most runs choose."""
+        game = next(rows for _, cls, rows in configuration.walk(self) if cls is type(self.game))
+        searching = _CHOSEN if self.searches else [path for path in _CHOSEN if not path.startswith("retrieval.")]
+        return [*searching, *(path for path, *_ in game[:_GAMES_CHOSEN])]
 
     @property
     def searches(self) -> bool:

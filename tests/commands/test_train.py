@@ -8,6 +8,7 @@ import pytest
 from processes import ROOT
 
 from spicejax import commands, configs
+from spicejax import config as configuration
 from spicejax.commands import train
 from spicejax.run import chain, record
 
@@ -44,10 +45,22 @@ def test_a_wrong_option_is_one_line(words, message, capsys):
 def test_help_of_both(capsys):
     assert commands.run("train", ["--help"]) == 0
     assert "spice_nano" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as stopped:
-        commands.run("train", ["--config", "spice_nano", "--help"])
+    assert commands.run("train", ["--config", "spice_nano", "--help", "iterations=7"]) == 0
     out = capsys.readouterr().out
-    assert stopped.value.code == 0 and "--topology SLICE" in out and "  spice.group_size=8 " in out
+    assert "--topology SLICE" in out and "  spice.group_size=8 " in out and "  iterations=7 " in out
+    assert "more fields: --help=all" in out and len(out.splitlines()) < 150
+    assert commands.run("train", ["spice_nano", "--help=all"]) == 0
+    assert "  learner.clip_low=" in capsys.readouterr().out
+    assert commands.run("train", ["sft_rlvr_nano", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "stage 2 of 2: 2.section" in out and "  supervised.examples=" in out and "  rlvr.questions=" in out
+
+
+@pytest.mark.parametrize("name", configs.names())
+def test_help_begins_with_twenty_fields(name):
+    for cfg in configs.stages(name):
+        told, there = set(cfg.chosen), {path for path, _ in configuration.leaves(cfg)}
+        assert told <= there and 16 < len(told) <= 25
 
 
 def test_a_recipe_of_your_own_is_a_file(tmp_path, capsys):
@@ -61,8 +74,7 @@ def test_a_recipe_of_your_own_is_a_file(tmp_path, capsys):
         "import dataclasses\nfrom spicejax.configs.spice_nano import CONFIG\n"
         "CONFIG = dataclasses.replace(CONFIG, name='mine', iterations=7)\n"
     )
-    with pytest.raises(SystemExit):
-        commands.run("train", ["--config", str(own), "--help"])
+    assert commands.run("train", ["--config", str(own), "--help"]) == 0
     assert "  iterations=7 " in capsys.readouterr().out
 
 
