@@ -26,6 +26,7 @@ class Ask:
     trained: int = 0  # prompts whose responses are learnt from
     group: int = 0  # responses of each trained prompt; 0 = `samples`
     estimator: Estimator = "mean"  # of the advantages
+    compared: int = 0  # trained responses that share a baseline; 0 = those of a prompt
     lesson: LessonKind = "scored"  # what its trained responses become
     seat: str = ""  # who is asked; "" = the role
     player: Literal["policy", "initial"] = "policy"  # who sits there, unless the run seats another model

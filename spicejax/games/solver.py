@@ -64,13 +64,19 @@ def written(row: Searched) -> str:
     return "".join(turn.text for turn in row.turns)
 
 
+def last_pair(text: str, tags: tuple[str, str]) -> str | None:
+    """What stands between the last opening tag that is closed and the closing tag next to it; None without one."""
+    inside = None
+    for part in text.split(tags[0])[1:]:
+        said, closing, _ = part.partition(tags[1])
+        inside = said.strip() if closing else inside
+    return inside
+
+
 def between(row: Searched, tags: tuple[str, str]) -> str | None:
     """What stands between the last pair of tags that the model wrote within a turn; None without one."""
-    for turn in reversed(row.turns):
-        before, closing, _ = turn.text.rpartition(tags[1])
-        if closing and tags[0] in before:
-            return before.rpartition(tags[0])[2].strip()
-    return None
+    found = (last_pair(turn.text, tags) for turn in reversed(row.turns))
+    return next((inside for inside in found if inside is not None), None)
 
 
 def answer(row: Searched) -> str | None:

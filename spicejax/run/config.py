@@ -212,12 +212,7 @@ class RunConfig:
         """Settings that a run can have and hardly anybody wants, each with its consequence."""
         sampled = [ask for ask in self.asks if ask.trained and ask.samples]
         compared = [ask for ask in sampled if ask.estimator not in ("none", "whiten")]
-        found = [
-            f"{ask.role}: groups of one response: each is compared with itself, so that nothing is learnt from them; "
-            f"raise the game's group_size, or take the estimator none"
-            for ask in compared
-            if (ask.group or ask.samples) == 1
-        ]
+        found = []
         if compared and self.sampler.temperature == 0:
             found.append(
                 "sampler.temperature=0: the responses of a group are all the same, so that nothing is learnt from "
@@ -247,6 +242,12 @@ class RunConfig:
         if order and set(order) != trained:
             raise ValueError(f"learner.role_order={order}: name each trained role: {', '.join(sorted(trained))}")
         for ask in (ask for ask in asks if ask.trained):
+            alone = (ask.compared or ask.group or ask.samples) == 1
+            if ask.samples and alone and ask.estimator not in ("none", "whiten"):
+                raise ValueError(
+                    f"{ask.role}: estimator {ask.estimator} with groups of one response compares each with itself, so "
+                    "that nothing is learnt; take more samples (group_size, ..._samples), or the estimator none"
+                )
             if ask.lesson != self.learner.lesson:
                 what, loss = _LESSONS[ask.lesson]
                 raise ValueError(f"learner.loss={self.learner.loss}: this game's lessons are {what}; take {loss}")

@@ -16,10 +16,7 @@ from spicejax.models.lora import LoraConfig
     [
         ("spice_nano", ["sampler.temperature=0"], ["sampler.temperature=0: the responses of a group are all the same"]),
         ("spice_nano", ["sampler.top_p=0.9"], ["sampler.top_k, top_p or min_p cuts tokens off"]),
-        ("spice_nano", ["spice.group_size=1"], ["challenger: groups of one response", "reasoner: groups of one"]),
-        ("spice_nano", ["spice.group_size=1", "spice.reasoner_estimator=none"], ["challenger: groups of one response"]),
         ("rlvr_nano", ["retrieval.index=INDEX"], ["retrieval.*: nothing in this game searches"]),
-        ("rlvr_nano", ["rlvr.group_size=1"], ["reasoner: groups of one response"]),
         ("sft_rlvr_nano", ["sampler.temperature=0", "sampler.top_p=0.9"], []),
     ],
 )
@@ -29,6 +26,29 @@ def test_settings_that_teach_nothing_are_told(name, words, told, tmp_path):
     cfg = configuration.override(shipped, dict(word.split("=") for word in words))
     assert [w[: len(t)] for w, t in zip(cfg.warnings, told, strict=True)] == told
     assert all(f"  warning: {w}" in plan.describe(cfg, tmp_path) for w in cfg.warnings)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "told"),
+    [
+        ("spice_nano", ["spice.group_size=1"], "challenger: estimator mean with groups of one response"),
+        ("spice_nano", ["spice.group_size=1", "spice.challenger_estimator=none"], "reasoner: estimator mean"),
+        ("rlvr_nano", ["rlvr.group_size=1"], "reasoner: estimator mean with groups of one"),
+        ("ssp_nano", ["ssp.solver_samples=1"], "solver: estimator mean_std with groups of one"),
+        ("ssp_nano", ["ssp.proposer_estimator=mean_std"], "proposer: estimator mean_std with groups of one"),
+        ("r1_searcher_nano", ["r1searcher.group_size=1"], "solver: estimator mean_whiten with groups of one"),
+    ],
+)
+def test_groups_of_one_that_are_compared_are_refused(name, words, told):
+    with pytest.raises(ValueError, match=told):
+        configuration.parse(configs.stages(name)[0], words)
+
+
+def test_groups_of_one_are_welcome_where_nothing_is_compared():
+    ssp = configs.load("ssp_nano")
+    for words in (["ssp.proposer_estimator=mean_std", "ssp.proposer_samples=4"], ["ssp.proposer_estimator=whiten"],
+                  ["ssp.fixed=solver", "ssp.solver_samples=1"]):  # fmt: skip
+        assert configuration.parse(ssp, words).warnings == []
 
 
 @pytest.mark.parametrize(

@@ -23,23 +23,23 @@ def fault(row: Searched, request: Request, *, strict: bool) -> str:
     queries:   each query was written whole, between its two tags, and was answered
     documents: the model wrote no tag of the system's
     thoughts:  one pair of think tags, where the request asks for thoughts
-    answer:    one pair of answer tags
+    answer:    one pair of answer tags, and no search between them
     script:    no Chinese character, which is all that the paper's "garbled" means in its code
-    strict adds what the code asks of Qwen: assistant (the word does not occur), long (at most ten words of answer). Its
-    third rule, no tag of a search in the answer, follows from the first two.
+    strict adds what the code asks of Qwen: assistant (the word does not occur), long (at most ten words of answer).
     """
     # Differs: what the model wrote is known from its turns; the code counts tags in the whole text, retrieved documents
     # included, so that one that names an assistant costs the model the penalty. The prompt opens no thoughts here
-    text, tags, said = solver.written(row), solver.tags_of(request), solver.answer(row) or ""
+    # Differs: the code forgives Llama a search within its answer, which is no "short final answer" (paper)
+    text, tags, said = solver.written(row), solver.tags_of(request), solver.answer(row)
     asked = tuple(map(text.count, tags.query))
     broken = {
         "queries": asked != (solver.searches(row),) * 2,
         "documents": any(tag in text for tag in tags.observation),
         "thoughts": request in ("base", "instruct") and not _one_pair(text, ("<think>", "</think>")),
-        "answer": not _one_pair(text, ANSWER),
+        "answer": said is None or not _one_pair(text, ANSWER),
         "script": bool(_HAN.search(text)),
         "assistant": strict and "assistant" in text.lower(),
-        "long": strict and len(said.split()) > LONGEST_ANSWER,
+        "long": strict and len((said or "").split()) > LONGEST_ANSWER,
     }
     return next((name for name, is_broken in broken.items() if is_broken), "")
 
@@ -65,4 +65,4 @@ def reward(
 
 
 def _one_pair(text: str, tags: tuple[str, str]) -> bool:
-    return (text.count(tags[0]), text.count(tags[1])) == (1, 1)
+    return (text.count(tags[0]), text.count(tags[1])) == (1, 1) and text.index(tags[0]) < text.index(tags[1])

@@ -132,12 +132,9 @@ def play(world: World, answers: Sequence[Answer], cfg: SspConfig, state: Any = N
     asked |= {slot: (pool.kept[i].question, pool.kept[i].answer) for slot, i in replayed.items()}
     rows = _solve(world, {slot: asked[slot] for slot in sorted(asked)}, cfg)
     claims = [(*asked[slot], solver.answer(row)) for slot, found in rows.items() for row in found]
-    right = iter(_right(world, claims, cfg))
-    worth = {
-        slot: [rewards.solved(row, next(right), limit_tags=cfg.limit_tags) for row in found]
-        for slot, found in rows.items()
-    }
-    return _scored(proposed, asked, rows, worth, cfg, pool, replayed, tried)
+    worth = iter(_right(world, claims, cfg))
+    right = {slot: [next(worth) for _ in found] for slot, found in rows.items()}
+    return _scored(proposed, asked, rows, right, cfg, pool, replayed, tried)
 
 
 def _propose(
@@ -199,9 +196,7 @@ def _verified(
     )
     claims = []
     for place, (reply,) in zip(places, replies, strict=True):
-        before, closing, _ = reply.text.rpartition(solver.ANSWER[1])
-        said = before.rpartition(solver.ANSWER[0])[2].strip() if closing and solver.ANSWER[0] in before else None
-        claims.append((read[place].question, read[place].answer, said))
+        claims.append((read[place].question, read[place].answer, solver.last_pair(reply.text, solver.ANSWER)))
     for place, right in zip(places, _right(world, claims, cfg), strict=True):
         if right < 1:
             read[place] = dataclasses.replace(read[place], rejected="not_verified")
@@ -257,7 +252,7 @@ def _scored(
     proposed: list[Proposal],
     asked: dict[int, tuple[str, Answer]],
     rows: dict[int, list[Searched]],
-    solved: dict[int, list[float]],
+    right: dict[int, list[float]],
     cfg: SspConfig,
     pool: Pool,
     replayed: dict[int, int],
@@ -266,25 +261,26 @@ def _scored(
     """Rewards, lessons and records.
 
     Args:
-      solved: rewards of the rows. replayed: where in the pool the question of a slot comes from.
+      right: how right each row's answer is. replayed: where in the pool the question of a slot comes from.
     """
     lessons, records, success, worth = [], [], {}, []
     for slot, proposal in enumerate(proposed):
-        earned = solved.get(slot, [])
-        if earned:
-            success[slot] = float(np.mean(np.asarray(earned) > 0))
+        mine, correct = rows.get(slot, []), right.get(slot, [])
+        earned = [rewards.solved(row, r, limit_tags=cfg.limit_tags) for row, r in zip(mine, correct, strict=True)]
+        if mine:
+            success[slot] = float(np.mean(correct))
         reward = cfg.invalid_reward
         if not proposal.rejected:
-            reward = rewards.proposed(earned, cfg.proposer_reward, left=cfg.bounded_left, width=cfg.bounded_width)
+            reward = rewards.proposed(correct, cfg.proposer_reward, left=cfg.bounded_left, width=cfg.bounded_width)
         worth.append(reward)
         lessons.append(Episode("proposer", slot // cfg.proposer_samples, proposal.row.rollout, reward))
-        solvers = zip(rows.get(slot, []), earned, strict=True)
+        solvers = zip(mine, earned, strict=True)
         lessons += [Episode("solver", cfg.answers + slot, row.rollout, r) for row, r in solvers]
         record = {"answer": proposal.answer.text, "question": proposal.question, "rejected": proposal.rejected}
         record |= {"reward": reward, "transcript": solver.transcript(proposal.row)}
-        if earned:
+        if mine:
             record |= {"asked": asked[slot][0], "replayed": slot in replayed, "rewards": earned}
-            record |= answered([solver.answer(row) for row in rows[slot]], [r > 0 for r in earned])
+            record |= answered([solver.answer(row) for row in mine], [r == 1 for r in correct])
             record |= {"answered": solver.transcript(rows[slot][0])}
         records.append(record)
     new = [Kept(p.question, p.answer, success[s]) for s, p in enumerate(proposed) if not p.rejected]
@@ -349,9 +345,11 @@ def demand(cfg: SspConfig) -> list[Ask]:
 
 
 def _searching(cfg: SspConfig, role: str, samples: int, row: Limits, estimator: Estimator) -> Ask:
-    trained = 0 if cfg.fixed == role else cfg.slots
-    player = _player(cfg, role)
-    return Ask(role, cfg.slots, samples, row.total, trained=trained, estimator=estimator, player=player, talk=row.talk)
+    alike = cfg.proposer_samples if role == "proposer" else samples
+    return Ask(
+        role, cfg.slots, samples, row.total, trained=0 if cfg.fixed == role else cfg.slots, estimator=estimator,
+        compared=alike, player=_player(cfg, role), talk=row.talk,
+    )  # fmt: skip
 
 
 def _player(cfg: SspConfig, role: str) -> Literal["policy", "initial"]:

@@ -15,7 +15,8 @@ from spicejax.types import Answer
 # of an answer: exact = 1 where it is the right one but for case, punctuation and articles; f1 = the share of words;
 # judge = exact, and 1 as well where a model says that it means the same
 Judged = Literal["exact", "f1", "judge"]
-# of a question: failures = how often it was not answered; bounded = a parabola over how often it was
+# of a question: failures = how often it was not answered (f1: how far answers are from right); bounded = a parabola
+# over how often it was
 ProposerReward = Literal["failures", "bounded"]
 
 MANY_TAGS = 10  # answer tags in a row; with more of either the public code gives a quarter
@@ -34,13 +35,14 @@ def solved(row: Searched, right: float, *, limit_tags: bool) -> float:
     return right * (MANY_TAGS_WORTH if many else 1.0)
 
 
-def proposed(rewards: Sequence[float], kind: ProposerReward, *, left: float = 0.0, width: float = 1.0) -> float:
-    """Reward a valid question by the Solver's rewards for it.
+def proposed(right: Sequence[float], kind: ProposerReward, *, left: float = 0.0, width: float = 1.0) -> float:
+    """Reward a valid question by how right the Solver's answers to it are, whatever its many tags cost the Solver.
 
-    failures: 1 - mean(r > 0), so that a quarter of a reward counts as solved
-    bounded:  4 (left + p)(width - p) for 0 < p < 1, else 0, p the same mean
+    failures: 1 - p
+    bounded:  4 (left + p)(width - p) for 0 < p < 1, else 0
+    p = mean(right); of answers that are right or wrong the share that is right
     """
-    share = float(np.mean(np.asarray(rewards) > 0))
+    share = float(np.mean(right))
     if kind == "failures":
         return 1.0 - share
     return 4 * (left + share) * (width - share) if 0 < share < 1 else 0.0

@@ -38,6 +38,10 @@ def test_passages_never_count():
         ("thoughts", False, ("<think>a</think><think>b</think><answer>x</answer>",)),
         ("answer", False, ("<think>a</think>",)),
         ("answer", False, ("<think>a</think><answer>x</answer><answer>y</answer>",)),
+        ("answer", False, ("<think>a</think></answer>x<answer>",)),  # the wrong way round
+        ("answer", False, ("<think>a</think><answer>x</answer> y</answer>",)),  # a stray one
+        ("answer", False, (f"<think>a</think><answer>Ro{Q}b{E}", "me</answer>")),  # a search between them
+        ("thoughts", False, ("</think>a<think><answer>x</answer>",)),
         ("script", False, ("<think>中</think><answer>x</answer>",)),
         ("assistant", True, ("<think>As an Assistant</think><answer>x</answer>",)),
         ("long", True, ("<think>a</think><answer>1 2 3 4 5 6 7 8 9 10 11</answer>",)),
@@ -63,6 +67,7 @@ def test_tags_of_search_r1_need_no_thoughts():
         ((GOOD[0], "Boston"), 0.5, -0.5),  # searched, no answer
         (("Boston",), 0.0, -1.0),
         ((GOOD[0], "<answer>nyc</answer>"), 0.5, 1.5),  # an alias; thoughts not closed
+        ((f"<think></think><answer>N{Q}city{E}", "YC</answer>"), 0.5, -0.5),  # a search within the answer
     ],
 )
 def test_stage_1(texts, plain, with_correctness):

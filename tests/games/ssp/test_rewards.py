@@ -45,7 +45,14 @@ def test_eleven_tags_cost_three_quarters_and_count_as_solved_for_the_proposer():
     assert worth(row(ten), limit_tags=True) == 1.0
     assert worth(row(eleven), limit_tags=True) == 0.25
     assert worth(row(eleven), limit_tags=False) == 1.0
-    assert rewards.proposed([0.25, 0.0], "failures") == 0.5
+    right = [rewards.right(solver.answer(row(text)), ROME, "exact") for text in (eleven, "no")]
+    assert rewards.proposed(right, "failures") == 0.5
+
+
+def test_a_word_in_common_is_not_an_answer_for_the_proposer():
+    right = [rewards.right(said, ROME, "f1") for said in ("Rome", "the city of Rome")]
+    assert right == [0.5, 1.0] and rewards.proposed(right, "failures") == 0.25
+    assert rewards.proposed([0.5, 0.5], "bounded") == 1.0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,21 @@
+"""How a Solver's answer is read out of its own words."""
+
+import pytest
+
+from spicejax.games import solver
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("<answer>Oslo</answer> or <answer> Rome </answer>", "Rome"),
+        ("<answer>Rome</answer> and so on</answer>", "Rome"),  # a stray closing tag
+        ("<answer><answer>Rome</answer>", "Rome"),
+        ("<answer>Rome</answer> <answer>Oslo", "Rome"),  # the last one is not closed
+        ("</answer>Rome<answer>", None),
+        ("<answer></answer>", ""),
+        ("Rome</answer>", None),
+    ],
+)
+def test_the_last_pair_of_tags_counts(text, said):
+    assert solver.last_pair(text, solver.ANSWER) == said
