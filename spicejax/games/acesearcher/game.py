@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -114,7 +115,7 @@ class Tried(NamedTuple):
     paths: list[Path]
 
     @property
-    def worth(self) -> list[float]:
+    def worth(self) -> list[Fraction]:
         """Of each path."""
         return [path.worth for path in self.paths]
 
@@ -178,7 +179,7 @@ def _ask(way: Way, task: Task) -> Messages:
     return paths.plan_messages(task, way)
 
 
-def _worth(path: Path, cfg: AceSearcherConfig) -> float:
+def _worth(path: Path, cfg: AceSearcherConfig) -> Fraction:
     right = (path.task.answer, *path.task.aliases)
     if paths.kind_of(path.task, cfg.way) == "program":
         return rewards.of_program(path.said, right, kind=cfg.reward)
@@ -193,9 +194,8 @@ def _lessons(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> l
     """What one question's paths teach."""
     if cfg.learn != "pairs":
         return _examples(question, tried, cfg)
-    means = [float(np.mean(each.worth)) if each.paths else 0.0 for each in tried]
     replies, plans_ = [each.reply for each in tried], [each.plan for each in tried]
-    found = [("decomposer", pair) for pair in pairs.of_plans(replies, plans_, means, cfg.rule)]
+    found = [("decomposer", pair) for pair in pairs.of_plans(replies, plans_, [each.worth for each in tried], cfg.rule)]
     for each in tried:
         for good, bad in pairs.of_paths(each.paths, each.worth, cfg.rule):
             found += [("subquestion", pair) for pair in pairs.sub_answers(good, bad, cfg.sub_pairs)]
@@ -226,7 +226,11 @@ def _record(task: Task, tried: Sequence[Tried], cfg: AceSearcherConfig) -> dict[
     """One question for tasks.jsonl: the answers of all paths, every plan with its paths' worth, one path in full."""
     told = [
         {"plan": reply.text}
-        | ({"rejected": plan.reason} if isinstance(plan, Rejection) else {"rewards": [path.worth for path in own]})
+        | (
+            {"rejected": plan.reason}
+            if isinstance(plan, Rejection)
+            else {"rewards": [float(path.worth) for path in own]}
+        )
         | ({"faults": [path.fault for path in own]} if any(path.fault for path in own) else {})
         | ({"transcript": own[0].transcript()} if own else {})
         for reply, plan, own in tried

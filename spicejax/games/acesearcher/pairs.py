@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Literal
-
-import numpy as np
 
 from spicejax.games.acesearcher import plans
 from spicejax.games.acesearcher.paths import Path
@@ -20,28 +19,28 @@ Rule = Literal["paper", "code"]
 # word (the code makes these and leaves them out of its mixture); none
 SubPairs = Literal["all", "first", "none"]
 
-MEAN_GAP, MEAN_WORST = 1.33, 1.0  # code: of the mean rewards of a question's plans
-GAP, WORST, COMPARED, ALIKE = 1.33, 1.2, 2, 0.666  # code: of the rewards of a plan's paths
+MEAN_GAP, MEAN_WORST = Fraction("1.33"), 1  # code: of the mean worths of a question's plans
+GAP, WORST, COMPARED, ALIKE = Fraction("1.33"), Fraction("1.2"), 2, Fraction("0.666")  # code: of a plan's paths
 MOST_QUESTIONS = 7  # code: a plan of as many sub-questions loses
-_EDGE = 1e-9  # of rounding
 
 Pair = tuple[Rollout, Rollout]  # the better, the worse; the worse has the better one's prompt
 
 
 def of_plans(
-    replies: Sequence[Rollout], read: Sequence[Plan | Rejection], means: Sequence[float], rule: Rule
+    replies: Sequence[Rollout], read: Sequence[Plan | Rejection], worths: Sequence[Sequence[Fraction]], rule: Rule
 ) -> list[Pair]:
-    """Pairs of plans by the mean reward of their paths; [] where none is better (D_decompose).
+    """Pairs of plans by the mean worth of their paths; [] where none is better (D_decompose).
 
     Args:
       replies: the decomposer's, to one prompt.
-      means: of the rewards of each plan's paths; 0 for what is no plan.
+      worths: of each plan's paths; of what is no plan none, which is worth 0.
     """
+    means = [sum(own, Fraction(0)) / max(len(own), 1) for own in worths]
     best, worst = max(means), min(means)
     if rule == "paper":
-        found = [(replies[int(np.argmax(means))], replies[int(np.argmin(means))])] if best > worst else []
+        found = [(replies[means.index(best)], replies[means.index(worst)])] if best > worst else []
         return _told_apart(found)
-    if best - worst < MEAN_GAP - _EDGE or worst > MEAN_WORST + _EDGE:
+    if best - worst < MEAN_GAP or worst > MEAN_WORST:
         return []
     winners = [k for k, mean in enumerate(means) if mean == best]
     losers = [k for k, mean in enumerate(means) if mean == worst]
@@ -59,7 +58,7 @@ def _loses(plan: Plan | Rejection) -> bool:
     return isinstance(plan, Rejection) or len(plan.questions) >= MOST_QUESTIONS or plans.talks_of_itself(plan)
 
 
-def of_paths(paths: Sequence[Path], rewards: Sequence[float], rule: Rule) -> list[tuple[Path, Path]]:
+def of_paths(paths: Sequence[Path], rewards: Sequence[Fraction], rule: Rule) -> list[tuple[Path, Path]]:
     """Pairs of paths along one plan by their rewards."""
     if not paths or max(rewards) == min(rewards):
         return []
@@ -67,22 +66,22 @@ def of_paths(paths: Sequence[Path], rewards: Sequence[float], rule: Rule) -> lis
     if rule == "paper":
         last = min(range(len(paths)), key=lambda k: rewards[k])
         return [(paths[order[0]], paths[last])]
-    if max(rewards) - min(rewards) <= GAP + _EDGE or min(rewards) > WORST + _EDGE:
+    if max(rewards) - min(rewards) <= GAP or min(rewards) > WORST:
         return []
     found = []
     for k in order[:COMPARED]:
         against = [n for n in order[-COMPARED:] if rewards[n] < rewards[k]]
         if against:
             nearest = max(against, key=lambda n: _alike(paths[k], paths[n]))
-            if _alike(paths[k], paths[nearest]) >= ALIKE - _EDGE:
+            if _alike(paths[k], paths[nearest]) >= ALIKE:
                 found.append((paths[k], paths[nearest]))
     return found
 
 
-def _alike(a: Path, b: Path) -> float:
+def _alike(a: Path, b: Path) -> Fraction:
     """Share of a plan's sub-answers that are the same."""
     count = len(a.plan.questions)
-    return sum(a.answers.get(k) == b.answers.get(k) is not None for k in range(count)) / count
+    return Fraction(sum(a.answers.get(k) == b.answers.get(k) is not None for k in range(count)), count)
 
 
 def finals(good: Path, bad: Path) -> list[Pair]:

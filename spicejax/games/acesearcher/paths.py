@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, Literal, cast, get_args
 
 from spicejax.games.acesearcher import plans
@@ -63,7 +64,7 @@ class Path:
     shown: dict[int, int] = dataclasses.field(default_factory=dict)  # how many of them there was room for
     final: Rollout | None = None
     said: str | None = None  # the final answer
-    worth: float = 0.0  # of what it says
+    worth: Fraction = Fraction(0)  # of what it says
     fault: str = ""  # why it has none, or not in its form
 
     @property

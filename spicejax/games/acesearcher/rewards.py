@@ -1,8 +1,12 @@
-"""What a final answer is worth: exact match of what is well formed, or the sum that the public code takes."""
+"""What a final answer is worth: exact match of what is well formed, or the sum that the public code takes.
+
+Worths are fractions: whether two plans are worth the same must not depend on the order in which their paths are added.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Literal
 
 from spicejax.score import qa
@@ -15,7 +19,7 @@ _EDGE = 1e-9  # of rounding
 _NUMBERS = "zero one two three four five six seven eight nine ten".split()
 
 
-def reward(answer: str | None, right: Sequence[str], *, formed: bool, kind: RewardKind) -> float:
+def reward(answer: str | None, right: Sequence[str], *, formed: bool, kind: RewardKind) -> Fraction:
     """Worth of an answer, best over the right ones.
 
     Args:
@@ -25,16 +29,16 @@ def reward(answer: str | None, right: Sequence[str], *, formed: bool, kind: Rewa
     # Differs: the code takes a missing answer for the empty string, which is a part of every text: 1 of 3, and 3 of 3
     # where the right answer is yes or no
     if not answer or not qa.normal(answer):
-        return 0.0
+        return Fraction(0)
     if kind == "exact":
-        return float(formed and any(_same(answer, each) for each in right))
-    return max((_summed(answer, each) for each in right), default=0.0)
+        return Fraction(formed and any(_same(answer, each) for each in right))
+    return max((_summed(answer, each) for each in right), default=Fraction(0))
 
 
-def of_program(answer: str | None, right: Sequence[str], *, kind: RewardKind) -> float:
+def of_program(answer: str | None, right: Sequence[str], *, kind: RewardKind) -> Fraction:
     """Worth of a program's value: full where it agrees with a right answer as a number; of a text as `reward`."""
     if answer and any(agree(answer, each) for each in right):
-        return 1.0 if kind == "exact" else 3.0
+        return Fraction(1 if kind == "exact" else 3)
     return reward(answer, right, formed=True, kind=kind)
 
 
@@ -55,19 +59,18 @@ def _same(answer: str, right: str) -> bool:
     return abs(said - wanted) <= _EDGE * abs(wanted)
 
 
-def _summed(answer: str, right: str) -> float:
+def _summed(answer: str, right: str) -> Fraction:
     if qa.number(answer) is not None and qa.number(right) is not None:
-        return 3.0 * _same(answer, right)
+        return Fraction(3 * _same(answer, right))
     said, wanted = _words(answer), _words(right)
-    same = float(said == wanted)
+    same = said == wanted
     if wanted in ("yes", "no"):
         # Differs: the first word decides; the code takes a yes anywhere in the answer
-        first = float(wanted in said.split()[:1])
-        return 3 * (same or first)
+        return Fraction(3 * (same or wanted in said.split()[:1]))
     shared = set(said.split()) & set(wanted.split())
     # The code's F1: distinct shared words over the lengths with repeats
-    f1 = 2 * len(shared) / (len(said.split()) + len(wanted.split())) if shared else 0.0
-    return same + float(wanted in said or said in wanted) + f1
+    f1 = Fraction(2 * len(shared), len(said.split()) + len(wanted.split())) if shared else 0
+    return Fraction(same + (wanted in said or said in wanted) + f1)
 
 
 def _words(text: str) -> str:

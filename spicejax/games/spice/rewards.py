@@ -25,8 +25,10 @@ def challenger_reward(num_correct: int, num_samples: int, *, kind: RewardKind = 
     """
     p = num_correct / num_samples
     if kind == "gaussian_variance":
-        # The unbiased variance would peak at 3/8 and 5/8 instead of a half.
-        return float(np.exp(-((p * (1 - p) - OPTIMAL_VARIANCE) ** 2) / (2 * TEMPERATURE)))
+        # The unbiased variance would peak at 3/8 and 5/8 instead of a half. From counts: 1 - 0.7 is not 0.3, and 3
+        # and 7 of 10 are to be worth the same to the last bit.
+        variance = num_correct * (num_samples - num_correct) / num_samples**2
+        return float(np.exp(-((variance - OPTIMAL_VARIANCE) ** 2) / (2 * TEMPERATURE)))
     if kind == "absolute_zero":
         # Differs: an impossible question earns 1, as figure 7 draws it; appendix 8 says 0 of the Absolute Zero baseline
         return 1 - p
@@ -34,5 +36,5 @@ def challenger_reward(num_correct: int, num_samples: int, *, kind: RewardKind = 
         return float(0 < p < 1)
     if kind == "r_zero":
         # Differs: p is the share of right answers, as in figure 7; section 4.3 has agreement with the commonest one
-        return 1 - 2 * abs(p - 0.5)
+        return 1 - abs(2 * num_correct - num_samples) / num_samples
     raise ValueError(f"unknown Challenger reward {kind!r}: choose one of {', '.join(get_args(RewardKind))}")

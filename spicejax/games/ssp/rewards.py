@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Literal
-
-import numpy as np
 
 from spicejax.games import solver
 from spicejax.generate.search import Searched
@@ -42,7 +41,7 @@ def proposed(right: Sequence[float], kind: ProposerReward, *, left: float = 0.0,
     bounded:  4 (left + p)(width - p) for 0 < p < 1, else 0
     p = mean(right); of answers that are right or wrong the share that is right
     """
-    share = float(np.mean(right))
+    share = sum((Fraction(float(r)) for r in right), Fraction(0)) / len(right)  # exact: in any order the same
     if kind == "failures":
-        return 1.0 - share
-    return 4 * (left + share) * (width - share) if 0 < share < 1 else 0.0
+        return float(1 - share)
+    return float(4 * (Fraction(left) + share) * (Fraction(width) - share)) if 0 < share < 1 else 0.0

@@ -1,9 +1,12 @@
 """Which replies are paired: the paper's best and worst, and the public code's thresholds at their edges."""
 
+import itertools
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from spicejax.games.acesearcher import pairs
+from spicejax.games.acesearcher import pairs, rewards
 from spicejax.games.acesearcher.paths import Path
 from spicejax.games.acesearcher.plans import Plan
 from spicejax.types import Rejection, Rollout, Task
@@ -24,9 +27,13 @@ def path(*answers: str, final: str | None = "x", plan: Plan = PLAN) -> Path:
     return made
 
 
+def worth(*numbers) -> list[Fraction]:
+    return [Fraction(str(number)) for number in numbers]
+
+
 def plan_pairs(means, read=None, rule="paper"):
     replies = [reply(str(k)) for k in range(len(means))]
-    found = pairs.of_plans(replies, read or [PLAN] * len(means), means, rule)
+    found = pairs.of_plans(replies, read or [PLAN] * len(means), [worth(mean) for mean in means], rule)
     return [(good.text, bad.text) for good, bad in found]
 
 
@@ -36,10 +43,26 @@ def test_the_best_plan_against_the_worst():
     assert plan_pairs([0.5, 0.5, 0.5]) == [], "ties teach nothing"
 
 
+def test_plans_of_the_same_worth_are_no_pair_whatever_the_order_of_their_paths():
+    """Sums of floats depend on it."""
+    right, said = (
+        "blue river Danube",
+        ["Danube", "river Danube", "old river", "blue old river", "Rhine", "blue river Danube"],
+    )
+    worths = [rewards.reward(each, [right], formed=True, kind="summed") for each in said]
+    apart = 0
+    for own in itertools.combinations_with_replacement(worths, 4):
+        orders = list(itertools.permutations(own))
+        apart += len({sum(map(float, order)) for order in orders}) > 1
+        assert all(pairs.of_plans([reply("a"), reply("b")], [PLAN] * 2, [own, o], "paper") == [] for o in orders)
+    assert apart, "or floats would have done"
+
+
 @pytest.mark.parametrize("rule", ["paper", "code"])
 def test_plans_of_one_text_differ_by_luck_alone(rule):
-    assert pairs.of_plans([reply("a"), reply("a")], [PLAN] * 2, [3.0, 0.0], rule) == []
-    kept = pairs.of_plans([reply("a"), reply("b"), reply("a")], [PLAN] * 3, [3.0, 0.0, 0.5], rule)
+    three, half = worth(3), worth(0.5)
+    assert pairs.of_plans([reply("a"), reply("a")], [PLAN] * 2, [three, []], rule) == []
+    kept = pairs.of_plans([reply("a"), reply("b"), reply("a")], [PLAN] * 3, [three, [], half], rule)
     assert [(good.text, bad.text) for good, bad in kept] == [("a", "b")]
 
 
@@ -67,12 +90,12 @@ def test_winners_of_the_code_that_are_too_long_lose():
 
 def test_the_best_path_against_the_worst():
     paths = [path(str(k)) for k in range(4)]
-    assert pairs.of_paths(paths, [0, 1, 1, 0], "paper") == [(paths[1], paths[0])]
-    assert pairs.of_paths(paths, [1, 1, 1, 1], "paper") == pairs.of_paths([], [], "paper") == []
+    assert pairs.of_paths(paths, worth(0, 1, 1, 0), "paper") == [(paths[1], paths[0])]
+    assert pairs.of_paths(paths, worth(1, 1, 1, 1), "paper") == pairs.of_paths([], [], "paper") == []
 
 
 @pytest.mark.parametrize(
-    ("rewards", "count"),
+    ("numbers", "count"),
     [
         ([1.34, 0.0, 0.0, 0.0], 1),
         ([1.33, 0.0, 0.0, 0.0], 0),  # more than 1.33
@@ -81,18 +104,18 @@ def test_the_best_path_against_the_worst():
         ([3.0, 2.0, 0.0, 0.0], 2),
     ],
 )
-def test_thresholds_of_the_public_code_for_paths(rewards, count):
-    paths = [path("a", "b", "c") for _ in rewards]
-    found = pairs.of_paths(paths, rewards, "code")
+def test_thresholds_of_the_public_code_for_paths(numbers, count):
+    paths = [path("a", "b", "c") for _ in numbers]
+    found = pairs.of_paths(paths, worth(*numbers), "code")
     assert len(found) == count
-    worth = {id(path): reward for path, reward in zip(paths, rewards, strict=True)}
-    assert all(worth[id(good)] > worth[id(bad)] for good, bad in found)
+    of = {id(path): number for path, number in zip(paths, numbers, strict=True)}
+    assert all(of[id(good)] > of[id(bad)] for good, bad in found)
 
 
 def test_the_code_pairs_paths_that_share_two_thirds_of_their_sub_answers():
     good, near, far = path("a", "b", "c"), path("a", "b", "x"), path("a", "y", "x")
-    assert pairs.of_paths([good, far, near], [3, 0, 0], "code") == [(good, near)]
-    assert pairs.of_paths([good, far], [3, 0], "code") == []
+    assert pairs.of_paths([good, far, near], worth(3, 0, 0), "code") == [(good, near)]
+    assert pairs.of_paths([good, far], worth(3, 0), "code") == []
 
 
 def test_sub_answers_that_differ_are_paired_under_the_better_ones_prompt():

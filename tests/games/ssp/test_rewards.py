@@ -64,3 +64,10 @@ def test_a_question(solved, failures, bounded, shifted):
     assert rewards.proposed(earned, "failures") == pytest.approx(failures)
     assert rewards.proposed(earned, "bounded") == pytest.approx(bounded)
     assert rewards.proposed(earned, "bounded", left=0.1, width=0.9) == pytest.approx(shifted)
+
+
+def test_questions_as_far_from_a_half_are_worth_the_same_to_the_last_bit():
+    def bounded(solved, samples):
+        return rewards.proposed([1.0] * solved + [0.0] * (samples - solved), "bounded")
+
+    assert all(bounded(k, n) == bounded(n - k, n) for n in range(1, 33) for k in range(n))
