@@ -121,6 +121,8 @@ class Game(NamedTuple):
     prompts_of: Callable[[Any, Any], Prompts]  # (cfg, item): all that may be asked because of it
     panels: tuple[Panel, ...]
     counts: tuple[str, ...] = ()  # prefixes of metrics that are counts
+    valid: str = ""  # metric: share of valid tasks among what players wrote; "" where all tasks are given
+    fixes: Mapping[str, str] = {}  # what mends it where this metric says why nothing is learnt; names fields
     paper: str = ""  # title and arXiv number of what it follows
     # the config of a probe with so many items and samples, and the metrics looked at (evaluation/probes.py)
     probe: Callable[[Any, int, int], Any] | None = None

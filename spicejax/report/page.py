@@ -16,6 +16,7 @@ from markupsafe import Markup
 from spicejax import config as configuration
 from spicejax.games.game import Panel
 from spicejax.report import curves
+from spicejax.report.learnt import learnt
 from spicejax.report.read import RunFolder, open_run
 from spicejax.report.text import text
 
@@ -35,7 +36,7 @@ def write(workdir: Path) -> list[Path]:
         return []
     picture, words, page = (workdir / f"report.{kind}" for kind in ("png", "txt", "html"))
     curves.draw(run.metrics, run.evaluations, run.game.panels if run.game else (), picture)
-    words.write_text(text(run.metrics, run.evaluations, run.game.counts if run.game else ()), encoding="utf-8")
+    words.write_text(text(run.metrics, run.evaluations, run.game), encoding="utf-8")
     page.write_text(render([run]), encoding="utf-8")
     return [picture, words, page]
 
@@ -76,12 +77,13 @@ def _head(run: RunFolder) -> dict[str, Any]:
     done = run.metrics[-1]["iteration"] + 1 if run.metrics else 0
     accuracy = [row["eval/accuracy"] for row in run.evaluations if row.get("eval/accuracy") is not None]
     start = run.starts[-1] if run.starts else {}
-    wanted = run.config.get("iterations")
+    wanted, taught = run.config.get("iterations"), learnt(run.metrics, run.game)
     return {
         "name": run.name,
         "recipe": run.config.get("name") or run.summary.get("name"),
         "iterations": f"{done} of {wanted}" if wanted else done,
         "share": done / wanted if wanted else None,
+        "learnt": taught if run.metrics else None,
         "accuracy": accuracy and (accuracy[0], accuracy[-1]),
         "minutes": sum(row.get("time/play", 0) + row.get("time/update", 0) for row in run.metrics) / 60,
         "command": start.get("command"),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from spicejax.games.game import Game
+from spicejax.report.learnt import learnt
 from spicejax.report.read import Rows, series
 
 
-def text(rows: Rows, evals: Rows, counts: tuple[str, ...]) -> str:
+def text(rows: Rows, evals: Rows, game: Game | None) -> str:
     """Start, end and change of every quantity; for noisy ones the mean of the first and last fifth. Counts are summed.
 
     Args:
-      counts: prefixes of the quantities that are counts.
+      game: says which quantities are counts; None = unknown.
     """
-    lines = [f"{len(rows)} iterations", "", f"{'quantity':<42}{'start':>11}{'end':>11}{'change':>11}"]
+    counts, taught = game.counts if game else (), learnt(rows, game)
+    lines = [f"{len(rows)} iterations, {taught.steps} optimizer steps"]
+    lines += [f"warning: {taught.why}"] if taught.why else []
+    lines += ["", f"{'quantity':<42}{'start':>11}{'end':>11}{'change':>11}"]
 
     def add(name: str, start: float, end: float) -> None:
         lines.append(f"{name:<42}{start:>11.3f}{end:>11.3f}{end - start:>+11.3f}")

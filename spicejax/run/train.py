@@ -23,6 +23,8 @@ from spicejax.games.game import Played
 from spicejax.generate.policy import Buckets
 from spicejax.learn.deal import responses
 from spicejax.remote import ServerError
+from spicejax.report.learnt import learnt
+from spicejax.report.read import read_rows
 from spicejax.run import record
 from spicejax.run.build import Run, build
 from spicejax.run.checkpoint import Checkpoints
@@ -121,7 +123,7 @@ def _loop(going: Going, start: int, interrupt: Interrupt, session: Session) -> N
     if ((start == 0 and "accuracy_start" not in counters) or "unevaluated" in counters) and _holds(session):
         with session.measured("evaluation"):
             _evaluate(going, start)
-    before = going.clock.working
+    before, warned = going.clock.working, False
     if start < cfg.iterations and not _holds(session):
         screen.show("the session is over (checkpoint.session_hours); the same command goes on in the next one")
         return
@@ -132,6 +134,7 @@ def _loop(going: Going, start: int, interrupt: Interrupt, session: Session) -> N
         last = done == cfg.iterations
         left = (going.clock.working - before) / (done - start) * (cfg.iterations - done)
         _show(going, done, played, metrics["time/tokens_per_second"], left)
+        warned = warned or _warn(going, done, metrics)
         late = False
         if last or (cfg.eval.every and done % cfg.eval.every == 0):
             late = not _holds(session, "evaluation", "save")
@@ -228,6 +231,13 @@ def _show(going: Going, done: int, played: Played, speed: float, left: float) ->
         going.screen.show(played.example)
 
 
+def _warn(going: Going, done: int, metrics: Metrics) -> bool:
+    """Say that an iteration taught nothing, why, and what mends it; whether there was something to say."""
+    if why := learnt([metrics], going.run.game).why:
+        going.screen.show(f"warning: iteration {done}: {why}")
+    return bool(why)
+
+
 def update(run: Run, lessons: Sequence[Lesson], iteration: int) -> Metrics:
     """One iteration's optimizer steps on what the policy wrote, or was given."""
     run.player = run.player.with_params({})  # the sampler's copy makes room for the update
@@ -314,6 +324,10 @@ def _less(buckets: Buckets, share: float) -> Buckets:
 def _summarise(going: Going) -> dict[str, Any]:
     run, checkpoints, writer, tracker, screen, clock, counters = going
     newest, gaps = checkpoints.newest, writer.gaps()
+    rows = read_rows(writer.workdir / "metrics.jsonl") if hosts.leads() else []
+    taught = learnt(rows, run.game)
+    if taught.why:
+        screen.show(f"warning: over {len(rows)} iterations {taught.why}")
     summary = {
         "name": run.cfg.name,
         "iterations": newest or 0,
@@ -321,6 +335,11 @@ def _summarise(going: Going) -> dict[str, Any]:
         "seconds": round(counters["seconds"], 3),
         **{f"seconds/{stage}": round(seconds, 3) for stage, seconds in clock.seconds.items()},
         **counters["totals"],
+        "steps": int(run.state.step) - int(run.state.skipped),
+        "valid_share": taught.valid if taught.valid is None else round(taught.valid, 4),
+        "iterations_idle": taught.idle,
+        **({"warning": taught.why} if taught.why else {}),
+        "held_out_questions": len(run.held_out),
         "accuracy_start": counters.get("accuracy_start"),
         "accuracy_end": counters.get("accuracy_end"),
         "checkpoint": str(checkpoints.path(newest)) if newest is not None else None,

@@ -96,6 +96,17 @@ def test_answers_of_every_log_are_shown(make, told, shown):
     assert "so Rome" in text or "sample_answer" not in told
 
 
+def test_a_run_that_learns_nothing_says_so(make):
+    folder = make()
+    rows = [{"iteration": 0, "learner/steps": 0.0, "challenger/valid_fraction": 0.0, "rejected/truncated": 3}]
+    (folder / "metrics.jsonl").write_text(json.dumps(rows[0]) + "\n")
+    page.write(folder)
+    why = "no reply is a valid task; commonest reason: truncated (3 of 3): raise spice.challenger_max_new"
+    assert f"warning: {why}\n" in (folder / "report.txt").read_text()
+    text = (folder / "report.html").read_text()
+    assert why in text and "0 optimizer steps, 0 % of the tasks valid, nothing in 1 iterations" in text
+
+
 def test_the_table_of_a_large_run_is_spread_over_it(make):
     folder = make(iterations=20)
     rows = [{"iteration": i, "question": f"Q{i}.{k}", "answer": "a"} for i in range(20) for k in range(1024)]

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -59,6 +60,7 @@ def test_a_run_leaves_what_it_promises(whole):
     assert (summary["log_failures"], summary["iterations_missing"]) == (0, 0)
     for name in ("accuracy_start", "accuracy_end"):
         assert 0 <= summary[name] <= 1
+    assert summary["valid_share"] > 0.1 and "warning" not in summary and summary["held_out_questions"] == 16
     metrics = rows(workdir / "metrics.jsonl")
     assert [r["iteration"] for r in metrics] == list(range(6))
     assert (
@@ -249,11 +251,18 @@ def test_two_runs_on_one_folder_are_refused(cache, tmp_path):
             Checkpoints(tmp_path / "checkpoints", config={})
 
 
-def test_interrupt_can_be_asked_for_by_a_caller(whole, cache, tmp_path):
-    cfg = configuration.parse(configs.load("spice_nano"), [*TINY, f"nano.cache={cache}"])
+def test_interrupt_can_be_asked_for_by_a_caller_and_a_run_that_learns_nothing_says_so(whole, cache, tmp_path, capsys):
+    refused = ["spice.validity.min_question_chars=0", "spice.validity.max_question_chars=1"]
+    cfg = configuration.parse(configs.load("spice_nano"), [*TINY, *refused, f"nano.cache={cache}"])
     stop = Interrupt()
     stop.requested = True
-    assert train.train(cfg, tmp_path, interrupt=stop)["iterations"] == 1
+    summary = train.train(cfg, tmp_path, interrupt=stop)
+    assert summary["iterations"] == 1
+    assert (summary["steps"], summary["valid_share"], summary["iterations_idle"]) == (0, 0.0, 1)
+    out = capsys.readouterr().out
+    for line in ("warning: iteration 1: ", "warning: over 1 iterations "):
+        assert f"{line}{summary['warning']}\n" in out
+    assert re.match("no reply is a valid task; commonest reason: question too long", summary["warning"])
 
 
 def test_checkpoints_are_read_once_a_start_and_pruned_as_configured(whole, cache, tmp_path, monkeypatch):

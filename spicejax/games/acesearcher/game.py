@@ -335,8 +335,20 @@ PANELS = (
         meaning="What an iteration gave each role to learn from; ties give nothing.",
     ),
 )
+_TEACH = "a stage of examples teaches plans first (`spicejax mix`, recipes of several stages)"
+FIXES = {
+    "decomposer/too_long": "raise the last of buckets.prompt",
+    "fault/final_answer": "raise acesearcher.final_max_new, or teach the form by a stage of examples first",
+    "fault/sub_answer": "raise acesearcher.answer_max_new",
+    "fault/too_long": "raise the last of buckets.prompt, or lower acesearcher.total",
+    "rejected/bad_reference": _TEACH,
+    "rejected/cut_off": "raise acesearcher.plan_max_new",
+    "rejected/empty_subquestion": _TEACH,
+    "rejected/no_subquestion": _TEACH,
+    "rejected/too_many": "raise acesearcher.most_questions",
+}
 GAME = Game(
     reads="questions", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS,
     paper="AceSearcher, arXiv:2509.24193",
-    counts=("rejected/", "fault/"),
+    counts=("rejected/", "fault/"), valid="decomposer/valid", fixes=FIXES,
 )  # fmt: skip

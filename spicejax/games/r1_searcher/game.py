@@ -160,4 +160,8 @@ GAME = Game(
     panels=PANELS,
     paper="R1-Searcher, arXiv:2503.05592",
     counts=("fault/",),
+    fixes={
+        "solver/too_long": "raise the last of buckets.prompt",
+        "solver/truncated": "raise r1searcher.limits.total, or lower r1searcher.limits.turns",
+    },
 )

@@ -137,4 +137,8 @@ GAME = Game(
     panels=PANELS,
     paper="reinforcement learning from questions with known answers",
     counts=("verdict/",),
+    fixes={
+        "reasoner/too_long": "raise the last of buckets.prompt",
+        "reasoner/truncated": "raise rlvr.max_new",
+    },
 )

@@ -379,6 +379,8 @@ GAME = Game(
     panels=report.PANELS,
     paper="SPICE: Self-Play In Corpus Environments, arXiv:2510.24684",
     counts=("rejected/", "verdict/"),
+    valid="challenger/valid_fraction",
+    fixes=report.FIXES,
     probe=probe,
     probed=("reasoner/pass_rate", "challenger/frontier_distance"),
 )

@@ -130,3 +130,25 @@ PANELS = (
         "distinct questions that falls warns of one question asked again and again.",
     ),
 )
+
+_EXAMPLE = "spice.style=simple shows a small model an example; a base model needs some iterations, or a larger one"
+FIXES = {
+    "rejected/abstained": "other texts, or spice.style=simple, which does not offer to leave out a task",
+    "rejected/answer_leaked": "spice.validity.no_leaks=false takes such questions",
+    "rejected/answer_too_long": "raise spice.max_string_words, or choose other spice.answer_types",
+    "rejected/bad_letter": "spice.task_type=free_form_only asks for no options",
+    "rejected/bad_options": "spice.task_type=free_form_only asks for no options",
+    "rejected/missing_field": _EXAMPLE,
+    "rejected/not_quoted": "spice.grounding=answer takes questions in other words than the text's",
+    "rejected/not_self_contained": "spice.validity.self_contained=false takes such questions",
+    "rejected/question_too_long": "raise the last of buckets.prompt, or spice.validity.max_question_chars",
+    "rejected/question_too_short": "lower spice.validity.min_question_chars",
+    "rejected/repeated": "lower spice.novelty, or take a larger corpus",
+    "rejected/several_questions": "spice.validity.one_question=false takes the last of them",
+    "rejected/truncated": "raise spice.challenger_max_new",
+    "rejected/ungrounded": "spice.grounding=none takes answers that do not stand in the text; shorter texts "
+    "(corpus.max_tokens) make them rarer",
+    "rejected/unparsable": _EXAMPLE,
+    "rejected/wrong_answer_type": "choose spice.answer_types that the texts have answers of",
+    "reasoner/truncated": "raise spice.reasoner_max_new",
+}

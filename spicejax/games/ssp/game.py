@@ -389,4 +389,6 @@ GAME = Game(
     panels=PANELS,
     paper="Search Self-Play, arXiv:2510.18821",
     counts=("rejected/",),
+    valid="proposer/valid",
+    fixes=proposals.FIXES,
 )

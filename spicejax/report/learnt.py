@@ -1,0 +1,78 @@
+"""What a run learnt from: optimizer steps, the share of valid tasks, and why there was nothing where there was none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from spicejax.games.game import Game
+
+_LOOK = "the tasks in the report show what was written"
+_ALIKE = "take questions that are neither too easy nor too hard for this model, or more answers to each"
+
+
+class Learnt(NamedTuple):
+    """Of some iterations."""
+
+    steps: int  # optimizer steps
+    valid: float | None  # share of what the players wrote that is a valid task, mean; None where tasks are given
+    idle: int  # iterations without a valid task, or without an optimizer step
+    why: str  # where none of them had one: the commonest reason and what mends it; else ""
+
+
+def learnt(rows: Sequence[dict[str, Any]], game: Game | None) -> Learnt:
+    """What lines of metrics.jsonl say; those of a log of old that do not tell the steps say nothing."""
+    rows = [row for row in rows if row.get("learner/steps") is not None]
+    measure = game.valid if game else ""
+    shares = [row[measure] for row in rows if row.get(measure) is not None]
+    valid = sum(shares) / len(shares) if shares else None
+    steps = sum(_number(row, "learner/steps") for row in rows)
+    idle = sum(not _number(row, "learner/steps") or row.get(measure) == 0 for row in rows)
+    why = ""
+    if rows and valid == 0:
+        why = f"no reply is a valid task{_reason(rows, game, 'rejected/')}"
+    elif rows and not steps:
+        why = _no_step(rows, game)
+    return Learnt(int(steps), valid, int(idle), why)
+
+
+def _no_step(rows: Sequence[dict[str, Any]], game: Game | None) -> str:
+    """Why no optimizer step was taken although tasks are valid, or given."""
+    rewards = {name.partition("/")[0]: _mean(rows, name) for name in _names(rows) if name.endswith("/mean_reward")}
+    if not rewards:
+        return f"there was nothing to learn from{_reason(rows, game, 'rejected/', 'fault/', 'skipped/', '/too_long')}"
+    told = ", ".join(f"{role} {mean:.2f}" for role, mean in sorted(rewards.items()))
+    why = f"all answers to a question earned the same (mean reward: {told})"
+    cut = max((name for name in _names(rows) if name.endswith("/truncated")), key=lambda n: _mean(rows, n), default="")
+    if cut and _mean(rows, cut) >= 0.5:
+        share, fix = f"{_mean(rows, cut):.0%}", game.fixes.get(cut, _LOOK) if game else _LOOK
+        return f"{why}; commonest reason: {share} of the {cut.partition('/')[0]}'s replies are cut off: {fix}"
+    return f"{why}: {_ALIKE}"
+
+
+def _reason(rows: Sequence[dict[str, Any]], game: Game | None, *kinds: str) -> str:
+    """The commonest of the counts that begin or end like this, and what mends it."""
+    counts = Counter(
+        {n: sum(_number(r, n) for r in rows) for n in _names(rows) if n.startswith(kinds) or n.endswith(kinds)}
+    )
+    if not counts.total():
+        return f": {_LOOK}"
+    name, count = counts.most_common(1)[0]
+    said = name.removesuffix("/too_long") + " too long" if name.endswith("/too_long") else name.partition("/")[2]
+    fix = game.fixes.get(name, _LOOK) if game else _LOOK
+    return f"; commonest reason: {said.replace('_', ' ')} ({count:.0f} of {counts.total():.0f}): {fix}"
+
+
+def _names(rows: Sequence[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _mean(rows: Sequence[dict[str, Any]], name: str) -> float:
+    found = [_number(row, name) for row in rows if name in row]
+    return sum(found) / len(found)
+
+
+def _number(row: dict[str, Any], name: str) -> float:
+    value = row.get(name)
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,61 @@
+"""What a run learnt from, and what is said where that was nothing."""
+
+import re
+
+import pytest
+
+from spicejax import config as configuration
+from spicejax import configs
+from spicejax.games.catalogue import GAMES
+from spicejax.report.learnt import learnt
+
+BY_NAME = {cls.__name__.removesuffix("Config").lower(): game for cls, game in GAMES.items()}
+STEP, NONE = {"learner/steps": 1.0}, {"learner/steps": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("game", "row", "why"),
+    [
+        ("spice", {"challenger/valid_fraction": 0.5, "rejected/ungrounded": 9} | STEP, ""),
+        (
+            "spice", {"challenger/valid_fraction": 0.0, "rejected/ungrounded": 5, "rejected/truncated": 3} | NONE,
+            r"no reply is a valid task; commonest reason: ungrounded \(5 of 8\): spice.grounding=none takes .*",
+        ),
+        ("spice", {"challenger/valid_fraction": 0.0, "rejected/reply_too_long": 1} | NONE, ".*tasks in the report.*"),
+        ("ssp", {"proposer/valid": 0.0, "rejected/short": 2} | STEP, r".*short \(2 of 2\): lower ssp.rules.min_words"),
+        ("acesearcher", {"decomposer/valid": 0.0, "rejected/cut_off": 2} | NONE, ".*raise acesearcher.plan_max_new"),
+        (
+            "acesearcher", {"decomposer/valid": 1.0, "fault/sub_answer": 2, "fault/too_long": None} | NONE,
+            r"there was nothing to .* reason: sub answer \(2 of 2\): raise acesearcher.answer_max_new",
+        ),
+        (
+            "rlvr", {"reasoner/mean_reward": 0.0, "reasoner/truncated": 0.9} | NONE,
+            r"all answers .*: reasoner 0.00\); .* 90% of the reasoner's replies are cut off: raise rlvr.max_new",
+        ),
+        ("rlvr", {"reasoner/mean_reward": 1.0, "reasoner/truncated": 0.0} | NONE, ".*neither too easy nor too hard.*"),
+        ("rlvr", {"reasoner/too_long": 64.0} | NONE, r".*reasoner too long \(64 of 64\): raise .*buckets.prompt"),
+        ("supervised", {"reasoner/too_long": 0.0} | STEP, ""),
+    ],
+)  # fmt: skip
+def test_an_iteration_that_teaches_nothing_says_why(game, row, why):
+    found = learnt([row], BY_NAME[game])
+    assert re.fullmatch(why, found.why), found.why
+    assert found.idle == bool(why) and found.steps == row["learner/steps"]
+
+
+def test_a_run_is_summed_and_warns_only_where_all_of_it_was_idle():
+    idle = {"challenger/valid_fraction": 0.0, "rejected/ungrounded": 5} | NONE
+    good = {"challenger/valid_fraction": 0.5} | STEP
+    assert learnt([idle, good, idle], BY_NAME["spice"]) == (1, pytest.approx(0.5 / 3), 2, "")
+    assert "(10 of 10)" in learnt([idle, idle], BY_NAME["spice"]).why
+    assert learnt([idle], None)[:3] == (0, None, 1), "a run whose game is not known"
+    assert learnt([{"iteration": 0}], BY_NAME["spice"]) == learnt([], BY_NAME["spice"]) == (0, None, 0, "")
+
+
+@pytest.mark.parametrize("cls", GAMES, ids=lambda cls: cls.__name__)
+def test_fixes_name_fields_that_there_are(cls):
+    cfg = next(c for name in configs.names() for c in configs.stages(name) if isinstance(c.game, cls))
+    fields = {path for path, _ in configuration.leaves(cfg)}
+    sections = "|".join({path.partition(".")[0] for path in fields if "." in path})
+    named = re.findall(rf"\b(?:{sections})\.[a-z_.]*[a-z_]", " ".join(GAMES[cls].fixes.values()))
+    assert named and set(named) <= fields | {path.rpartition(".")[0] for path in fields}, set(named) - fields
