@@ -1,5 +1,12 @@
-"""The base of what goes wrong outside the program's own logic."""
+"""The base of what goes wrong outside the program's own logic, and how foreign words stand in its messages."""
+
+LINES = "\n\t"  # signs that a text of several lines keeps
 
 
 class SpicejaxError(RuntimeError):
     """Something that the user can mend; its text is one line that says what and how."""
+
+
+def plain(text: str, keep: str = "") -> str:
+    """The text without signs that a terminal would obey or hide, but for those to `keep`; a space for each."""
+    return "".join(sign if sign.isprintable() or sign in keep else " " for sign in text)

@@ -108,7 +108,8 @@ def require_same(value: Any, what: str) -> None:
 def by_first(act: Callable[[], T]) -> T:
     """Let process 0 alone `act`, the others wait; all get its JSON-able result.
 
-    Raises: in process 0 what `act` raises, in the others HostError with its text, so that all end together.
+    Raises: in process 0 what `act` raises; in the others the same where it is an error of ours, else HostError with its
+      text. So all do the same about it, or end together.
     """
     if jax.process_count() == 1:
         return act()
@@ -118,12 +119,13 @@ def by_first(act: Callable[[], T]) -> T:
             result = act()
         except Exception as error:
             failure = error
-    said = exchange([result, None if failure is None else f"{failure}"])[0]
+    told, kind, text = exchange([result, *(("", "") if failure is None else (type(failure).__name__, f"{failure}"))])[0]
     if failure is not None:
         raise failure
-    if said[1] is not None:
-        raise HostError(f"process 0: {said[1]}")
-    return said[0]
+    if kind:
+        ours = {each.__name__: each for each in SpicejaxError.__subclasses__()}
+        raise ours[kind](text) if kind in ours else HostError(f"process 0: {text}")
+    return told
 
 
 def leave(code: int) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from spicejax.errors import SpicejaxError
+from spicejax.errors import LINES, SpicejaxError, plain
 
 COMMANDS = {
     "train": "train a recipe on your corpus; the same command goes on where it was stopped",
@@ -79,7 +79,7 @@ def run(name: str = "--help", words: Sequence[str] = ()) -> int:
         from spicejax import hosts
 
         stopped = isinstance(error, KeyboardInterrupt)
-        print("interrupted" if stopped else f"error: {full or error}", file=sys.stderr)
+        print("interrupted" if stopped else f"error: {plain(full or str(error), LINES)}", file=sys.stderr)
         code = 130 if stopped else 2
         hosts.leave(code)  # of several processes the others would wait for this one
         return code

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from spicejax import hosts
-from spicejax.remote import ServerError, patiently, post
+from spicejax.remote import Server, ServerError, ask
 from spicejax.types import Messages
 
 AT_ONCE = 8  # requests
@@ -27,7 +24,7 @@ class EndpointConfig:
     model: str = ""
     # longest reply, in tokens
     max_new: int = 16
-    # seconds without a sign of life after which a request has failed
+    # seconds from the begin of a request to the end of its answer
     timeout: float = 60.0
     # times a request is tried, waiting 1, 2, 4 ... 60 seconds in between
     tries: int = 5
@@ -47,37 +44,26 @@ class EndpointConfig:
 def chat(cfg: EndpointConfig) -> Chat:
     """Greedy replies of the server's model. The first host asks and tells the others.
 
-    Raises: ServerError, on all hosts, where the server does not answer now; the replies themselves raise it too.
+    Raises: ValueError for a key that no request can carry; ServerError, on all hosts, where the server does not answer
+      now. The replies themselves raise ServerError too, and interrupt.Stopped where a signal came meanwhile.
     """
-    url = f"{cfg.url.rstrip('/')}/chat/completions"
-    key = os.environ.get("OPENAI_API_KEY", "")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    url, key = f"{cfg.url.rstrip('/')}/chat/completions", os.environ.get("OPENAI_API_KEY", "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ValueError("OPENAI_API_KEY holds signs that no key has; set it again")  # not shown: it is a secret
+    server = Server(f"judge {url}", url, "judge", cfg.timeout, cfg.tries, AT_ONCE, key)
 
-    def once(messages: Messages) -> str:
-        body = {"model": cfg.model, "messages": messages, "temperature": 0, "max_tokens": cfg.max_new}
-        said = post(url, body, timeout=cfg.timeout, headers=headers)["choices"][0]["message"]["content"]
+    def read(_: Any, answer: Any) -> str:
+        said = answer["choices"][0]["message"]["content"]
         if not isinstance(said, str):
             raise TypeError(f"content is {said!r:.40}, no text")
         return said
 
-    def act(conversations: Sequence[Messages], tries: int) -> dict[str, Any]:
-        def reply(messages: Messages) -> str:
-            return patiently(functools.partial(once, messages), f"judge {url}", tries=tries, setting="judge")
-
-        try:
-            with ThreadPoolExecutor(AT_ONCE) as pool:
-                return {"replies": list(pool.map(reply, conversations))}
-        except ServerError as error:  # told and not raised, so that it ends all hosts alike
-            return {"error": str(error)}
-
-    def replies(conversations: Sequence[Messages], tries: int = cfg.tries) -> list[str]:
-        told = hosts.by_first(lambda: act(conversations, tries))
-        if "error" in told:
-            raise ServerError(told["error"])
-        return told["replies"]
+    def replies(conversations: Sequence[Messages], server: Server = server) -> list[str]:
+        settings = {"model": cfg.model, "temperature": 0, "max_tokens": cfg.max_new}
+        return ask(server, [settings | {"messages": messages} for messages in conversations], read)
 
     try:
-        replies([[{"role": "user", "content": "Say yes."}]], 1)
+        replies([[{"role": "user", "content": "Say yes."}]], dataclasses.replace(server, tries=1))
     except ServerError as error:
         raise ServerError(f"{error}; start it, or correct judge.url, judge.model or OPENAI_API_KEY") from None
     return replies

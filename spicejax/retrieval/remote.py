@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spicejax import hosts
-from spicejax.remote import ServerError, patiently, post
+from spicejax.remote import Server, ServerError, ask
 from spicejax.retrieval.search import Search
 from spicejax.types import Passage
 
@@ -21,43 +21,32 @@ def search(url: str, *, timeout: float, tries: int) -> Search:
     in all, waiting 1, 2, 4 ... 60 seconds in between.
 
     Args:
-      timeout: seconds without a sign of life after which a request has failed.
+      timeout: seconds from the begin of a request to the end of its answer.
     Raises: ValueError for another protocol; ServerError, on all hosts, where the server does not answer now.
-      The search itself raises ServerError.
+      The search itself raises ServerError, and interrupt.Stopped where a signal came meanwhile.
     """
     name = url.rstrip("/").rpartition("/")[2]
     if not url.startswith(("http://", "https://")) or name not in PROTOCOLS:
         known = " or ".join(f"/{p}" for p in PROTOCOLS)
         raise ValueError(f"retrieval.url={url}: give the whole address, http://HOST:PORT and {known}")
     body_of, passages_of = PROTOCOLS[name]
+    server = Server(f"retriever {url}", url, "retrieval", timeout, tries)
 
-    def ask(queries: Sequence[str], k: int, tries: int) -> list[list[list[str]]]:
-        def once() -> list[list[list[str]]]:
-            found = passages_of(post(url, body_of(list(queries), k), timeout=timeout))
-            if len(found) != len(queries):
-                raise ValueError(f"{len(found)} lists for {len(queries)} queries")
-            return [row[:k] for row in found]
-
-        return patiently(once, f"retriever {url}", tries=tries, setting="retrieval")
-
-    def find(queries: Sequence[str], k: int, tries: int = tries) -> list[list[Passage]]:
+    def find(queries: Sequence[str], k: int, server: Server = server) -> list[list[Passage]]:
         if k < 1:
             raise ValueError(f"k={k}: ask for at least one passage")
 
-        def act() -> dict[str, Any]:
-            try:
-                parts = (ask(queries[at : at + BATCH], k, tries) for at in range(0, len(queries), BATCH))
-                return {"found": sum(parts, [])}
-            except ServerError as error:  # told and not raised, so that it ends all hosts alike
-                return {"error": str(error)}
+        def read(body: dict[str, Any], answer: Any) -> list[list[list[str]]]:
+            found = passages_of(answer)
+            if len(found) != len(body["queries"]):
+                raise ValueError(f"{len(found)} lists for {len(body['queries'])} queries")
+            return [row[:k] for row in found]
 
-        told = hosts.by_first(act)
-        if "error" in told:
-            raise ServerError(told["error"])
-        return [[Passage(*fields) for fields in row] for row in told["found"]]
+        parts = ask(server, [body_of(list(queries[at : at + BATCH]), k) for at in range(0, len(queries), BATCH)], read)
+        return [[Passage(*fields) for fields in row] for part in parts for row in part]
 
     try:
-        find(["who"], 1, 1)
+        find(["who"], 1, dataclasses.replace(server, tries=1))
     except ServerError as error:
         raise ServerError(f"{error}; start it (launch/serve_retriever.py) or correct retrieval.url") from None
     return find
@@ -76,7 +65,8 @@ def _document(document: dict[str, Any]) -> list[str]:
     contents = _text(document["contents"])
     title, end, text = contents.partition("\n")
     named = (title.strip().strip('"'), text) if end else ("", contents)
-    return [str(document.get("id", _name(contents))), *named]
+    given = document.get("id")
+    return [_name(contents) if given is None else _text(str(given)), *named]
 
 
 def _queries_body(queries: list[str], k: int) -> dict[str, Any]:
@@ -93,9 +83,10 @@ def _name(text: str) -> str:
 
 
 def _text(value: Any) -> str:
+    """A text that can be encoded: half a pair of surrogates, which JSON can spell, is none."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.40} is no text")
-    return value
+    return value.encode(errors="replace").decode()
 
 
 _Protocol = tuple[Callable[[list[str], int], dict[str, Any]], Callable[[Any], list[list[list[str]]]]]

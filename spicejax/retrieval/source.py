@@ -41,7 +41,7 @@ class RetrievalConfig:
     approximate: bool = False
     # http: address with the protocol, http://HOST:PORT/retrieve (Search-R1, SSP) or /queries (R1-Searcher)
     url: str = ""
-    # http: seconds without a sign of life after which a request has failed
+    # http: seconds from the begin of a request to the end of its answer
     timeout: float = 60.0
     # http: how often a request is tried, waiting 1, 2, 4 ... 60 s in between; then the run is saved and stops
     tries: int = 10

@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from spicejax.errors import LINES, plain
+
 SLOW = 5.0  # seconds of compilation that a log tells
 
 
@@ -26,7 +28,8 @@ class Screen:
         self._told: set[str] = set()
 
     def show(self, text: str) -> None:
-        """Print lines that stay."""
+        """Print lines that stay. Models and documents may say what a terminal would obey."""
+        text = plain(text, LINES)
         try:
             if self._live is not None:
                 self._live.console.print(Text(text), soft_wrap=True)

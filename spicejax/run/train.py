@@ -21,6 +21,7 @@ from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.probes import probes
 from spicejax.games.game import Played
 from spicejax.generate.policy import Buckets
+from spicejax.interrupt import Interrupt
 from spicejax.learn.deal import responses
 from spicejax.remote import ServerError
 from spicejax.report.learnt import learnt
@@ -30,7 +31,6 @@ from spicejax.run.build import Run, build
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.clock import Clock
 from spicejax.run.config import RunConfig
-from spicejax.run.interrupt import Interrupt
 from spicejax.run.metrics import MetricsWriter, bars, progress_line
 from spicejax.run.preflight import require_same
 from spicejax.run.screen import Screen

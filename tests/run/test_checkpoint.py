@@ -19,9 +19,9 @@ import optax
 import pytest
 from processes import PATIENCE, simulated
 
+from spicejax.interrupt import Interrupt
 from spicejax.run import manifest
 from spicejax.run.checkpoint import CheckpointError, Checkpoints, StateMismatchError
-from spicejax.run.interrupt import Interrupt
 from spicejax.run.lock import Lock, LockedError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -471,7 +471,7 @@ def test_saved_on_eight_devices_restored_on_fewer(tmp_path, devices):
 
 
 LOOP = """
-    from spicejax.run.interrupt import Interrupt
+    from spicejax.interrupt import Interrupt
     with Interrupt() as interrupt, Checkpoints(sys.argv[1], config={}) as c:
         for step in range(1, 100_000):
             print("step", step, flush=True)

@@ -60,3 +60,9 @@ def test_nothing_is_shown_without_a_stream_and_a_closed_one_is_counted():
     gone = Screen(stream)
     drive(gone)
     assert gone.failures >= 3
+
+
+def test_what_models_and_documents_say_does_nothing_to_a_terminal():
+    stream = io.StringIO()
+    Screen(stream).show("a\tb\nc\x1b]0;title\x07\x9b2J\u202e")
+    assert stream.getvalue() == "a\tb\nc ]0;title  2J \n"

@@ -21,11 +21,11 @@ from tiny_runs import SPICE, last_step, rows
 from spicejax import commands, configs
 from spicejax import config as configuration
 from spicejax.generate import engine
+from spicejax.interrupt import Interrupt
 from spicejax.models import hf
 from spicejax.run import export, manifest, preflight, train
 from spicejax.run.build import build
 from spicejax.run.checkpoint import Checkpoints
-from spicejax.run.interrupt import Interrupt
 
 ROOT = Path(__file__).parents[2]
 launch = functools.partial(commands.run, "train")
