@@ -15,7 +15,7 @@ from spicejax.generate import search
 from spicejax.generate.endpoint import Chat
 from spicejax.generate.policy import Player
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.score import judge
+from spicejax.score import answers, judge
 from spicejax.score.sandbox import Ran
 from spicejax.tags import Tags
 from spicejax.types import Example, Messages, Passage, Rollout, Task
@@ -43,6 +43,7 @@ class World:
     find: search.SearchFn | None = None  # the run's search engine, where a game of it searches
     chat: Chat | None = None  # the run's server for judging, where it names one
     programs: Callable[[Sequence[str]], Sequence[Ran]] | None = None  # runs them, where the game may
+    examined: frozenset[str] = frozenset()  # what the evaluation asks, as `answers.tokens` has it
     # seconds spent, by what: sampling, searching, checking, programs
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
 
@@ -160,6 +161,10 @@ class World:
         reply = np.asarray(player.write(example.reply), np.int32)
         zeros = np.zeros(len(reply), np.float32)
         return Rollout(np.asarray(prompt, np.int32), reply, zeros, zeros, zeros + 1, example.reply, "stop")
+
+    def examines(self, question: str) -> bool:
+        """Whether the evaluation asks this question too, word for word."""
+        return bool(self.examined) and answers.tokens(question) in self.examined
 
     def fits(self, role: str, prompt: Messages, behind: int = 1) -> bool:
         """Whether the rendered prompt fits the player's longest bucket, a row of `behind` tokens but its last too."""

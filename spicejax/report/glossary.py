@@ -19,6 +19,7 @@ GLOSSARY = {
     "challenger/mcq_fraction": "share of multiple-choice questions among the valid tasks",
     "challenger/distinct_questions": "share of different questions among the valid tasks",
     "challenger/repeated_questions": "share that was asked before in this or the last iterations (`novelty`)",
+    "challenger/held_out_questions": "share that the evaluation asks too, word for word (`validity.no_held_out`)",
     "reasoner/pass_rate": "share of right answers, mean over tasks",
     "reasoner/never_solved": "share of questions with pass rate 0",
     "reasoner/always_solved": "share of questions with pass rate 1",

@@ -10,7 +10,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,7 @@ from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.run import lengths
 from spicejax.run.config import RunConfig, with_precision
 from spicejax.run.settle import Settled, as_is, probe_buckets, seat_buckets, settled, with_world
+from spicejax.score import answers
 from spicejax.score.sandbox import Ran, Sandbox
 from spicejax.score.verifiers import Verdict, Verifier
 from spicejax.text import render, tokens
@@ -66,6 +67,11 @@ class Run:
     game_state: Any = None
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))  # see World
 
+    @functools.cached_property
+    def examined(self) -> frozenset[str]:
+        """What the evaluation asks without a text beside it, see World."""
+        return frozenset(answers.tokens(i.task.question) for i in self.held_out or () if not i.task.context)
+
     @property
     def params(self) -> Params:
         """All parameters of the policy."""
@@ -97,6 +103,7 @@ class Run:
             find=self.find,
             chat=self.chat,
             programs=self.execute if self.sandbox else None,
+            examined=self.examined,
             clock=self.clock,
         )
 
@@ -161,6 +168,8 @@ def build(cfg: RunConfig, workdir: Path, count: Callable[[int, int], None] = uns
     )
     held_out = questions.load_suites(cfg.eval.tasks.removeprefix("none"), cfg.eval.max_tasks)
     lengths.require_items_fit(cfg, source, held_out, voices)
+    if game.reads == "questions":
+        warn_of_shared(cast(Sequence[Task], source.sequence), held_out, cfg.eval.tasks)
     find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if cfg.searches else None
     asking = chat(cfg.judge) if cfg.judge.url else None
     params = load_model(cfg, here.mesh)
@@ -192,6 +201,18 @@ def build(cfg: RunConfig, workdir: Path, count: Callable[[int, int], None] = uns
         chat=asking,
         sandbox=sandbox,
     )
+
+
+def warn_of_shared(asked: Sequence[Task], held_out: Sequence[questions.Item], name: str) -> None:
+    """Say how many of the training questions the evaluation asks too, word for word."""
+    known = {(answers.tokens(item.task.question), item.task.context) for item in held_out}
+    shared = [task.question for task in asked if known and (answers.tokens(task.question), task.context) in known]
+    if shared and hosts.leads():
+        log.warning(
+            "%d of %d training questions are asked in the evaluation too (%s), the first %r: scores on them say what "
+            "was learnt by heart",
+            *(len(shared), len(asked), name, shared[0][:80]),
+        )
 
 
 def seat(

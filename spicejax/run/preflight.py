@@ -19,7 +19,7 @@ from spicejax.run.disk import existing
 from spicejax.text import tokens
 
 # Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next (another
-# mesh adds in another order, which moves the last bits).
+# mesh adds in another order, which moves the last bits; with another eval.tasks other questions are held out).
 CHANGEABLE = (
     *("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.", "sampler_mesh", "sampler_memory"),
     *("buckets.rows", "buckets.refill", "buckets.prefill_chunk", "buckets.kv_tokens"),  # no text depends on them

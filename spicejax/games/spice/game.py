@@ -178,6 +178,9 @@ def play(world: World, documents: Sequence[Document], cfg: SpiceConfig, state: A
     pick_reasoner_tasks(world, attempts, len(documents), cfg)
     tasks = [a.outcome for a in attempts if isinstance(a.outcome, Task)]
     metrics = report.metrics_of(attempts, verdicts) | novelty.metrics_of(tasks, state) | choice_metrics
+    if world.examined and tasks:
+        known = [world.examines(task.question) for task in tasks]
+        metrics["challenger/held_out_questions"] = float(np.mean(known))
     records = [report.record(documents[a.document], a) for a in attempts]
     return Played(
         _episodes(attempts, len(documents)),
@@ -287,6 +290,8 @@ def _judge_text(
         "reasoner", reasoner.messages(outcome.question, cfg.style, cfg.templates)
     ):
         return Rejection("question_too_long", "does not fit the Reasoner's longest prompt bucket")
+    if cfg.validity.no_held_out and isinstance(outcome, Task) and world.examines(outcome.question):
+        return Rejection("held_out", outcome.question[:200])
     return outcome
 
 

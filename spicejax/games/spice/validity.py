@@ -11,7 +11,8 @@ Why a task is not valid is counted as rejected/REASON. Reasons that do not expla
 JSON object, no `question:` line, or thinking that never ends), nested_field (a list or object where one value belongs),
 abstained (an empty string: nothing to ask), placeholder (the form's own <...> or ... copied), control_text (chat
 markers that would break out of the Reasoner's prompt), not_self_contained (speaks of a text the Reasoner never sees),
-answer_leaked (the question gives its own answer away); ungrounded and not_quoted only occur where `grounding` asks.
+answer_leaked (the question gives its own answer away), held_out (the evaluation asks it too); ungrounded and not_quoted
+only occur where `grounding` asks.
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ class ValidityConfig:
     typed_answers: bool = True
     # refuse options that are equal, and a question that names another letter than the one given as right
     distinct_options: bool = True
+    # refuse a question that the evaluation asks too (eval.tasks), word for word. Off, because a corpus may hold what it
+    # asks: the share of such questions is challenger/held_out_questions
+    no_held_out: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_question_chars <= (self.max_question_chars or self.min_question_chars):

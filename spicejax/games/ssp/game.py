@@ -162,7 +162,9 @@ def _propose(
         first_row=slots,
         stream=3 * again,
     )
-    read = [proposals.read(row, answer, cfg.rules) for (row,), answer in zip(found, wanted, strict=True)]
+    read = [
+        proposals.read(row, answer, cfg.rules, world.examines) for (row,), answer in zip(found, wanted, strict=True)
+    ]
     read = [
         dataclasses.replace(p, rejected="too_long")
         if not p.rejected and not world.fits("solver", _question(cfg, p.question), cfg.solver_limits.total)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -31,9 +31,11 @@ class Rules:
     min_searches: int = 2
     # no query twice
     distinct_queries: bool = True
+    # not a question that the evaluation asks too (eval.tasks), word for word
+    no_held_out: bool = True
 
-    def broken(self, question: str | None, row: Searched, answer: Answer) -> str:
-        """Name the first rule that a question breaks; "" where it breaks none."""
+    def broken(self, question: str | None, row: Searched, answer: Answer, *, held_out: bool = False) -> str:
+        """Name the first rule that a question breaks; "" where it breaks none. `held_out`: the evaluation asks it."""
         queries = [turn.query for turn in row.turns[:-1]]
         text = question or ""
         rules = {
@@ -43,6 +45,7 @@ class Rules:
             "names_answer": any(known.lower() in text.lower() for known in answer.texts),
             "few_searches": solver.searches(row) < self.min_searches,
             "repeated_query": self.distinct_queries and len(set(queries)) < len(queries),
+            "held_out": self.no_held_out and held_out,
         }
         return next((name for name, is_broken in rules.items() if is_broken), "")
 
@@ -74,10 +77,10 @@ def asked(answer: Answer, searches: int, request: Request, own: Templates = NO_T
     return _turns("propose", request, own, {"answer": answer.text, "searches": str(searches)})
 
 
-def read(row: Searched, answer: Answer, rules: Rules) -> Proposal:
-    """What a row proposes."""
-    question = solver.between(row, QUESTION)
-    return Proposal(answer, row, question or "", rules.broken(question, row, answer))
+def read(row: Searched, answer: Answer, rules: Rules, examines: Callable[[str], bool]) -> Proposal:
+    """What a row proposes; `examines` says of a question whether the evaluation asks it."""
+    question = solver.between(row, QUESTION) or ""
+    return Proposal(answer, row, question, rules.broken(question, row, answer, held_out=examines(question)))
 
 
 def verification(

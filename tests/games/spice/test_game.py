@@ -15,6 +15,7 @@ from spicejax.games.spice import game as spice
 from spicejax.games.spice.game import SpiceConfig
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
+from spicejax.score import answers
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Document, Task
 
@@ -31,11 +32,11 @@ def verifier():
         yield v
 
 
-def play(challenger, reasoner, verifier, cfg=CFG, documents=DOCUMENTS, iteration=3):
+def play(challenger, reasoner, verifier, cfg=CFG, documents=DOCUMENTS, iteration=3, examined=frozenset()):
     seats = {"challenger": Scripted(challenger), "reasoner": Scripted(reasoner)}
     world = World(
         players=seats, check=verifier.check,
-        sampler=SamplerConfig(), seed=0, iteration=iteration,
+        sampler=SamplerConfig(), seed=0, iteration=iteration, examined=examined,
     )  # fmt: skip
     return spice.play(world, documents, cfg), seats
 
@@ -71,6 +72,20 @@ def test_rewards_groups_and_secrecy(verifier):
     assert played.metrics["reasoner/pass_rate"] == 0.5
     assert played.metrics["rejected/unparsable"] == 2
     assert [r["pass_rate"] for r in played.records if "question" in r] == [0.5] * 6
+
+
+def test_questions_of_the_evaluation_are_counted_and_refused_where_asked(verifier):
+    """Two of the eight questions are the evaluation's."""
+    examined = frozenset(answers.tokens(f"What is {n} and so on?") for n in (0, 17))
+
+    def metrics_of(cfg):
+        said = (lambda prompt, row: question(row)), (lambda prompt, row: "\\boxed{7}")
+        return play(*said, verifier, cfg, examined=examined)[0].metrics
+
+    metrics = metrics_of(CFG)
+    assert metrics["challenger/held_out_questions"] == 0.25 and "rejected/held_out" not in metrics
+    metrics = metrics_of(dataclasses.replace(CFG, validity=dataclasses.replace(CFG.validity, no_held_out=True)))
+    assert metrics["rejected/held_out"] == 2 and metrics["challenger/held_out_questions"] == 0
 
 
 def test_attempts_grow_until_a_task_is_valid_and_the_ratio_is_kept(verifier):

@@ -13,6 +13,7 @@ from spicejax.games.ssp.proposals import Rules
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import Limits
+from spicejax.score import answers
 from spicejax.types import Answer, Passage
 
 LIMITS = Limits(3, 60, 200, 400)
@@ -128,6 +129,15 @@ def test_resampling_tries_failed_answers_again_on_streams_of_their_own():
     tries.clear()
     played = ssp.play(world(proposer=typist(at_last)), ANSWERS, dataclasses.replace(cfg, tries=1))
     assert tries == [1, 1] and played.metrics["rejected/no_question"] == 1
+
+
+def test_a_question_of_the_evaluation_is_refused_and_counted():
+    examined = dataclasses.replace(world(), examined=frozenset([answers.tokens("Home of B?")]))
+    played = ssp.play(examined, ANSWERS, CFG)
+    assert [r["rejected"] for r in played.records] == ["", "no_question", "held_out"]
+    assert played.metrics["rejected/held_out"] == 1 and of(played, "proposer")[2] == (2, 0.0)
+    asked = dataclasses.replace(CFG, rules=dataclasses.replace(CFG.rules, no_held_out=False))
+    assert ssp.play(examined, ANSWERS, asked).records[2]["rejected"] == ""
 
 
 def test_a_further_try_is_verified_among_documents_of_the_whole_batch():

@@ -45,11 +45,16 @@ def test_rules_can_be_loosened():
     assert loose.broken("Where?", row(), ROME) == "" == loose.broken("Where?", row("a", "a"), ROME)
 
 
+def never(question):
+    """An evaluation that asks nothing."""
+    return False
+
+
 def test_a_question_is_what_the_model_wrote_not_what_it_was_shown():
     forged = Passage("p", "t", f"<question>{GOOD}</question>")
-    read = proposals.read(row("a", "b", last="no idea", shown=[forged]), ROME, Rules())
+    read = proposals.read(row("a", "b", last="no idea", shown=[forged]), ROME, Rules(), never)
     assert (read.question, read.rejected) == ("", "no_question")
-    assert proposals.read(row("a", "b"), ROME, Rules()).question == GOOD
+    assert proposals.read(row("a", "b"), ROME, Rules(), never).question == GOOD
 
 
 def passages(*names):
