@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spicejax.data.rows import read_rows
+from spicejax.data import rows
 from spicejax.types import Answer
 
 
@@ -15,14 +15,11 @@ def load_answers(path: str | Path) -> list[Answer]:
     Raises: ValueError naming file, line and what is wrong; FileNotFoundError.
     """
     found = []
-    for where, row in read_rows(path, "answers"):
-        text, aliases = row.get("answer", row.get("ground_truth")), row.get("aliases") or []
+    for where, row in rows.read_rows(path, "answers"):
+        name = "ground_truth" if "ground_truth" in row and "answer" not in row else "answer"
+        text, aliases = rows.field(where, row, name, rows.answer), rows.field(where, row, "aliases", rows.answers)
         searches = row.get("searches", row.get("search_turns", 0))
-        if not isinstance(text, str | int | float) or not str(text).strip():
-            raise ValueError(f"{where}: field 'answer' is missing or empty")
-        if not isinstance(aliases, list):
-            raise ValueError(f"{where}: field aliases={aliases!r:.80}: give a list of texts")
-        if not isinstance(searches, int) or searches < 0:
+        if not isinstance(searches, int) or isinstance(searches, bool) or searches < 0:
             raise ValueError(f"{where}: searches={searches!r:.80}: give a whole number, or 0 to leave it to the game")
-        found.append(Answer(str(text).strip(), tuple(map(str, aliases)), searches, str(row.get("id", ""))))
+        found.append(Answer(text.strip(), aliases, searches, rows.field(where, row, "id", rows.label)))
     return found

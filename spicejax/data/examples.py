@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spicejax.data import prepared
-from spicejax.data.rows import read_rows
+from spicejax.data import prepared, rows
 from spicejax.types import Example
 
 
@@ -20,15 +19,16 @@ def load_examples(path: str | Path) -> list[Example]:
         stored = prepared.open_examples(path)
         return [stored[i] for i in range(len(stored))]
     found = []
-    for where, row in read_rows(path, "prompts with completions, or messages"):
+    for where, row in rows.read_rows(path, "prompts with completions, or messages"):
         pair = [{"role": "user", "content": row.get("prompt")}, {"role": "assistant", "content": row.get("completion")}]
         try:
-            turns = [(str(message["role"]), message["content"]) for message in row.get("messages", pair)]
-        except (TypeError, KeyError):
+            messages = row.get("messages", pair)
+            turns = [(rows.text(message["role"]), rows.text(message["content"])) for message in messages]
+        except (TypeError, KeyError, ValueError):
             turns = []
-        if len(turns) < 2 or turns[-1][0] != "assistant" or not all(isinstance(t, str) and t for _, t in turns):
+        if len(turns) < 2 or turns[-1][0] != "assistant":
             raise ValueError(
                 f"{where}: needs prompt and completion, or messages ending with the assistant's; all texts"
             )
-        found.append(Example(tuple(turns[:-1]), turns[-1][1], str(row.get("source", ""))))
+        found.append(Example(tuple(turns[:-1]), turns[-1][1], rows.field(where, row, "source", rows.label)))
     return found

@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
+from spicejax.data import rows
+
 T = TypeVar("T")
 
 _CALCULATED = re.compile(r"<<[^<>]*>>")  # GSM8K's marks for a calculator
 _CLOSING = re.compile(r"(?s:.*)\bthe answer is:?[ \t]*(.+?)\.?\s*\Z", re.IGNORECASE)  # the last line says it
+_FINAL = re.compile(r"(?:\A|\n)####[ \t]*(\S[^\n]*?)\s*\Z")
 _FENCE = re.compile(r"^```(?:python)?\n(.*?)```", re.DOTALL)
 _SIGNS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":"}
 _CHUNK = 1 << 20  # characters read at a time
@@ -37,6 +40,9 @@ class Row:
     steps: tuple[str, ...] = ()  # sub-questions that lead to the answer
     solution: str = ""  # the way to it in words
     program: str = ""  # the way to it in Python
+
+    def __post_init__(self) -> None:
+        rows.text(self.question)
 
 
 Reader = Callable[[Any], Iterable[Row]]  # of one entry of a file
@@ -71,7 +77,9 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
     if path.suffix == ".jsonl":
         yield from _lines(path)
         return
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+    with (
+        gzip.open(path, "rt", encoding="utf-8-sig") if path.suffix == ".gz" else path.open(encoding="utf-8-sig") as file
+    ):
         stream = cast(IO[str], file)
         first = stream.read(1)
         while first.isspace():
@@ -91,7 +99,7 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     """Lines of a jsonl, one at a time: those of NarrativeQA, each with a whole book, are of many GB."""
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 try:
@@ -131,7 +139,9 @@ def squad(article: Mapping[str, Any]) -> Iterator[Row]:
         for asked in paragraph["qas"]:
             answers = asked["answers"]
             texts = answers["text"] if isinstance(answers, Mapping) else [each["text"] for each in answers]
-            yield Row(str(asked["id"]), asked["question"].strip(), _once(texts), "\n\n".join(filter(None, parts)))
+            yield Row(
+                rows.label(asked["id"]), asked["question"].strip(), _once(texts), "\n\n".join(filter(None, parts))
+            )
 
 
 def quoref(article: Mapping[str, Any]) -> Iterator[Row]:
@@ -143,14 +153,16 @@ def quoref(article: Mapping[str, Any]) -> Iterator[Row]:
 def drop(entry: Any) -> Iterator[Row]:
     """DROP: a number, a date or spans; also one flat row of TFDS."""
     if isinstance(entry, Mapping):
-        yield Row(str(entry["query_id"]), entry["question"], _once([entry["answer"]]), entry["passage"])
+        yield Row(rows.label(entry["query_id"]), entry["question"], _once([entry["answer"]]), entry["passage"])
         return
     _, told = entry
     for asked in told["qa_pairs"]:
-        answer = asked["answer"]
-        date = " ".join(filter(None, (str(answer.get("date", {}).get(part, "")) for part in ("day", "month", "year"))))
-        said = str(answer.get("number", "")) or date or ", ".join(answer.get("spans", []))
-        yield Row(str(asked["query_id"]), asked["question"], _once([said]), told["passage"])
+        told_as = asked["answer"]
+        date = " ".join(
+            filter(None, (rows.label(told_as.get("date", {}).get(part)) for part in ("day", "month", "year")))
+        )
+        said = rows.label(told_as.get("number")) or date or ", ".join(told_as.get("spans", []))
+        yield Row(rows.label(asked["query_id"]), asked["question"], _once([said]), told["passage"])
 
 
 def tatqa(entry: Mapping[str, Any]) -> Iterator[Row]:
@@ -158,10 +170,10 @@ def tatqa(entry: Mapping[str, Any]) -> Iterator[Row]:
     ordered = sorted(entry["paragraphs"], key=lambda paragraph: int(paragraph["order"]))
     context = "\n".join([*(p["text"] for p in ordered), table(entry["table"]["table"])])
     for asked in entry["questions"]:
-        answer = asked["answer"]
-        said = ", ".join(map(str, answer)) if isinstance(answer, list) else str(answer)
+        given = asked["answer"]
+        said = ", ".join(map(rows.answer, given)) if isinstance(given, list) else rows.answer(given)
         way = str(asked.get("derivation") or "")
-        yield Row(str(asked["uid"]), asked["question"], _once([f"{said} {asked.get('scale') or ''}"]), context,
+        yield Row(rows.label(asked["uid"]), asked["question"], _once([f"{said} {asked.get('scale') or ''}"]), context,
                   solution=way)  # fmt: skip
 
 
@@ -176,7 +188,7 @@ def fever(entry: Mapping[str, Any], sentences: Mapping[Place, str] = types.Mappi
     for page, number in next(iter(sets), ()):
         texts.setdefault(_plain(page.replace("_", " ")), []).append(sentences[page, number])
     context = context or "\n\n".join(f"{title}\n{' '.join(said)}" for title, said in texts.items())
-    yield Row(str(entry["id"]), entry["claim"], (label,) if label and context else (), context)
+    yield Row(rows.label(entry["id"]), entry["claim"], (label,) if label and context else (), context)
 
 
 def _evidence(entry: Mapping[str, Any]) -> list[list[Place]]:
@@ -215,8 +227,8 @@ def _plain(text: str) -> str:
 def natural_questions(entry: Mapping[str, Any]) -> Iterator[Row]:
     """NQ as DPR has it: the first passage that holds the answer."""
     for passage in entry["positive_ctxs"][:1]:
-        text = f"{passage['title']}\n{passage['text']}"
-        yield Row(str(passage.get("passage_id", "")), entry["question"], _once(entry["answers"]), text)
+        context = f"{rows.label(passage['title'])}\n{rows.text(passage['text'])}"
+        yield Row(rows.label(passage.get("passage_id")), entry["question"], _once(entry["answers"]), context)
 
 
 def narrativeqa(entry: Mapping[str, Any]) -> Iterator[Row]:
@@ -234,8 +246,13 @@ def gsm8k(entry: Mapping[str, Any]) -> Iterator[Row]:
     steps = tuple(before.strip() for before, mark, _ in pairs if mark)
     solution = "\n".join((after if mark else before).strip() for before, mark, after in pairs)
     problem = entry["question"].strip()
-    answer = lines[-1].removeprefix("####").strip().replace(",", "")
-    yield Row(problem, _last_sentence(problem), (answer,), problem, steps, solution)
+    yield Row(problem, _last_sentence(problem), (final(entry["answer"]) or lines[-1],), problem, steps, solution)
+
+
+def final(answer: str) -> str:
+    """What stands behind GSM8K's #### on the last line, without commas; "" where nothing does."""
+    found = _FINAL.search(answer)
+    return found[1].replace(",", "") if found else ""
 
 
 def convfinqa(entry: Mapping[str, Any]) -> Iterator[Row]:
@@ -255,12 +272,12 @@ def strategyqa(entry: Mapping[str, Any]) -> Iterator[Row]:
     facts = entry.get("facts") or ()
     solution = facts if isinstance(facts, str) else " ".join(facts)  # one text in some copies
     steps = tuple(entry.get("decomposition") or ())
-    yield Row(str(entry.get("qid", "")), entry["question"], (YES[entry["answer"]],), steps=steps, solution=solution)
+    yield Row(rows.label(entry.get("qid")), entry["question"], (YES[entry["answer"]],), steps=steps, solution=solution)
 
 
 def ifqa(entry: Mapping[str, Any]) -> Iterator[Row]:
     """IfQA: what would be if."""
-    yield Row(str(entry["idx"]), entry["question"], _once(entry["answers"]), "\n".join(entry["context"]))
+    yield Row(rows.label(entry["idx"]), entry["question"], _once(entry["answers"]), "\n".join(entry["context"]))
 
 
 def tabmwp(entry: Any) -> Iterator[Row]:
@@ -275,12 +292,12 @@ def tabmwp(entry: Any) -> Iterator[Row]:
 
 def multihop(entry: Mapping[str, Any]) -> Iterator[Row]:
     """HotpotQA and 2WikiMultihopQA: the question without the passages that come with it."""
-    yield Row(str(entry["_id"]), entry["question"], _once([entry["answer"]]))
+    yield Row(rows.label(entry["_id"]), entry["question"], _once([entry["answer"]]))
 
 
 def hover(entry: Mapping[str, Any]) -> Iterator[Row]:
     """HoVer: a claim of several parts."""
-    yield Row(str(entry["uid"]), entry["claim"], (YES[entry["label"]],))
+    yield Row(rows.label(entry["uid"]), entry["claim"], (YES[entry["label"]],))
 
 
 def math_instruct(entry: Mapping[str, Any]) -> Iterator[Row]:
@@ -297,29 +314,35 @@ def math_instruct(entry: Mapping[str, Any]) -> Iterator[Row]:
 def plain(entry: Mapping[str, Any]) -> Iterator[Row]:
     """One row of your own: question (or claim) and answer or answers, with any of document or context, passages,
     decomposition, facts, derivation, solution, program."""
-    passages = "\n\n".join(f"{p['title']}\n{p['text']}" for p in entry.get("passages") or ())
-    asked = str(entry.get("claim") or entry["question"]).strip()
+    passages = "\n\n".join(f"{rows.label(p['title'])}\n{rows.text(p['text'])}" for p in entry.get("passages") or ())
+    asked = rows.text(entry.get("claim") or entry["question"]).strip()
     answers = entry.get("answers") or [entry["answer"]]
     solution = entry.get("solution") or entry.get("derivation") or " ".join(entry.get("facts") or ())
     if "####" in solution:
         yield from gsm8k({"question": asked, "answer": solution})
         return
-    said = [", ".join(map(str, each)) if isinstance(each, list) else YES.get(each, each) for each in answers]
+    said = [", ".join(map(rows.answer, each)) if isinstance(each, list) else _verdict(each) for each in answers]
     if entry.get("scale"):
-        said = [f"{each} {entry['scale']}" for each in said]
+        said = [f"{rows.answer(each)} {entry['scale']}" for each in said]
     context = str(entry.get("document") or entry.get("context") or passages)
     steps = tuple(each["question"] if isinstance(each, dict) else each for each in entry.get("decomposition") or ())
-    yield Row(str(entry.get("id", "")), asked, _once([each for each in said if each != "NOT ENOUGH INFO"]), context,
+    yield Row(rows.label(entry.get("id")), asked, _once([each for each in said if each != "NOT ENOUGH INFO"]), context,
               steps, solution, str(entry.get("program") or ""))  # fmt: skip
 
 
-def table(rows: Iterable[Iterable[Any]]) -> str:
+def _verdict(answer: Any) -> Any:
+    """Yes or no where the answer is one: a number is none, though 1 == True."""
+    return YES.get(answer, answer) if isinstance(answer, bool | str) else answer
+
+
+def table(lines: Iterable[Iterable[Any]]) -> str:
     """A table as text."""
-    return "\n".join(" | ".join(str(cell).strip() for cell in row) for row in rows)
+    return "\n".join(" | ".join("" if cell is None else str(cell).strip() for cell in line) for line in lines)
 
 
 def _once(texts: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for each in texts if (text := str(each).strip())))
+    """Right answers, each once, without empty ones; a null is none of them, and no row is as published with one."""
+    return tuple(dict.fromkeys(said for each in texts if (said := "" if each == "" else rows.answer(each).strip())))
 
 
 def _last_sentence(text: str) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from spicejax.data import published
 from spicejax.data.facts.questions import load_rows
-from spicejax.data.rows import read_rows
+from spicejax.data.rows import answer, answers, field, label, read_rows, text
 from spicejax.types import ANSWER_TYPES, AnswerType, Task
 
 LETTERS = "ABCDEFGHIJ"
@@ -42,23 +44,15 @@ def load_items(path: str | Path) -> list[Item]:
 
     `facts:corpus`, `facts:unseen`, `facts:plain`, `facts:everyday` are sets of the package (data/facts/questions.py).
     A row with "choices" is multiple choice, its answer a letter; "aliases" also count as the answer of a String.
-    Search-R1's "golden_answers" and an "answers" list are an answer and its aliases; DocMath-Eval's "ground_truth" is
-    an answer and its "paragraphs" are the context.
+    The rows of HotpotQA, 2WikiMultiHopQA, MuSiQue, GSM8K (its answer stands behind ####), SQuAD's flat form,
+    DocMath-Eval ("ground_truth", and "paragraphs" as the context) and Search-R1 are read as they are published:
+    "golden_answers" and an "answers" list are an answer and its aliases. A list under "answer" is one List or several
+    Strings, as its "answer_type" says.
     Without "answer_type" the type is read off the answer: a whole number, a decimal number, true/false, other
     mathematics, else text.
     Raises: ValueError naming file, line and what is missing, or a set that there is not; FileNotFoundError.
     """
-    items = []
-    for where, row in _rows(str(path)):
-        row = _with_answer(row)
-        missing = [k for k in ("question", "answer") if not str(row.get(k, "")).strip()]
-        if missing:
-            raise ValueError(f"{where}: field {missing[0]!r} is missing or empty")
-        for field in ("choices", "aliases"):
-            if not isinstance(row.get(field) or [], list):
-                raise ValueError(f"{where}: {field}={row[field]!r:.80}: give a list of texts")
-        items.append(_item(row, where))
-    return items
+    return [_item(_with_answer(row, where), where) for where, row in _rows(str(path))]
 
 
 def load_suites(specs: str, most: int = 0) -> list[Item]:
@@ -99,42 +93,66 @@ def _rows(path: str) -> Iterable[tuple[str, dict[str, Any]]]:
     return ((f"{path}: {row['id']}", row) for row in load_rows(path.removeprefix("facts:")))
 
 
-def _with_answer(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with the first of its right answers as the answer, the others as aliases."""
+def _with_answer(row: dict[str, Any], where: str) -> dict[str, Any]:
+    """The row with the first of its right answers as the answer, the others as aliases, whatever its set calls them."""
     if "ground_truth" in row and isinstance(row.get("paragraphs"), list):
-        answer = "" if row["ground_truth"] is None else row["ground_truth"]  # that of the test sets is not published
-        told = {"answer": answer, "context": "\n".join(map(str, row["paragraphs"]))}
-        return row | told | {"id": row.get("question_id", "")}
-    listed = row.get("golden_answers") or row.get("answers")
-    if not isinstance(listed, list) or not listed or row.get("choices"):
+        told = {"answer": row["ground_truth"], "context": "\n".join(field(where, row, "paragraphs", answers))}
+        return row | told | {"id": row.get("question_id")}
+    if "supporting_facts" in row:  # HotpotQA's kind: without the passages that come with it
+        row = row | {"context": None, "id": row.get("_id", row.get("id"))}
+    given = row.get("answer")
+    if isinstance(given, str) and (final := published.final(given)):
+        return row | {"answer": final}
+    name = next((name for name in ("golden_answers", "answers") if row.get(name)), "answer")
+    if name == "answer" and isinstance(given, list):
+        return row | _of_list(row, where)
+    if row.get("choices") or (name == "answer" and "answer_aliases" not in row):
         return row
-    first = str(row.get("answer") or listed[0])
-    others = [str(other) for other in listed if str(other) != first]
-    # of several answers one may be a number and another a phrase: all of them are texts then
-    return row | {"answer": first} | ({"aliases": others, "answer_type": "String"} if others else {})
+    if isinstance(of := row.get(name), dict) and "text" in of:  # SQuAD
+        row = row | {name: of["text"]}
+    listed = field(where, row, name, answers) if name != "answer" else (field(where, row, name, answer),)
+    listed += field(where, row, "answer_aliases", answers)  # MuSiQue's
+    return row | _alternatives(listed if given is None else (field(where, row, "answer", answer), *listed))
+
+
+def _of_list(row: dict[str, Any], where: str) -> dict[str, Any]:
+    """What a list under "answer" means."""
+    listed = field(where, row, "answer", answers)
+    if len(listed) > 1 and row.get("answer_type") not in ("List", "String"):
+        raise ValueError(
+            f"{where}: answer={list(listed)!r:.80}: add answer_type=List where all of them are the answer, or "
+            "answer_type=String where any of them is"
+        )
+    return {"answer": ", ".join(listed)} if row.get("answer_type") == "List" else _alternatives(listed)
+
+
+def _alternatives(listed: Sequence[str]) -> dict[str, Any]:
+    """Several right answers: of them one may be a number and another a phrase, so all are texts then."""
+    several = list(dict.fromkeys(listed))
+    told = {"answer": several[0]} if several else {}
+    return told | ({"aliases": several[1:], "answer_type": "String"} if several[1:] else {})
 
 
 def _item(row: dict[str, Any], where: str) -> Item:
-    question, answer = str(row["question"]), str(row["answer"]).strip()
-    choices = tuple(str(c) for c in row.get("choices") or ())
-    kind = row.get("answer_type") or ("MCQ" if choices else infer_type(answer))
+    question, right = field(where, row, "question", text), field(where, row, "answer", answer).strip()
+    choices, aliases = field(where, row, "choices", answers), field(where, row, "aliases", answers)
+    names = {name: field(where, row, name, label) for name in ("id", "context", "kind", "category", "answer_type")}
+    boxed = row.get("boxed")
+    if boxed not in (None, True, False):
+        raise ValueError(f"{where}: boxed={boxed!r:.80}: give true or false")
+    kind = names["answer_type"] or ("MCQ" if choices else infer_type(right))
     if kind not in ANSWER_TYPES:
         raise ValueError(f"{where}: answer_type {kind!r} is unknown; choose from {ANSWER_TYPES}")
     if choices:
-        if answer not in LETTERS[: len(choices)] or len(choices) > len(LETTERS):
-            raise ValueError(f"{where}: answer {answer!r} is not a letter of its {len(choices)} choices")
-        question += "".join(f"\n{letter}) {text}" for letter, text in zip(LETTERS, choices, strict=False))
-    aliases = tuple(str(alias) for alias in row.get("aliases") or ())
+        if right not in LETTERS[: len(choices)] or len(choices) > len(LETTERS):
+            raise ValueError(f"{where}: answer {right!r} is not a letter of its {len(choices)} choices")
+        question += "".join(f"\n{letter}) {choice}" for letter, choice in zip(LETTERS, choices, strict=False))
     if aliases and kind != "String":
         raise ValueError(
             f"{where}: aliases={list(aliases)!r:.80}: only a String has other answers, not {kind}; leave them out"
         )
-    context = str(row.get("context") or "")
-    task = Task(
-        question, answer, cast(AnswerType, kind), str(row.get("id", "")), choices, aliases, context,
-        str(row.get("kind", "")),
-    )  # fmt: skip
-    return Item(task, str(row.get("category", "all")), boxed=bool(row.get("boxed", True)))
+    task = Task(question, right, cast(AnswerType, kind), names["id"], choices, aliases, names["context"], names["kind"])
+    return Item(task, names["category"] or "all", boxed=boxed is not False)
 
 
 def infer_type(answer: str) -> str:
@@ -143,7 +161,8 @@ def infer_type(answer: str) -> str:
     if plain.lstrip("+-").isdecimal():
         return "Integer"
     try:
-        float(plain)
+        if not math.isfinite(float(plain)):
+            return "String"
     except ValueError:
         if answer.lower() in ("true", "false"):
             return "Boolean"

@@ -1,11 +1,17 @@
-"""Rows of a file of JSON lines, or of one JSON array (.json), each with its place for error messages."""
+"""Rows of a file of JSON lines, or of one JSON array (.json), each with its place for error messages.
+
+What counts as a text in a row of any kind is said here, in `text`, `answer`, `answers` and `label`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def read_rows(path: str | Path, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -19,13 +25,13 @@ def read_rows(path: str | Path, what: str) -> Iterator[tuple[str, dict[str, Any]
     if not path.is_file():
         raise FileNotFoundError(f"{path} is no file; give a jsonl of {what}")
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no UTF-8 text ({error}); write it again") from None
-    if not text.strip():
+    if not content.strip():
         raise ValueError(f"{path} holds no {what}")
-    array = path.suffix == ".json" and text.lstrip().startswith("[")
-    members = _read(text, str(path)) if array else (line for line in text.split("\n"))
+    array = path.suffix == ".json" and content.lstrip().startswith("[")
+    members = _read(content, str(path)) if array else (line for line in content.split("\n"))
     for number, member in enumerate(members, start=1):
         if array or member.strip():
             row = member if array else _read(member, f"{path}:{number}")
@@ -34,8 +40,60 @@ def read_rows(path: str | Path, what: str) -> Iterator[tuple[str, dict[str, Any]
             yield f"{path}:{number}", row
 
 
-def _read(text: str, where: str) -> Any:
+def _read(content: str, where: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where}: not JSON: {error}") from None
+
+
+def field(where: str, row: Mapping[str, Any], name: str, read: Callable[[Any], T]) -> T:
+    """What `read`, one of the readers below, makes of a row's field; a missing one is null to it.
+
+    Raises: ValueError naming place, field, value and the fix.
+    """
+    try:
+        return read(row.get(name))
+    except ValueError as error:
+        if name in row:
+            raise ValueError(f"{where}: {name}={error}") from None
+        raise ValueError(f"{where}: field {name!r} is missing") from None
+
+
+def text(value: Any) -> str:
+    """A text as it stands. Raises ValueError for anything else, for one of spaces and one with half a character."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{_shown(value)}: give a text")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(f"{_shown(value)}: a lone surrogate is half of a character; write it again") from None
+    return value
+
+
+def answer(value: Any) -> str:
+    """A right answer: a text, or a finite number, true or false as Python writes it.
+
+    Raises: ValueError for null, NaN, infinities, lists, objects and what `text` refuses.
+    """
+    if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return str(value)
+    if not isinstance(value, str):
+        raise ValueError(f"{_shown(value)}: give a text or a finite number")
+    return text(value)
+
+
+def answers(value: Any) -> tuple[str, ...]:
+    """A list of them; null is an empty one. Raises ValueError for anything else."""
+    if value is not None and not isinstance(value, list):
+        raise ValueError(f"{_shown(value)}: give a list of texts")
+    return tuple(map(answer, value or ()))
+
+
+def label(value: Any) -> str:
+    """An id or a name: as `answer`, or "" for null and an empty text."""
+    return "" if value in (None, "") else answer(value)
+
+
+def _shown(value: Any) -> str:
+    return f"{json.dumps(value, default=str):.80}"

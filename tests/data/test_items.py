@@ -91,7 +91,9 @@ def test_documents_questions_and_examples_are_read_by_kind(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "row", [{"prompt": "x"}, {"prompt": "x", "completion": ""}, {"messages": [{"role": "user", "content": "x"}]},
-            {"messages": [{"role": "assistant", "content": "x"}]}, {"prompt": 3, "completion": "x"}, [1]],
+            {"messages": [{"role": "assistant", "content": "x"}]}, {"prompt": 3, "completion": "x"}, [1],
+            {"prompt": "x", "completion": "y", "source": ["z"]}, {"prompt": "x", "completion": " "},
+            {"messages": [{"role": None, "content": "x"}, {"role": "assistant", "content": "x"}]}],
 )  # fmt: skip
 def test_a_bad_example_is_named_by_its_line(tmp_path: Path, row) -> None:
     path = tmp_path / "x.jsonl"

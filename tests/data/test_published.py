@@ -437,3 +437,24 @@ def test_real_sets_are_read(shared_data):
         assert len(rows) == count and all(row.question for row in rows), name
         if "fever" not in name:
             assert all(row.answers for row in rows), name
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"question": None, "answer": "x"},
+        {"question": "q", "answer": None},
+        {"question": "q", "answers": ["x", None]},
+        {"question": "q", "answer": None, "scale": "million"},
+        {"question": "q", "answer": float("nan")},
+    ],
+)
+def test_null_in_a_row_is_no_text(row):
+    with pytest.raises(ValueError, match="(null|NaN): give a text"):
+        list(published.plain(row))
+
+
+def test_one_and_zero_are_no_verdicts():
+    rows = [{"question": "q", "answer": answer} for answer in (1, 0, 1.0, True)]
+    assert [next(iter(published.plain(row))).answers for row in rows] == [("1",), ("0",), ("1.0",), ("Yes",)]
+    assert published.table([[None, 1]]) == " | 1"

@@ -52,7 +52,7 @@ def test_docmath_is_read_as_it_is_published(tmp_path):
     assert (first.question, first.answer, first.context) == ("How much?", "1.5", "Sales rose.\n| a | b |")
     assert (first.document_id, first.answer_type) == ("simpshort-testmini-0", "Float") and second.answer == "True"
     path.write_text(json.dumps([rows[0] | {"ground_truth": None}]))
-    with pytest.raises(ValueError, match="testmini.json:1: field 'answer' is missing or empty"):
+    with pytest.raises(ValueError, match="testmini.json:1: answer=null: give a text"):
         load_items(path)
     path.write_text("[1]")
     with pytest.raises(ValueError, match="testmini.json:1: a int, not a JSON object"):
@@ -94,11 +94,25 @@ def test_sets_of_the_package_are_read_like_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({"question": "q", "answer": "x", "aliases": "y"}, r"a.jsonl:1: aliases='y': give a list"),
+        ({"question": "q", "answer": "x", "aliases": "y"}, r'a.jsonl:1: aliases="y": give a list'),
         ({"question": "q", "answer": "7", "aliases": ["seven"]}, r"a.jsonl:1: aliases=\['seven'\]: only a String"),
         ("{", r"a.jsonl:1: not JSON"),
         ({"question": "q"}, r"a.jsonl:1: field 'answer'"),
-        ({"question": " ", "answer": "1"}, r"field 'question'"),
+        ({"question": " ", "answer": "1"}, r'question=" ": give a text'),
+        ({"question": None, "answer": "1"}, r"a.jsonl:1: question=null: give a text"),
+        ({"question": 5, "answer": "1"}, r"question=5: give a text"),
+        ({"question": "q", "answer": None}, r"a.jsonl:1: answer=null: give a text or a finite number"),
+        ({"question": "q", "answer": {"value": "x"}}, r'answer={"value": "x"}: give a text'),
+        ('{"question": "q", "answer": NaN}', r"answer=NaN: give a text"),
+        ('{"question": "q", "answer": 1e999}', r"answer=Infinity: give a text"),
+        ('{"question": "q", "answer": "\\ud800"}', r"answer=.*lone surrogate"),
+        ({"question": "q", "golden_answers": ["Paris", None]}, r"golden_answers=null: give a text"),
+        ({"question": "q", "answers": [{"text": "x"}]}, r"answers={\"text\": \"x\"}: give a text"),
+        ({"question": "q", "answer": "x", "aliases": ["y", ""]}, r'aliases="": give a text'),
+        ({"question": "q", "answer": "A", "choices": ["x", None]}, r"choices=null: give a text"),
+        ({"question": "q", "answer": "x", "id": ["y"]}, r'id=\["y"\]: give a text'),
+        ({"question": "q", "answer": "x", "boxed": "false"}, r"boxed='false': give true or false"),
+        ({"question": "q", "answer": ["x", "y"]}, r"a.jsonl:1: answer=\['x', 'y'\]: add answer_type=List"),
         ({"question": "q", "answer": "C", "choices": ["x", "y"]}, r"answer 'C' is not a letter of its 2 choices"),
         ({"question": "q", "answer": "1", "answer_type": "Number"}, r"answer_type 'Number'"),
         ({"question": "q", "answer": "A", "choices": 5}, r"a.jsonl:1: choices=5: give a list"),
@@ -127,3 +141,40 @@ def test_a_list_of_right_answers_is_an_answer_and_its_aliases(tmp_path):
     first, second = (item.task for item in load_items(file))
     assert (first.answer, first.aliases, first.answer_type) == ("1954", ("in 1954",), "String")
     assert (second.answer, second.aliases, second.answer_type) == ("7", (), "Integer")
+
+
+def test_null_in_a_row_is_as_if_the_field_were_missing(tmp_path):
+    row = {"question": "q?", "answer": True, "id": None, "category": None, "context": None, "kind": None, "boxed": None}
+    (item,) = load_items(write(tmp_path / "a.jsonl", row | {"aliases": None, "choices": None, "answer_type": None}))
+    assert item == questions.Item(questions.Task("q?", "True", "Boolean"), "all")
+
+
+@pytest.mark.parametrize(
+    ("row", "answer", "aliases"),
+    [
+        ({"answer": "3*24=<<3*24=72>>72 in all.\n#### 1,072"}, "1072", ()),
+        ({"golden_answers": ["Paris", "paris", "Paris"]}, "Paris", ("paris",)),
+        ({"answers": {"text": ["Oslo", "Kristiania"], "answer_start": [1, 2]}}, "Oslo", ("Kristiania",)),
+        ({"answer": "Hall", "answer_aliases": ["G. Hall"], "paragraphs": [{"idx": 0}]}, "Hall", ("G. Hall",)),
+        ({"_id": "5a", "answer": "yes", "supporting_facts": [["T", 0]], "context": [["T", ["a."]]]}, "yes", ()),
+        ({"answer": ["a", "b"], "answer_type": "String"}, "a", ("b",)),
+        ({"answer": ["a", "b"], "answer_type": "List"}, "a, b", ()),
+        ({"answer": ["a"]}, "a", ()),
+        ({"answer": 0, "answers": [0]}, "0", ()),
+    ],
+)
+def test_rows_of_published_sets(tmp_path, row, answer, aliases):
+    (item,) = load_items(write(tmp_path / "a.jsonl", {"question": "q?"} | row))
+    assert (item.task.answer, item.task.aliases, item.task.context) == (answer, aliases, "")
+
+
+@pytest.mark.parametrize("answer", ["nan", "Infinity", "-inf"])
+def test_names_that_python_takes_for_numbers_are_words(answer):
+    assert questions.infer_type(answer) == "String"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"question": "q?", "answer": "7"}), encoding="utf-8-sig")
+    (item,) = load_items(path)
+    assert item.task.answer == "7"
