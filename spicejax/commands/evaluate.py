@@ -33,7 +33,7 @@ from spicejax.commands import Parser
 from spicejax.data import questions
 from spicejax.data.examples import load_examples
 from spicejax.evaluation import scores
-from spicejax.run import evaluate
+from spicejax.run import evaluate, golds
 
 
 def main(argv: Sequence[str]) -> None:
@@ -71,6 +71,7 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
             (options.out / "likelihood.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         return found
     items = questions.load_suites(options.questions, options.most)
+    golds.require_questions(options.questions, items)
     records = evaluate.evaluate(cfg, items, trained, rollouts=options.rollouts, judge=options.judge)
     if options.rollouts:
         if options.out:

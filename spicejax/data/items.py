@@ -122,13 +122,17 @@ def open_items(
     return Items(read, hashlib.sha256(text.encode()).hexdigest(), seed, batch_size)
 
 
-def look(kind: Kind, spec: str, text_field: str = "") -> None:
-    """Raise what `open_items` would of what the beginning of each source shows: path, format, fields, packages."""
+def look(kind: Kind, spec: str, text_field: str = "") -> Items | None:
+    """Raise what `open_items` would of what the beginning of each source shows: path, format, fields, packages.
+
+    Returns: the items, but for documents: files of the others are small and were read.
+    """
     if kind != "documents":
-        open_items(kind, spec, seed=0, batch_size=1, encode=_no_ids, max_tokens=1, min_chars=0)  # its files are small
-    elif not prepared.is_prepared(spec):
+        return open_items(kind, spec, seed=0, batch_size=1, encode=_no_ids, max_tokens=1, min_chars=0)
+    if not prepared.is_prepared(spec):
         for source in sources.split_mixture(spec):
             next(sources.Reader(2**24, text_field).documents(source), None)
+    return None
 
 
 def _no_ids(text: str) -> list[int]:

@@ -120,6 +120,8 @@ class Game(NamedTuple):
     exam: Callable[[Any], Exam]
     prompts_of: Callable[[Any, Any], Prompts]  # (cfg, item): all that may be asked because of it
     panels: tuple[Panel, ...]
+    # (cfg, item): whether the item's own answer would be judged right; None where nothing is compared with it
+    matches: Callable[[Any, Any], bool] | None = None
     counts: tuple[str, ...] = ()  # prefixes of metrics that are counts
     valid: str = ""  # metric: share of valid tasks among what players wrote; "" where all tasks are given
     fixes: Mapping[str, str] = {}  # what mends it where this metric says why nothing is learnt; names fields

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from spicejax import config as configuration
 from spicejax.data import questions
@@ -13,7 +15,7 @@ from spicejax.data.items import look
 from spicejax.games.catalogue import game_of
 from spicejax.models import hf
 from spicejax.retrieval.source import RetrievalConfig
-from spicejax.run import track
+from spicejax.run import golds, track
 from spicejax.run.config import RunConfig
 from spicejax.run.disk import existing
 from spicejax.text import tokens
@@ -51,13 +53,23 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
         hf.read_config(path)
         tokens.load(path)
     if cfg.corpus.source:
-        look(reads, cfg.corpus.source, cfg.corpus.text_field)
-    questions.load_suites(cfg.eval.tasks.removeprefix("none"), 1)
+        _require_items(cfg)
+    for _, spec in questions.suites(cfg.eval.tasks.removeprefix("none")):
+        golds.require_questions(spec, questions.load_items(spec))
     if cfg.searches and (cfg.retrieval or not cfg.nano):
         search.look()
     track.require(cfg.tracker)
     if cfg.sampler_weights == "int8" and importlib.util.find_spec("qwix") is None:
         raise ImportError('sampler_weights=int8 needs qwix: pip install "spicejax[int8]"')
+
+
+def _require_items(cfg: RunConfig) -> None:
+    """The items can be read, and their right answers be found right."""
+    game = game_of(cfg.game)
+    items = look(game.reads, cfg.corpus.source, cfg.corpus.text_field)
+    if items is not None and game.matches is not None:
+        matches = functools.partial(game.matches, cfg.game)
+        golds.require(cfg.corpus.source, cast(Sequence[Any], items.sequence), matches)
 
 
 def _require_folder(workdir: Path) -> None:

@@ -62,6 +62,11 @@ def exact(prediction: str | None, answers: Sequence[str], style: Normal = "delet
     return bool(said) and said in {normal(answer, style) for answer in answers}
 
 
+def matches_itself(answers: Sequence[str]) -> bool:
+    """Whether one of the answers is of one line, and something of it is left by `normal`: nothing is of "A" or "?"."""
+    return any("\n" not in answer.strip() and exact(answer, [answer]) for answer in answers)
+
+
 def f1(prediction: str | None, answers: Sequence[str], style: Normal = "delete") -> float:
     """Best token F1 over the answers, repeated words counted as often as they stand in both.
 

@@ -108,6 +108,20 @@ def check_text(answer: str | None, task: Task) -> Verdict | Claim:
     return _check_mathematics(answer, task)
 
 
+def matches_itself(task: Task) -> bool:
+    """Whether one of the task's own answers, in a box and with or without a stop behind it, would be right.
+
+    By text alone: what Math-Verify would have to find counts. An answer of several lines is none that anybody gives.
+    """
+
+    def found(right: str, stop: str) -> bool:
+        verdict = check_text(answers.extract_answer(f"\\boxed{{{right}{stop}}}"), task)
+        return verdict.correct if isinstance(verdict, Verdict) else True
+
+    texts = (text for text in (task.answer, *task.aliases) if "\n" not in text.strip())
+    return any(found(text, "") and found(text, ".") for text in texts)
+
+
 def _cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,10 +1,13 @@
 """What a configuration names and is not there is said at once: no world is made and no model loaded."""
 
+import json
+
 import pytest
 
 from spicejax import commands, configs
 from spicejax import config as configuration
-from spicejax.run import preflight
+from spicejax.run import golds, preflight
+from spicejax.types import Answer
 
 
 @pytest.mark.parametrize(
@@ -50,3 +53,35 @@ def test_a_plan_looks_too_and_a_run_makes_nothing_first(tmp_path, capsys):
     assert "'/nowhere' does not exist" in capsys.readouterr().err
     assert commands.run("train", words) == 2
     assert not list(tmp_path.iterdir())
+
+
+def _questions(path, *answers):
+    path.write_text(
+        "".join(json.dumps({"question": "q?", "answer": a, "answer_type": "String"}) + "\n" for a in answers)
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("config", "lost"), [("rlvr_smollm2", "So:\nit is 7"), ("r1_searcher_smollm2", "A"), ("ssp_smollm2", "the")]
+)
+def test_right_answers_that_nothing_matches_are_found(tmp_path, caplog, config, lost):
+    several = _questions(tmp_path / "several.jsonl", *["Oslo"] * 8, lost, lost)
+    cfg = configuration.parse(configs.load(config), ["eval.tasks=none", f"corpus.source={several}"])
+    with pytest.raises(
+        ValueError, match=rf"several.jsonl: 2 of 10 right answers .* first {lost!r}".replace("\\", r"\\")
+    ):
+        preflight.require(cfg, tmp_path, planned=True, first=False)
+    one = _questions(tmp_path / "one.jsonl", *["Oslo"] * 9, lost)
+    with caplog.at_level("WARNING", "spicejax"):
+        preflight.require(configuration.parse(cfg, [f"corpus.source={one}"]), tmp_path, planned=True, first=False)
+    assert "one.jsonl: 1 of 10 right answers would be judged wrong" in caplog.text
+
+
+def test_held_out_answers_are_asked_too_and_large_sets_by_a_part(tmp_path, caplog):
+    with pytest.raises(ValueError, match="a.jsonl: 1 of 1 right answers"):
+        tasks = f"eval.tasks={_questions(tmp_path / 'a.jsonl', '?')}"
+        preflight.require(configuration.parse(configs.load("spice_nano"), [tasks]), tmp_path)
+    seen = []
+    golds.require("set", [Answer(str(k)) for k in range(100_000)], lambda answer: not seen.append(answer.text))
+    assert len(seen) == len(set(seen)) == golds.MOST and seen[:2] == ["0", "100"]

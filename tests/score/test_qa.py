@@ -90,3 +90,11 @@ def test_an_empty_prediction_scores_nothing(empty):
     for answers in (["Paris"], [""], ["the"], ["..."]):
         assert not qa.exact(empty, answers) and qa.f1(empty, answers) == 0
         assert not any(qa.covers(empty, answers, kind) for kind in ("substring", "words", "either"))
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [(["Oslo"], True), (["-5"], True), (["A"], False), (["?"], False), (["The", "The Who"], True), (["a b\nc"], False)],
+)
+def test_whether_a_right_answer_would_be_right(answers, found):
+    assert qa.matches_itself(answers) == found

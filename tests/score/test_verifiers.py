@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spicejax.score import pool, worker
-from spicejax.score.verifiers import Verdict, Verifier, check_text
+from spicejax.score.verifiers import Verdict, Verifier, check_text, matches_itself
 from spicejax.types import ANSWER_TYPES, Task
 
 RIVERS = Task("Which?\nA) Nile\nB) Amazon\nC) Congo\nD) 42", "B", "MCQ", options=("Nile", "Amazon", "Congo", "42"))
@@ -454,3 +454,19 @@ def test_cores_where_the_system_does_not_say_which(monkeypatch):
 def test_a_string_has_other_accepted_answers(said, right):
     task = Task("?", "United States", "String", aliases=("USA", "U.S."))
     assert Verifier().check([(said, task)])[0].correct == right
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "found"),
+    [
+        ("72", "Integer", True), ("3/4", "Float", True), ("x^2 - 1", "Expression", True),
+        ("\\frac{1}{2}", "Float", True),
+        ("Washington, D.C.", "String", True), ("A", "MCQ", True), ("true", "Boolean", True), ("2, 3", "List", True),
+        ("H2O", "String", True), ("$5", "Float", True), ("\\{1, 2\\}", "Expression", True), ("C", "String", True),
+        ("3 + 4 = 7\nSo it is 7.", "String", False), ("n/a", "Float", False), ("}", "String", False),
+        ("?", "String", False), ("x" * 2000, "String", False), ("maybe", "Boolean", False), ("seven", "Integer", False),
+    ],
+)  # fmt: skip
+def test_whether_a_right_answer_would_be_right(answer, kind, found) -> None:
+    assert matches_itself(Task("?", answer, kind)) == found
+    assert matches_itself(Task("?", "}", "String", aliases=("brace",)))

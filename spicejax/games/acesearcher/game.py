@@ -21,6 +21,7 @@ from spicejax.games.acesearcher.paths import Path, Way
 from spicejax.games.acesearcher.plans import Plan
 from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts, Reply, answered
 from spicejax.games.world import World
+from spicejax.score import qa
 from spicejax.text import prompts
 from spicejax.types import Episode, Lesson, Messages, Metrics, Preference, Rejection, Rollout, Task
 
@@ -349,6 +350,6 @@ FIXES = {
 }
 GAME = Game(
     reads="questions", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS,
-    paper="AceSearcher, arXiv:2509.24193",
+    matches=lambda cfg, task: qa.matches_itself((task.answer, *task.aliases)), paper="AceSearcher, arXiv:2509.24193",
     counts=("rejected/", "fault/"), valid="decomposer/valid", fixes=FIXES,
 )  # fmt: skip

@@ -158,6 +158,7 @@ GAME = Game(
     exam=exam,
     prompts_of=prompts_of,
     panels=PANELS,
+    matches=lambda cfg, task: qa.matches_itself((task.answer, *task.aliases)),
     paper="R1-Searcher, arXiv:2503.05592",
     counts=("fault/",),
     fixes={

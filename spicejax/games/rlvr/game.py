@@ -15,6 +15,7 @@ import numpy as np
 from spicejax.games import reasoner
 from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts, answered
 from spicejax.games.world import World
+from spicejax.score.verifiers import matches_itself
 from spicejax.text import prompts
 from spicejax.types import Episode, Estimator, Metrics, Task
 
@@ -135,6 +136,7 @@ GAME = Game(
     exam=exam,
     prompts_of=prompts_of,
     panels=PANELS,
+    matches=lambda cfg, task: matches_itself(task),
     paper="reinforcement learning from questions with known answers",
     counts=("verdict/",),
     fixes={

@@ -21,7 +21,7 @@ from spicejax.games.ssp.pool import Kept, Pool
 from spicejax.games.ssp.proposals import Proposal, Rules
 from spicejax.games.world import World
 from spicejax.generate.search import Limits, Searched
-from spicejax.score import judge
+from spicejax.score import judge, qa
 from spicejax.text import prompts
 from spicejax.types import Answer, Episode, Estimator, Messages, Metrics
 
@@ -389,6 +389,7 @@ GAME = Game(
     exam=exam,
     prompts_of=prompts_of,
     panels=PANELS,
+    matches=lambda cfg, answer: cfg.judged == "judge" or qa.matches_itself(answer.texts),
     paper="Search Self-Play, arXiv:2510.18821",
     counts=("rejected/",),
     valid="proposer/valid",
