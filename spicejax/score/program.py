@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 LONGEST = 4096  # bytes of a reply
+RESULTS = ("ans", "answer", "result")  # where a program without the function leaves its value
 # What a calculation asks of Linux: each call's number on x86_64 and on aarch64, None where there is none. Whatever is
 # not here is refused: a list of what is forbidden would always lack something.
 _CALLS = {
@@ -127,15 +128,21 @@ def plain(value: Any, depth: int = 3) -> Any:
 
 
 def play(program: str, call: str) -> dict[str, Any]:
-    """Run a program and call its function; what it says is what it returned."""
-    own: dict[str, Any] = {"__name__": "program"}
+    """Run a program and call its function; what it says is what that returned.
+
+    Without one it is what the program left in one of RESULTS, else null: what it printed may tell more.
+    """
+    own: dict[str, Any] = {"__name__": "__main__"}
     try:
         if "random" in program or "statistics" in program:  # which draws by it
             import random
 
             random.seed(0)
         exec(compile(program, "program", "exec", dont_inherit=True), own)
-        value = own[call]()
+        if callable(own.get(call)):
+            value = own[call]()
+        else:
+            value = next((own[name] for name in (call, *RESULTS) if name in own), None)
     except BaseException as error:
         return {"error": type(error).__name__[:80]}
     finally:

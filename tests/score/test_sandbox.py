@@ -216,7 +216,7 @@ def test_honest_programs_come_back_with_their_values():
             "import math, statistics, datetime\nrate = [3.5, 4]\ndef solution():\n    return statistics.mean(rate)",
             "def solution():\n    return [('a', True), (None, 2)]",
             "def solution():\n    return 1 / 0",
-            "answer = 3",
+            "def other():\n    return 3",
             "def solution(x):\n    return x",
             "import random\ndef solution():\n    return random.random(), list({'a', 'b', 'c', 'd', 'e'})",
             "import random\ndef solution():\n    return random.random(), list({'a', 'b', 'c', 'd', 'e'})",
@@ -226,8 +226,9 @@ def test_honest_programs_come_back_with_their_values():
     assert ran[0] == Ran("value", 42, printed="so\n")
     assert [each.value for each in ran[1:4]] == ["4/3", 3.75, [["a", True], [None, 2]]]
     assert [(each.how, each.detail) for each in ran[4:7]] == [
-        ("error", "ZeroDivisionError"), ("error", "KeyError"), ("error", "TypeError"),
+        ("error", "ZeroDivisionError"), ("value", ""), ("error", "TypeError"),
     ]  # fmt: skip
+    assert ran[5].value is None
     assert ran[7] == ran[8], "chance and the order of sets are the same every time"
     assert (ran[9].how, ran[9].detail) == ("form", "too_long")
 

@@ -145,12 +145,12 @@ def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state:
     metrics |= {f"rejected/{reason}": float(n) for reason, n in rejected.items()}
     metrics |= {f"{role}/lessons": float(totals[role]) for role in _ROLES}
     metrics |= _measured(tried, records)
-    shown = {"formed": "solver/formed", "pass_rate": "solver/pass_rate", "lessons": "decomposer/lessons"}
+    shown = {"formed": "solver/formed", "pass_rate": "solver/pass_rate"}
     return Played(
         lessons,
         metrics,
         records,
-        progress={name: metrics.get(quantity) for name, quantity in shown.items()},
+        progress={name: metrics.get(of) for name, of in shown.items()} | {"lessons": float(len(lessons))},
         totals={"questions_asked": len(asked), "lessons": len(lessons)},
         example="\n".join(f"  {name}: {value!r}" for name, value in records[0].items()) if records else "",
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Literal, cast, get_args
 
-from spicejax.games.acesearcher import plans
+from spicejax.games.acesearcher import plans, programs
 from spicejax.games.acesearcher.plans import Plan
 from spicejax.games.world import World
 from spicejax.text import prompts
@@ -31,8 +31,8 @@ Request = Literal["full", "nano"]  # nano: bare, for models of a few million par
 PACKAGE = "spicejax.games.acesearcher"  # that holds the templates
 _FINAL = -1  # the place of the final prompt among sub-questions
 _APART = 2**24  # between the rows of one sub-question and those of the next
-_CODE = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
 ANSWER = ("<answer>", "</answer>")
+_PAIR = re.compile(rf"{ANSWER[0]}((?:(?!</?answer>).)*){ANSWER[1]}", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,10 +164,13 @@ def read_plan(rollout: Rollout, way: Way) -> Plan | Rejection:
 
 def said(rollout: Rollout) -> str | None:
     """What stands between the last pair of answer tags; None without one, or where the reply was cut off."""
-    before, closing, _ = rollout.text.rpartition(ANSWER[1])
-    if rollout.finish_reason == "length" or not closing or ANSWER[0] not in before:
-        return None
-    return before.rpartition(ANSWER[0])[2].strip() or None
+    pairs = _PAIR.findall(rollout.text) if rollout.finish_reason != "length" else []
+    return pairs[-1].strip() or None if pairs else None
+
+
+def sub_answer(rollout: Rollout) -> str:
+    """What answers a sub-question: all of the reply, but for the tags of final answers where it has some."""
+    return rollout.text.rpartition(ANSWER[0])[2].partition(ANSWER[1])[0].strip()
 
 
 def solve(world: World, paths: Sequence[Path], way: Way, *, copies: int, stream: int) -> None:
@@ -218,7 +221,7 @@ def _answer(world: World, asked: Sequence[tuple[Path, int]], way: Way, copies: i
         ) if chosen else []  # fmt: skip
         for (_, k, own), replies in zip(chosen, found, strict=True):
             for path, reply in zip(own, replies, strict=True):
-                path.replies[k], path.answers[k] = reply, reply.text.strip()
+                path.replies[k], path.answers[k] = reply, sub_answer(reply)
                 if reply.finish_reason == "length" or not path.answers[k]:
                     path.fault = "sub_answer"
 
@@ -246,11 +249,11 @@ def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
     found = world.ask("solver", prompts_, samples=1, first_row=rows, max_new=way.final_max_new, stream=stream)
     for (path, _), (reply,) in zip(asked, found, strict=True):
         path.final = reply
-    programs = [path for path, _ in asked if kind_of(path.task, way) == "program"]
+    programmed = [path for path, _ in asked if kind_of(path.task, way) == "program"]
     for path, _ in asked:
-        path.said = None if path in programs else said(path.final)
-    values = _values(world, [path.final for path in programs if path.final])
-    for path, (value, fault) in zip(programs, values, strict=True):
+        path.said = None if path in programmed else said(path.final)
+    values = _values(world, [path.final for path in programmed if path.final])
+    for path, (value, fault) in zip(programmed, values, strict=True):
         path.said, path.fault = value, fault
     for path, _ in asked:
         if path.said is None:
@@ -258,28 +261,12 @@ def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
 
 
 def _values(world: World, replies: Sequence[Rollout]) -> list[tuple[str | None, str]]:
-    """Run what replies have programmed: the value as an answer, and why there is none."""
-    written = [(k, text) for k, reply in enumerate(replies) if (text := program_of(reply))]
-    found: list[tuple[str | None, str]] = [(None, "final_answer")] * len(replies)
+    """Run what replies have programmed: what each says, and why it says nothing."""
+    written = [(k, text) for k, reply in enumerate(replies) if (text := programs.program_of(reply))]
+    found: list[tuple[str | None, str]] = [(None, "program_missing")] * len(replies)
     for (k, _), ran in zip(written, world.execute([text for _, text in written]), strict=True):
-        value = told(ran.value) if ran.how == "value" else None
-        found[k] = value, "" if value is not None else f"program_{ran.how}"
+        found[k] = programs.answer(ran)
     return found
-
-
-def program_of(rollout: Rollout) -> str:
-    """The last block of code of a reply; "" without one, or where the reply was cut off."""
-    blocks = _CODE.findall(rollout.text)
-    return blocks[-1] if blocks and rollout.finish_reason != "length" else ""
-
-
-def told(value: Any) -> str | None:
-    """A program's value as an answer."""
-    if isinstance(value, bool):
-        return "Yes" if value else "No"
-    if isinstance(value, list):
-        return ", ".join(filter(None, map(told, value))) or None
-    return None if value is None else str(value).strip() or None
 
 
 def _fitting(
@@ -311,8 +298,8 @@ def direct(
         prompt, _ = _fitting(world, next(found) if kind in SEARCHING else [], way, build, task)
         asked.append(prompt or build(documents=""))
     replies = world.ask("solver", asked, samples=samples, first_row=first_row, max_new=way.final_max_new, stream=stream)
-    programs = [own for own, kind in zip(replies, kinds, strict=True) if kind == "program"]
-    values = iter(_values(world, [reply for own in programs for reply in own]))
+    programmed = [own for own, kind in zip(replies, kinds, strict=True) if kind == "program"]
+    values = iter(_values(world, [reply for own in programmed for reply in own]))
     return [
         [(reply, next(values)[0] if kind == "program" else said(reply)) for reply in own]
         for own, kind in zip(replies, kinds, strict=True)

@@ -97,6 +97,23 @@ def test_paths_are_walked_wave_by_wave_and_paired():
     assert metrics["subquestion/lessons"] == 2 and metrics["solver/pass_rate"] == 0.25
 
 
+def test_the_progress_line_counts_the_lessons_of_all_roles():
+    played, _ = play()
+    assert played.progress["lessons"] == len(played.lessons) > played.metrics["decomposer/lessons"]
+
+
+def test_tags_of_final_answers_are_no_part_of_a_sub_answer():
+    """Nor does a closing tag without an opening one take in what stands before it."""
+
+    def stray(text, row):
+        found = policy(text, row)
+        return found if "plan" in text else f"{found} </answer>"
+
+    (plain,), (tagged,) = (play(script=script)[0].records for script in (policy, stray))
+    assert [plan["rewards"] for plan in plain["plans"]] == [plan["rewards"] for plan in tagged["plans"]]
+    assert tagged["plans"][0]["transcript"][1]["asked"] == "home of Bo?"
+
+
 @pytest.mark.parametrize(
     ("script", "counted"),
     [
