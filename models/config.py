@@ -46,6 +46,8 @@ class TransformerConfig:
     attention: AttentionKernel = "auto"  # kernel of the training pass
     lora: LoraConfig | None = None  # low-rank adapters in every layer, part of the parameters
     unroll_layers: bool = False  # write the layers of the training pass out; False loops over them
+    # rows of the vocabulary that no token has: they take part in no distribution. Borders of ranges: from, to, from ...
+    unused: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "d_model", "num_layers", "num_heads", "num_kv_heads", "d_ff", "max_position"):
@@ -63,6 +65,10 @@ class TransformerConfig:
                 f"TransformerConfig: d_model={self.d_model} is not a multiple of num_heads={self.num_heads}; "
                 "transformers refuses such a Llama although head_dim is stated, so it could not be exported"
             )
+        borders = self.unused
+        ascending = list(borders) == sorted(set(borders)) and not len(borders) % 2
+        if not ascending or borders and not 0 <= borders[0] < borders[-1] <= self.vocab_size:
+            raise ValueError(f"TransformerConfig.unused={borders}: give pairs of ascending ids within the vocabulary")
         if self.rope_theta <= 0 or self.rms_norm_eps <= 0:
             raise ValueError(
                 f"TransformerConfig: rope_theta={self.rope_theta} and rms_norm_eps={self.rms_norm_eps} must be positive"

@@ -20,8 +20,10 @@ def label_logprobs(
     targets: Int[Array, "B T"],
     sharpness: Float[Array, ""],
     chunk: int,
+    unused: tuple[int, ...] = (),
 ) -> Float[Array, "B T"]:
-    """log softmax(sharpness * hidden table^T)[target], [B, T] in float32, `chunk` vocabulary entries at a time.
+    """log softmax(sharpness * hidden table^T)[target], [B, T] in float32, `chunk` vocabulary entries at a time; those
+    that are `unused`, see TransformerConfig, are left out.
 
     Products take operands of hidden's dtype and are accumulated in float32. The forward pass keeps the log-sum-exp of
     each position and no logits; the backward pass makes each chunk's logits again. Both gradients are summed in
@@ -29,8 +31,17 @@ def label_logprobs(
     """
     # One axis for all positions, as in `quantized.project`.
     rows, count = hidden.reshape(-1, hidden.shape[-1]), _chunks(table.shape[0], chunk)
-    scored: Any = _label_logprobs(rows, table, targets.reshape(-1), sharpness, count)
+    scored: Any = _label_logprobs(rows, table, targets.reshape(-1), sharpness, count, unused)
     return scored.reshape(targets.shape)
+
+
+def masked(scores: Float[Array, "... C"], entries: Int[Array, "C"], unused: tuple[int, ...]) -> Float[Array, "... C"]:
+    """Scores of some vocabulary entries, those that are `unused` (see TransformerConfig) made impossible."""
+    if not unused:
+        return scores
+    first, end = np.reshape(unused, (-1, 2)).T
+    gone = jnp.any((first <= entries[:, None]) & (entries[:, None] < end), axis=-1)
+    return jnp.where(gone, MASKED, scores)
 
 
 def _chunks(vocab: int, chunk: int) -> int:
@@ -45,25 +56,31 @@ def _pieces(table: Float[Array, "V D"], count: int) -> Float[Array, "count C D"]
     return padded.reshape(-1, count, table.shape[1]).swapaxes(0, 1)
 
 
-def _logits(hidden: Array, piece: Array, sharpness: Array, j: Array, count: int, vocab: int) -> tuple[Array, Array]:
+def _logits(
+    hidden: Array, piece: Array, sharpness: Array, j: Array, count: int, vocab: int, unused: tuple[int, ...]
+) -> tuple[Array, Array]:
     """Logits of chunk j, [N, C], and the vocabulary entries they belong to, [C]. Padding entries are masked."""
     entries = j + count * jnp.arange(piece.shape[0], dtype=jnp.int32)
     scores = jnp.einsum("nd,cd->nc", hidden, piece, preferred_element_type=jnp.float32)
     scores = constrain(scores * sharpness, "batch", "act_vocab")
-    return jnp.where(entries < vocab, scores, MASKED), entries
+    return masked(jnp.where(entries < vocab, scores, MASKED), entries, unused), entries
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
-def _label_logprobs(hidden: Array, table: Array, targets: Array, sharpness: Array, count: int) -> Array:
-    return _forward(hidden, table, targets, sharpness, count)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5))
+def _label_logprobs(
+    hidden: Array, table: Array, targets: Array, sharpness: Array, count: int, unused: tuple[int, ...]
+) -> Array:
+    return _forward(hidden, table, targets, sharpness, count, unused)[0]
 
 
-def _forward(hidden: Array, table: Array, targets: Array, sharpness: Array, count: int) -> tuple[Array, tuple]:
+def _forward(
+    hidden: Array, table: Array, targets: Array, sharpness: Array, count: int, unused: tuple[int, ...]
+) -> tuple[Array, tuple]:
     vocab = table.shape[0]
 
     def add(carry: tuple[Array, Array, Array], xs: tuple[Array, Array]) -> tuple[tuple[Array, Array, Array], None]:
         top, total, chosen = carry
-        scores, entries = _logits(hidden, xs[1], sharpness, xs[0], count, vocab)
+        scores, entries = _logits(hidden, xs[1], sharpness, xs[0], count, vocab, unused)
         higher = jnp.maximum(top, jnp.max(scores, axis=-1))
         total = total * jnp.exp(top - higher) + jnp.sum(jnp.exp(scores - higher[..., None]), axis=-1)
         # A comparison instead of a gather: it fuses, and works where the vocabulary is split over devices.
@@ -78,12 +95,12 @@ def _forward(hidden: Array, table: Array, targets: Array, sharpness: Array, coun
     return chosen - normaliser, (hidden, table, targets, sharpness, normaliser)
 
 
-def _backward(count: int, kept: tuple, grad: Array) -> tuple:
+def _backward(count: int, unused: tuple[int, ...], kept: tuple, grad: Array) -> tuple:
     hidden, table, targets, sharpness, normaliser = kept
     grad = (grad * sharpness)[..., None]
 
     def add(d_hidden: Array, xs: tuple[Array, Array]) -> tuple[Array, Array]:
-        scores, entries = _logits(hidden, xs[1], sharpness, xs[0], count, table.shape[0])
+        scores, entries = _logits(hidden, xs[1], sharpness, xs[0], count, table.shape[0], unused)
         hit = targets[..., None] == entries
         d_scores = (grad * (hit - jnp.exp(scores - normaliser[..., None]))).astype(hidden.dtype)
         d_hidden = d_hidden + jnp.einsum("nc,cd->nd", d_scores, xs[1], preferred_element_type=jnp.float32)

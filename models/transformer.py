@@ -19,7 +19,7 @@ from spicejax.models.config import DType as DType
 from spicejax.models.config import TransformerConfig
 from spicejax.models.layers import INIT_STD, Attention, RMSNorm, SwiGLU, constrain, rope_tables
 from spicejax.models.lora import Params
-from spicejax.models.scoring import label_logprobs
+from spicejax.models.scoring import label_logprobs, masked
 
 
 class Block(nn.Module):
@@ -245,7 +245,8 @@ def extend_layers(
 def logits(cfg: TransformerConfig, params: Params, hidden: Float[Array, "... D"]) -> Float[Array, "... V"]:
     """Scores of the next token, accumulated and returned in float32."""
     table = params["embed" if cfg.tie_embeddings else "unembed"].astype(cfg.dtype)
-    return jnp.einsum("...d,vd->...v", hidden.astype(cfg.dtype), table, preferred_element_type=jnp.float32)
+    scores = jnp.einsum("...d,vd->...v", hidden.astype(cfg.dtype), table, preferred_element_type=jnp.float32)
+    return masked(scores, jnp.arange(cfg.vocab_size), cfg.unused)
 
 
 def token_logprobs(
@@ -264,4 +265,4 @@ def token_logprobs(
     """
     table = params["embed" if cfg.tie_embeddings else "unembed"]
     sharpness = jax.lax.stop_gradient(1.0 / jnp.asarray(temperature, jnp.float32))
-    return label_logprobs(hidden.astype(cfg.dtype), table, targets, sharpness, chunk or cfg.vocab_size)
+    return label_logprobs(hidden.astype(cfg.dtype), table, targets, sharpness, chunk or cfg.vocab_size, cfg.unused)

@@ -31,6 +31,7 @@ from spicejax.generate.sampler import SamplerConfig
 from spicejax.models import hf
 from spicejax.run import evaluate, export, lengths
 from spicejax.run.build import seat
+from spicejax.run.settle import worded
 from spicejax.types import Messages, Rollout
 
 ROWS = 8  # responses written at the same time
@@ -113,7 +114,7 @@ def open_player(args: argparse.Namespace) -> tuple[Player, lengths.Voice]:
         print(f"{run}: policy after {step} iterations", file=sys.stderr)
     else:
         shape, voice = hf.read_config(args.model), lengths.voice_of(args.model)
-        voice.tokenizer.require_rows(shape.vocab_size)
+        shape = worded(shape, voice.tokenizer)
         _, params = hf.load(args.model, dtype=args.dtype, shardings=weights.shardings(weights.parameters(shape, mesh)))
     shape = dataclasses.replace(shape, dtype=args.dtype)
     params = weights.copier(shape, mesh)(params)

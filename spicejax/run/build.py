@@ -33,7 +33,7 @@ from spicejax.retrieval.search import Search
 from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.run import lengths
 from spicejax.run.config import RunConfig, with_precision
-from spicejax.run.settle import Settled, as_is, probe_buckets, seat_buckets, settled, with_world
+from spicejax.run.settle import Settled, as_is, probe_buckets, seat_buckets, settled, with_world, worded
 from spicejax.score import answers
 from spicejax.score.sandbox import Ran, Sandbox
 from spicejax.score.verifiers import Verdict, Verifier
@@ -151,8 +151,6 @@ def build(cfg: RunConfig, workdir: Path, count: Callable[[int, int], None] = uns
         sharding.connect(here.sampler_mesh)
     tokenizer = tokens.load(cfg.model.path)
     voices = lengths.voices_of(cfg, tokenizer)
-    for role, voice in voices.items():
-        voice.tokenizer.require_rows(here.seats.get(role, model).vocab_size)
     game = game_of(cfg.game)
     if game.reads == "documents":
         lengths.require_documents_fit(cfg, voices)
@@ -225,7 +223,7 @@ def seat(
     """A model that can be asked, with its own tokenizer and template."""
     tokenizer, template = voice
     return Player(
-        cfg=model,
+        cfg=worded(model, tokenizer),
         params=params,
         decoder=tokenizer,
         stop=stop_machine(model.vocab_size, tokenizer.eos_ids, render.stop_strings(template), tokenizer.token_bytes()),

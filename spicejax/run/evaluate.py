@@ -120,7 +120,6 @@ def opened(
     else:
         _, shape, params, tokenizer = export.load_run(workdir, here.mesh)
         model = with_precision(dataclasses.replace(cfg.model, lora=None), shape)
-    tokenizer.require_rows(model.vocab_size)
     copy = weights.copier(model, here.sampler_mesh)
     voice = lengths.voices_of(cfg, tokenizer)[""]
     player = seat(weights.sampled(model), copy(params), voice, cfg.buckets, here.sampler_mesh)

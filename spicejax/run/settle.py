@@ -22,6 +22,8 @@ from spicejax.models import hf, lora
 from spicejax.models.transformer import TransformerConfig
 from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run.config import RunConfig, with_precision
+from spicejax.text import tokens
+from spicejax.text.tokens import Tokenizer
 from spicejax.worlds.nano import maker as nano
 
 log = logging.getLogger("spicejax")
@@ -57,12 +59,21 @@ def with_world(cfg: RunConfig) -> RunConfig:
 def architecture(cfg: RunConfig) -> TransformerConfig:
     """Shape of the model: that of its weights where they are, else the one the configuration names."""
     if cfg.model.path:
-        return hf.read_config(cfg.model.path)
+        return worded(hf.read_config(cfg.model.path), tokens.load(cfg.model.path))
     if cfg.nano is not None:
         return cfg.nano.architecture
     if cfg.model.architecture is not None:
         return cfg.model.architecture
     raise ValueError(f"{cfg.name} names no model; add model.path=FOLDER or model.architecture")
+
+
+def worded(model: TransformerConfig, tokenizer: Tokenizer) -> TransformerConfig:
+    """The model, which gives no probability to rows of its vocabulary that its tokenizer has no token for.
+
+    Raises: ValueError where an id of the tokenizer has no row.
+    """
+    tokenizer.require_rows(model.vocab_size)
+    return dataclasses.replace(model, unused=tokenizer.unused(model.vocab_size))
 
 
 def settled(cfg: RunConfig, devices: list[Any] | None = None, capacity: float | None = None) -> Settled:
@@ -76,7 +87,8 @@ def settled(cfg: RunConfig, devices: list[Any] | None = None, capacity: float | 
     devices = jax.devices() if devices is None else devices
     model = with_precision(cfg.model, architecture(cfg))
     as_held = {"dtype": cfg.model.dtype, "param_dtype": cfg.model.dtype}
-    frozen = {role: dataclasses.replace(hf.read_config(path), **as_held) for role, path in cfg.seats.items()}
+    seats = {role: worded(hf.read_config(path), tokens.load(path)) for role, path in cfg.seats.items()}
+    frozen = {role: dataclasses.replace(other, **as_held) for role, other in seats.items()}
     cfg = arranged(cfg, model.num_kv_heads, len(devices))
     mesh, sampler_mesh = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh, devices)
     here = Settled(fitted(cfg, mesh, sampler_mesh), model, mesh, sampler_mesh, frozen)

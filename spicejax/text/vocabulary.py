@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -29,7 +29,7 @@ GGUF_PRE_TOKENIZERS: dict[str, dict[str, Any]] = {
         ],
     },
 }
-GGUF_CONTROL, GGUF_USER_DEFINED = 3, 4  # values of tokenizer.ggml.token_type
+GGUF_CONTROL, GGUF_USER_DEFINED, GGUF_UNUSED = 3, 4, 5  # values of tokenizer.ggml.token_type
 
 
 # Ids index tables in memory, so a wild one must not pass.
@@ -105,6 +105,7 @@ class Vocabulary:
 
     encode: Callable[[str], list[int]]  # plain text; never gives the id of an entry of `added`
     token_bytes: tuple[bytes, ...]  # by id; b"" for special tokens and holes
+    holes: tuple[int, ...]  # ids below the last that no token has, ascending
     added: tuple[AddedToken, ...]
     dummy_prefix: bool = False  # the encoder puts a space in front of every text (SentencePiece option)
 
@@ -147,7 +148,9 @@ def from_tokenizer_json(spec: Mapping[str, Any], name: str, more_added: Sequence
     def encode(text: str) -> list[int]:
         return plain.encode(well_formed(text), add_special_tokens=False).ids
 
-    return Vocabulary(encode, _token_table(spec, added), guarded)
+    pieces = {i: text for text, i in spec["model"]["vocab"].items()} | {t.id: t.text for t in added}
+    table = _token_table(spec, pieces, {t.id for t in added if t.special})
+    return Vocabulary(encode, table, tuple(i for i in range(len(table)) if i not in pieces), guarded)
 
 
 def _is_blank(text: str) -> bool:
@@ -188,10 +191,8 @@ def _plain_tokenizer(spec: Mapping[str, Any], guarded: set[str], name: str) -> t
         raise ValueError(f"{name}: this tokenizer.json cannot be used ({error}); download it again") from error
 
 
-def _token_table(spec: Mapping[str, Any], added: Sequence[AddedToken]) -> tuple[bytes, ...]:
+def _token_table(spec: Mapping[str, Any], pieces: Mapping[int, str], special: Set[int]) -> tuple[bytes, ...]:
     """Bytes by id, as the decoder named in the file would write them."""
-    pieces = {i: text for text, i in spec["model"]["vocab"].items()} | {t.id: t.text for t in added}
-    special = {t.id for t in added if t.special}
     decoder = spec.get("decoder") or {}
     byte_level = any(d.get("type") == "ByteLevel" for d in decoder.get("decoders", [decoder]))
     chars = byte_of_char()
@@ -256,7 +257,7 @@ def tokenizer_json_from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any]
         "fuse_unk": False,
         "byte_fallback": False,
         "ignore_merges": False,
-        "vocab": {token: i for i, token in enumerate(tokens)},
+        "vocab": {token: i for i, token in enumerate(tokens) if types[i] != GGUF_UNUSED},
         "merges": [merge.split(" ", 1) for merge in lists["merges"]],
     }
     spec = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None}

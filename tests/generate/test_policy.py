@@ -105,6 +105,30 @@ def test_logprobs_equal_the_learners_full_forward(params):
             np.testing.assert_allclose(r.sample_logprobs, r.logprobs, atol=1e-6)
 
 
+UNUSED = (20, 23, 55, 61)
+
+
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.0}, {"temperature": 0.5, "top_k": 60, "min_p": 1e-9}])
+def test_ids_that_no_token_has_are_never_drawn_and_have_no_probability(params, settings):
+    """Their rows would win every draw; sampler and learner agree as they do without such rows."""
+    gone = np.r_[20:23, 55:61]
+    likely = params | {"embed": params["embed"].at[gone].set(3 * params["norm"]["scale"])}
+    cfg = dataclasses.replace(CFG, unused=UNUSED)
+    assert np.isin(np.concatenate([r.token_ids for r in respond(player(likely), PROMPTS)[0]]), gone).any()
+    for r in sum(respond(player(likely, cfg=cfg), PROMPTS, **settings), []):
+        assert not np.isin(r.token_ids, gone).any()
+        ids = jnp.zeros((1, WIDTH), jnp.int32).at[0, : len(r.prompt_ids) + 12].set([*r.prompt_ids, *r.token_ids])
+        where = slice(len(r.prompt_ids), len(r.prompt_ids) + 12)
+        for chunk in (0, 16):
+            full = full_logprobs(
+                cfg, likely, ids, jnp.arange(WIDTH)[None], jnp.ones_like(ids), temperature=1.0, chunk=chunk
+            )
+            np.testing.assert_allclose(full[0, where], r.logprobs, atol=1e-5)
+        hidden = transformer.hidden_states(cfg, likely, ids, jnp.arange(WIDTH)[None])
+        shares = jnp.exp(jax.nn.log_softmax(transformer.logits(cfg, likely, hidden)[0]))
+        assert not shares[:, gone].any()
+
+
 def test_a_rows_text_depends_on_neither_neighbours_nor_padding_nor_buckets(params):
     together = respond(player(params), PROMPTS)
     apart = respond(player(params, buckets=(4, 32), rows=4), PROMPTS)

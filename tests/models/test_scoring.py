@@ -53,6 +53,25 @@ def test_value_and_gradient_are_the_plain_ones(chunk):
         np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("chunk", [13, 50, 97])
+def test_entries_that_no_token_has_count_nowhere(chunk):
+    """A hole in the middle and a padded end: the numbers of a table without these rows, which get no gradient."""
+    hidden, table, _ = drawn()
+    used = np.r_[0:20, 23:90]
+    places = jnp.asarray(np.random.default_rng(2).integers(0, len(used), (BATCH, LENGTH)))
+    (_, expected), (d_hidden, d_table) = value_and_grad(plain, hidden, table[used], places)
+    (_, got), grads = value_and_grad(
+        lambda *a: label_logprobs(*a, chunk, (20, 23, 90, 97)),
+        hidden,
+        table.at[90:].set(9.0),
+        jnp.asarray(used)[places],
+    )
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(grads[0], d_hidden, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(grads[1][used], d_table, rtol=1e-5, atol=1e-5)
+    assert not grads[1][20:23].any() and not grads[1][90:].any()
+
+
 def test_bfloat16_operands_are_summed_in_float32():
     """The table's gradient stays float32, to the rounding of its bfloat16 factors."""
     hidden, table, targets = drawn(jnp.bfloat16)
@@ -109,9 +128,9 @@ def test_a_vocabulary_split_over_devices():
                     axis_types=(AxisType.Auto,) * 3)
         rng = np.random.default_rng(0)
         hidden, table = (rng.normal(size=s).astype(np.float32) for s in ((4, 6, 16), (96, 16)))
-        targets = rng.integers(0, 96, (4, 6)).astype(np.int32)
+        targets = rng.integers(0, 40, (4, 6)).astype(np.int32)
         def loss(hidden, table):
-            return jnp.sum(jnp.sin(label_logprobs(hidden, table, targets, jnp.float32(1.0), 24)))
+            return jnp.sum(jnp.sin(label_logprobs(hidden, table, targets, jnp.float32(1.0), 24, (43, 50, 90, 96))))
         one = jax.device_get(jax.jit(jax.value_and_grad(loss, (0, 1)))(hidden, table))
         with jax.set_mesh(mesh), nn.logical_axis_rules((("batch", ("data", "fsdp")), ("act_vocab", "tensor"))):
             places = NamedSharding(mesh, P(("data", "fsdp"))), NamedSharding(mesh, P("tensor", "fsdp"))

