@@ -355,6 +355,7 @@ class Player:
             return [], list
 
         done, total = 0, len(prompts) * samples
+        self.count(done, total)
         for bucket, requests in self._by_bucket(prompts, first_row, limits):
             shape = self.layout(bucket, len(requests), samples, max_new)
             done = self._run(shape, requests, samples, key[None], settings, answer, done, total)
@@ -383,6 +384,7 @@ class Player:
         """
         keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(np.arange(talk.turns))
         done, total = 0, len(prompts) * samples
+        self.count(done, total)
         for bucket, requests in self._by_bucket(prompts, first_row, [talk.turn] * len(prompts)):
             shape = self.layout(bucket, len(requests), samples, talk.turn, talk)
             done = self._run(shape, requests, samples, keys, settings, answer, done, total)

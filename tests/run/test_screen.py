@@ -29,10 +29,57 @@ def test_a_log_has_stages_until_the_first_iteration_and_then_a_line_for_each():
         "compiled decode in 7 s",
         "iteration 1: playing ...",
         "iteration 1/2",
+        "compiled decode in 9 s",
         "a question",
         "and its answer",
         "iteration 2/2",
     ]
+
+
+def test_a_log_names_what_takes_long_while_it_does():
+    stream, time = io.StringIO(), [0.0]
+    screen = Screen(stream, now=lambda: time[0])
+
+    def after(seconds):
+        time[0] += seconds
+        screen.beat()
+
+    screen.tell("loading")
+    after(29)
+    after(2)
+    screen.tell("iteration 1: playing")
+    screen.tell("compiling decode")
+    after(4)
+    after(2)
+    after(1)
+    after(31)
+    screen.tell("decode", 38.0)
+    screen.tell("iteration 1: playing")
+    screen.count(0, 200)
+    screen.count(40, 200)
+    after(20)
+    after(11)
+    screen.progress("iteration 1/2")
+    screen.tell("iteration 2: playing")
+    after(31)
+    screen.close()
+    assert stream.getvalue().splitlines() == [
+        "loading ...",
+        "loading, 31 s",
+        "iteration 1: playing ...",
+        "compiling decode ...",
+        "compiling decode, 38 s",
+        "compiled decode in 38 s",
+        "iteration 1: playing, answered 40/200, 69 s",
+        "iteration 1/2",
+        "iteration 2: playing, 31 s",
+    ]
+
+
+def test_a_command_whose_output_is_kept_tells_no_stages():
+    stream = io.StringIO()
+    drive(Screen(stream, stages=False))
+    assert stream.getvalue().splitlines()[0] == "compiled decode in 7 s"
 
 
 class Terminal(io.StringIO):
