@@ -11,7 +11,7 @@ from typing import Literal
 import jax
 import jax.monitoring
 
-Stage = Literal["loading", "playing", "updating", "evaluating", "saving"]
+Stage = Literal["loading", "playing", "updating", "evaluating", "answering", "saving"]
 COMPILING = "compiling"
 NOTE = "stage: "  # how a note on an error begins that says where the run was
 
@@ -27,14 +27,16 @@ class Clock:
         """tell: called with (what begins now, None), and for a program that was compiled with (its name, seconds)."""
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._tell = tell
+        self._began, self._earlier = time.perf_counter(), 0.0
         self._stage: str = "loading"
         self._spans: list[tuple[float, float]] = []  # of compilation; one inside another is dropped
         jax.monitoring.register_event_duration_secs_listener(self._heard)
 
-    def add(self, seconds: Mapping[str, float]) -> None:
-        """Count what earlier starts of the run took."""
+    def add(self, seconds: Mapping[str, float], wall: float) -> None:
+        """Count what earlier starts of the run took: by stage, and in all."""
         for stage, taken in seconds.items():
             self.seconds[stage] += taken
+        self._earlier += max(wall, sum(seconds.values()))  # runs of old counted their iterations alone
 
     def close(self) -> None:
         """Stop listening."""
@@ -55,6 +57,16 @@ class Clock:
             of_it = self.compiled - compiled
             self.seconds[COMPILING] += of_it
             self.seconds[name] += time.perf_counter() - began - of_it
+
+    @property
+    def wall(self) -> float:
+        """Seconds from the clock's beginning to now, and of earlier starts."""
+        return self._earlier + time.perf_counter() - self._began
+
+    def parts(self) -> dict[str, float]:
+        """Of these what each stage and compilation took, and what else there was: they add up to `wall`."""
+        wall = self.wall
+        return dict(self.seconds) | {"other": max(0.0, wall - sum(self.seconds.values()))}
 
     @property
     def compiled(self) -> float:

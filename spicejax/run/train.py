@@ -81,7 +81,7 @@ def train(
             run = build(cfg, workdir, screen.count)
             stack.enter_context(run.verifier)
             start, counters = _resume(run, checkpoints)
-        clock.add(counters.get("stages", {}))
+        clock.add(counters.get("stages", {}), counters.get("seconds", 0.0))
         hosts.require_same([start, run.source.digest, len(run.held_out)], "iteration, items and held-out questions")
         writer = MetricsWriter(workdir, resume_step=start, silent=not hosts.leads())
         stack.enter_context(contextlib.closing(writer))
@@ -111,7 +111,7 @@ class Going(NamedTuple):
 
     def save(self, done: int, items: dict[str, Any]) -> None:
         """Write a checkpoint of `done` iterations."""
-        self.counters["stages"] = dict(self.clock.seconds)
+        self.counters.update(stages=dict(self.clock.seconds), seconds=self.clock.wall)
         with self.clock.stage("saving"):
             host = {"items": items, "game": self.run.game_state, "counters": self.counters}
             self.checkpoints.save(done, self.run.state, host)
@@ -198,7 +198,6 @@ def _iterate(going: Going, iteration: int) -> tuple[Played, Metrics]:
     for name, count in played.totals.items():
         counters["totals"][name] = counters["totals"].get(name, 0) + count
     ended = time.perf_counter()
-    counters["seconds"] += ended - began
     # observations were not written
     made = sum(int(r.loss_mask.sum()) for lesson in played.lessons for r in responses(lesson))
     metrics |= {
@@ -264,7 +263,7 @@ def _resume(run: Run, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
     abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), run.state)
     restored = checkpoints.restore(abstract)
     if restored is None:
-        return 0, {"totals": {}, "seconds": 0.0}
+        return 0, {"totals": {}}
     run.state = restored.state
     run.refresh()
     run.items.set_state(restored.extra["items"])
@@ -323,7 +322,7 @@ def _less(buckets: Buckets, share: float) -> Buckets:
 
 def _summarise(going: Going) -> dict[str, Any]:
     run, checkpoints, writer, tracker, screen, clock, counters = going
-    newest, gaps = checkpoints.newest, writer.gaps()
+    newest, gaps, parts = checkpoints.newest, writer.gaps(), clock.parts()
     rows = read_rows(writer.workdir / "metrics.jsonl") if hosts.leads() else []
     taught = learnt(rows, run.game)
     if taught.why:
@@ -332,8 +331,8 @@ def _summarise(going: Going) -> dict[str, Any]:
         "name": run.cfg.name,
         "iterations": newest or 0,
         "complete": newest == run.cfg.iterations and "unevaluated" not in counters,
-        "seconds": round(counters["seconds"], 3),
-        **{f"seconds/{stage}": round(seconds, 3) for stage, seconds in clock.seconds.items()},
+        "seconds": round(sum(parts.values()), 3),
+        **{f"seconds/{stage}": round(seconds, 3) for stage, seconds in parts.items()},
         **counters["totals"],
         "steps": int(run.state.step) - int(run.state.skipped),
         "valid_share": taught.valid if taught.valid is None else round(taught.valid, 4),

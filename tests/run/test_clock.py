@@ -41,8 +41,13 @@ def test_compilation_is_not_counted_for_the_stage_it_happens_in():
     assert ("compiling slow_to_compile", None) in told
     assert any(what == "slow_to_compile" and seconds for what, seconds in told)
     assert told[-1] == ("iteration 1: playing", None)
-    clock.add({"playing": 100.0, "loading": 3.0})
+    before = clock.wall
+    clock.add({"playing": 100.0, "loading": 3.0}, 110.0)
     assert 100 < clock.working < 110
+    parts = clock.parts()
+    assert 110 + before <= sum(parts.values()) <= clock.wall and parts["other"] >= 7
+    clock.add({"playing": 20.0}, 15.0)  # a run from when iterations alone were counted
+    assert clock.parts()["other"] == pytest.approx(parts["other"], abs=5)
     clock.close()
     count = len(told)
     jax.block_until_ready(jax.jit(lambda x: x * 3)(x))

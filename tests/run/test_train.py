@@ -60,6 +60,8 @@ def test_a_run_leaves_what_it_promises(whole):
     assert (summary["log_failures"], summary["iterations_missing"]) == (0, 0)
     for name in ("accuracy_start", "accuracy_end"):
         assert 0 <= summary[name] <= 1
+    assert summary["seconds"] == pytest.approx(sum(v for k, v in summary.items() if k.startswith("seconds/")), abs=0.01)
+    assert summary["seconds"] > sum(r["time/play"] + r["time/update"] for r in rows(workdir / "metrics.jsonl"))
     assert summary["valid_share"] > 0.1 and "warning" not in summary and summary["held_out_questions"] == 16
     metrics = rows(workdir / "metrics.jsonl")
     assert [r["iteration"] for r in metrics] == list(range(6))
