@@ -13,13 +13,16 @@ spicejax ask --model=FOLDER --config=acesearcher_llama8b --question="Who directe
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-import spicejax
+from spicejax import configs
 from spicejax.commands import Parser
 from spicejax.games.game import Reply
+from spicejax.run import evaluate
+from spicejax.types import Task
 
 
 def main(argv: Sequence[str]) -> None:
@@ -31,9 +34,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--context", default="", help="the text that the questions are about, for games that show one")
     parser.add_argument("--json", action="store_true", help="print one JSON object a question")
     options, rest = parser.parse_known_args(argv)
-    replies = spicejax.answer(
-        options.model, options.question, context=options.context, config=options.config, changes=rest
-    )
+    cfg, run = evaluate.config_for(options.model, configs.load(options.config) if options.config else None, rest)
+    tasks = [Task(question, "", "String", context=options.context) for question in options.question]
+    replies = evaluate.answer(cfg, tasks, run, stream=sys.stderr)
     for question, reply in zip(options.question, replies, strict=True):
         told = {"question": question, "answer": reply.answer, "steps": reply.transcript or []}
         print(json.dumps(told | {"text": reply.rollout.text}) if options.json else shown(question, reply))

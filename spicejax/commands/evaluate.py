@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -66,13 +67,14 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     if options.rollouts < 0:
         raise ValueError(f"--rollouts={options.rollouts}: give 1 or more, or 0 for an evaluation")
     if options.examples:
-        found = evaluate.likelihood(cfg, load_examples(options.examples)[: options.most or None], trained)
+        examples = load_examples(options.examples)[: options.most or None]
+        found = evaluate.likelihood(cfg, examples, trained, stream=sys.stderr)
         if options.out:
             (options.out / "likelihood.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         return found
     items = questions.load_suites(options.questions, options.most)
     golds.require_questions(options.questions, items)
-    records = evaluate.evaluate(cfg, items, trained, rollouts=options.rollouts, judge=options.judge)
+    records = evaluate.evaluate(cfg, items, trained, rollouts=options.rollouts, judge=options.judge, stream=sys.stderr)
     if options.rollouts:
         if options.out:
             _write(options.out / "questions.jsonl", records)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import jax
 
@@ -19,14 +19,16 @@ from spicejax.games.game import Exam, Reply
 from spicejax.games.world import World
 from spicejax.generate import weights
 from spicejax.generate.endpoint import chat
-from spicejax.generate.policy import Player
+from spicejax.generate.policy import Player, unseen
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.models import hf
 from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.run import export, lengths
 from spicejax.run.build import load_model, open_sandbox, seat
 from spicejax.run.checkpoint import Checkpoints
+from spicejax.run.clock import Stage
 from spicejax.run.config import RunConfig, with_precision
+from spicejax.run.screen import showing
 from spicejax.run.settle import settled, with_world
 from spicejax.score.verifiers import Verifier
 from spicejax.text import tokens
@@ -58,32 +60,41 @@ def config_for(model: str, recipe: RunConfig | None, words: Sequence[str]) -> tu
 
 
 def evaluate(
-    cfg: RunConfig, items: Sequence[Item], workdir: Path | None = None, *, rollouts: int = 0, judge: str = ""
+    cfg: RunConfig,
+    items: Sequence[Item],
+    workdir: Path | None = None,
+    *,
+    rollouts: int = 0,
+    judge: str = "",
+    stream: TextIO | None = None,
 ) -> list[dict[str, Any]]:
     """Ask every item: once, see scores.examine, or up to `rollouts` times until it is right, see scores.grade.
 
     Args:
       judge: who judges answers as well: "self", "server" (that of cfg.judge), or a model as model.path takes it.
       cfg, workdir: see `opened`.
+      stream: where what goes on is shown; None = nowhere.
     Raises: as `opened`; ValueError without items.
     """
     if not items:
         raise ValueError("there are no questions to ask")
-    with opened(cfg, workdir, judge=judge) as (world, exam):
+    with _shown("evaluating", stream, cfg, workdir, judge=judge) as (world, exam):
         if rollouts:
             return scores.grade(world, items, exam, rollouts)
         return scores.examine(world, items, exam, judged=cfg.judge.max_new if judge else 0)
 
 
-def answer(cfg: RunConfig, tasks: Sequence[Task], workdir: Path | None = None) -> list[Reply]:
+def answer(
+    cfg: RunConfig, tasks: Sequence[Task], workdir: Path | None = None, *, stream: TextIO | None = None
+) -> list[Reply]:
     """Answer questions whose answers nobody knows, greedy, as the game does.
 
     Args:
       tasks: their answers are not looked at.
-      cfg, workdir: see `opened`.
+      cfg, workdir, stream: see `evaluate`.
     Raises: as `opened`; ValueError for a question too long for the model's longest prompt.
     """
-    with opened(cfg, workdir) as (world, exam):
+    with _shown("answering", stream, cfg, workdir) as (world, exam):
         world = dataclasses.replace(world, sampler=SamplerConfig(temperature=0.0))
         for number, task in enumerate(tasks, 1):
             if not world.fits(exam.role, exam.ask(task), exam.behind + 1):
@@ -93,15 +104,34 @@ def answer(cfg: RunConfig, tasks: Sequence[Task], workdir: Path | None = None) -
         return [reply for (reply,) in exam.respond(world, tasks, max_new=exam.max_new, **sampling)]
 
 
-def likelihood(cfg: RunConfig, examples: Sequence[Example], workdir: Path | None = None) -> dict[str, dict[str, float]]:
-    """How likely given replies are, source by source, see likelihood.losses. Raises: as `opened`."""
-    with opened(cfg, workdir, alone=True) as (world, exam):
+def likelihood(
+    cfg: RunConfig, examples: Sequence[Example], workdir: Path | None = None, *, stream: TextIO | None = None
+) -> dict[str, dict[str, float]]:
+    """How likely given replies are, source by source, see likelihood.losses and `evaluate`. Raises: as `opened`."""
+    with _shown("evaluating", stream, cfg, workdir, alone=True) as (world, exam):
         return losses(world, exam.role, examples)
 
 
 @contextlib.contextmanager
+def _shown(
+    stage: Stage, stream: TextIO | None, cfg: RunConfig, workdir: Path | None, **how: Any
+) -> Iterator[tuple[World, Exam]]:
+    """What `opened` gives, and on a stream how far it is, and then the stage in which the model is asked."""
+    with showing(stream, stages=False) as (screen, clock), contextlib.ExitStack() as stack:
+        with clock.stage("loading"):
+            asked = stack.enter_context(opened(cfg, workdir, count=screen.count, **how))
+        with clock.stage(stage):
+            yield asked
+
+
+@contextlib.contextmanager
 def opened(
-    cfg: RunConfig, workdir: Path | None = None, *, judge: str = "", alone: bool = False
+    cfg: RunConfig,
+    workdir: Path | None = None,
+    *,
+    judge: str = "",
+    alone: bool = False,
+    count: Callable[[int, int], None] = unseen,
 ) -> Iterator[tuple[World, Exam]]:
     """Load a model to be asked, the search engine where its game has one, and the verifier.
 
@@ -110,6 +140,7 @@ def opened(
       workdir: the run whose newest policy is asked; None = the model that `cfg` names.
       judge: see `evaluate`.
       alone: the model without what its game searches and runs programs in.
+      count: told how many answers of a call there are, and of how many.
     Raises: ValueError and FileNotFoundError for what is not there or does not fit.
     """
     kept = None if alone else open_sandbox(cfg)
@@ -123,6 +154,7 @@ def opened(
     copy = weights.copier(model, here.sampler_mesh)
     voice = lengths.voices_of(cfg, tokenizer)[""]
     player = seat(weights.sampled(model), copy(params), voice, cfg.buckets, here.sampler_mesh)
+    player = dataclasses.replace(player, count=count)
     exam = game_of(cfg.game).exam(cfg.game)
     exam = exam._replace(max_new=cfg.eval.max_new or exam.max_new)
     if judge == "server" and not cfg.judge.url:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from spicejax.errors import LINES, plain
+from spicejax.run.clock import Clock
 
 SLOW = 5.0  # seconds of compilation that a log tells
 SILENCE = 30.0  # seconds after which a log says what still goes on
@@ -64,7 +66,7 @@ class Screen:
             self.show(text)
 
     def tell(self, what: str, seconds: float | None = None) -> None:
-        """Show what begins now: a stage, or "compiling PROGRAM"; with `seconds` a program that took so long to compile."""
+        """Show what begins now: a stage, "compiling PROGRAM"; with `seconds` a program that took so long to compile."""
         with self._lock:
             if seconds is not None:
                 if seconds > SLOW and not self._terminal:
@@ -127,6 +129,13 @@ class Screen:
         """What goes on, how far it is, and for how long."""
         what, began = (self._compiling, self._begun) if self._compiling else (self._now + self._count, self._began)
         return f"{what}, {self._clock() - began:.0f} s" if what else ""
+
+
+@contextlib.contextmanager
+def showing(stream: TextIO | None, *, stages: bool = True) -> Iterator[tuple[Screen, Clock]]:
+    """A screen, and a clock that tells it what goes on, until the end of the context; see Screen for the arguments."""
+    with contextlib.closing(Screen(stream, stages=stages)) as screen, contextlib.closing(Clock(screen.tell)) as clock:
+        yield screen, clock
 
 
 def _is_terminal(stream: TextIO) -> bool:

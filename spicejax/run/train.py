@@ -33,7 +33,7 @@ from spicejax.run.clock import Clock
 from spicejax.run.config import RunConfig
 from spicejax.run.metrics import MetricsWriter, bars, progress_line
 from spicejax.run.preflight import require_same
-from spicejax.run.screen import Screen
+from spicejax.run.screen import Screen, showing
 from spicejax.run.session import Part, Session
 from spicejax.run.track import Tracker
 from spicejax.types import Episode, Estimator, Lesson, Metrics
@@ -65,8 +65,7 @@ def train(
         hosts.require_same(configuration.to_json(cfg), "the configuration")
         for warning in cfg.warnings if hosts.leads() else ():
             log.warning("warning: %s", warning)
-        screen = stack.enter_context(contextlib.closing(Screen(sys.stdout if hosts.leads() else None)))
-        clock = stack.enter_context(contextlib.closing(Clock(screen.tell)))
+        screen, clock = stack.enter_context(showing(sys.stdout if hosts.leads() else None))
         workdir.mkdir(parents=True, exist_ok=True)
         kept = {"keep": cfg.checkpoint.keep, "keep_period": cfg.checkpoint.keep_period}
         checkpoints = stack.enter_context(

@@ -10,6 +10,7 @@ from processes import PATIENCE, ROOT, simulated
 from tiny_runs import rows, saved
 
 from spicejax import commands
+from spicejax.run.screen import Screen
 
 ASKED = ("Who?", "What is it, and where?")
 # On a v5e:2x4 the devices of a run's meshes stand in this order, not in that of jax.devices().
@@ -47,12 +48,18 @@ def told(said, out):
     return generated["token_ids"], answers[:-1], rows(out / "items.jsonl")
 
 
-def test_a_policy_says_the_same_on_eight_devices(tmp_path, capsys):
+def test_a_policy_says_the_same_on_eight_devices(tmp_path, capsys, monkeypatch):
     run, one, eight = (tmp_path / name for name in ("run", "one", "eight"))
     saved(run)
     one.mkdir()
     eight.mkdir()
+    seen = []
+    monkeypatch.setattr(Screen, "tell", lambda self, what, seconds=None: seen.append(what))
+    monkeypatch.setattr(Screen, "count", lambda self, done, whole: seen.append((done, whole)))
     assert [commands.run(name, words) for name, words in asking(run, one)] == [0] * 4
+    for stage in ("answering", "evaluating"):  # a screen hears of every stage, and how far it is
+        heard = seen[seen.index(stage) :]
+        assert {(0, len(ASKED)), (len(ASKED), len(ASKED))} <= {what for what in heard if isinstance(what, tuple)}
     expected = told(capsys.readouterr().out, one)
     words = [json.dumps(SNAKE), json.dumps(asking(run, eight, "mesh.data=2", "mesh.fsdp=4", "sampler_mesh.data=8"))]
     done = subprocess.run(

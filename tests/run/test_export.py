@@ -79,7 +79,7 @@ def test_of_a_chain_the_last_policy_is_asked(chain, tmp_path, monkeypatch, capsy
     player, _ = generate.open_player(args)
     jax.tree.map(np.testing.assert_array_equal, player.params, random_params(player.cfg, seed=2))
     opened = []
-    monkeypatch.setattr(evaluate, "answer", lambda cfg, tasks, run: opened.append(run) or [])
+    monkeypatch.setattr(evaluate, "answer", lambda cfg, tasks, run, **_: opened.append(run) or [])
     monkeypatch.setattr(evaluate, "evaluate", lambda cfg, items, run, **_: opened.append(run) or [])
     spicejax.answer(str(chain), [])
     (tmp_path / "q.jsonl").write_text('{"question": "Who?", "answer": "Bo"}\n')
