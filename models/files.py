@@ -28,12 +28,48 @@ TOKENIZER_FILES = (
 )
 
 
+# What a file begins with that holds something else than its name says, and what to do about it.
+_BEGINNINGS = (
+    (b"<!doctype html", "a web page: download the file itself, not the page that shows it"),
+    (b"<html", "a web page: download the file itself, not the page that shows it"),
+    (b"version https://git-lfs", "a pointer of Git LFS: `git lfs pull` fetches the file"),
+    (b"gguf", "a model (GGUF): model.path takes it"),
+    (b"par1", "Parquet: name it .parquet"),
+    (b"pk\x03\x04", "a zip archive, as PyTorch's models are too: unpack it"),
+    (b"\x1f\x8b", "packed by gzip: unpack it"),
+    (b"\x28\xb5\x2f\xfd", "packed by zstd: unpack it"),
+    (b"bzh", "packed by bzip2: unpack it"),
+    (b"\xfd7zxz", "packed by xz: unpack it"),
+    (b"%pdf", "PDF: give its text"),
+    (b"sqlite format 3", "a database of SQLite: write its rows as JSON lines"),
+    (b"\xff\xfe", "text in UTF-16: write it as UTF-8"),
+    (b"\xfe\xff", "text in UTF-16: write it as UTF-8"),
+)
+
+
 class Tensor(NamedTuple):
     """One array on disk, as Hugging Face lays it out."""
 
     shape: tuple[int, ...]
     read: Callable[..., np.ndarray]  # whole; of a safetensors file also some rows of it, a slice
     dtype: str = "F32"  # in safetensors' words
+
+
+def looks_like(path: Path, *own: str) -> str:
+    """What a file that is to hold text looks like by its first bytes, and the fix; "" where it may well be text.
+
+    Args:
+      own: kinds, by a word of ours, that it is to be.
+    """
+    with path.open("rb") as file:
+        head = file.read(4096)
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    kinds = [kind for beginning, kind in _BEGINNINGS if start.startswith(beginning)]
+    if not kinds and head[8:9] == b"{" and b"\0" in head[:8]:  # the length of a header in JSON
+        kinds = ["a model (safetensors): model.path takes its folder"]
+    if not kinds and b"\0" in head:
+        kinds = ["no text: it holds zero bytes"]
+    return "" if not kinds or any(word in kinds[0] for word in own) else kinds[0]
 
 
 def read_object(file: Path, shape: Any = dict[str, Any]) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def _read(path: str) -> list[Messages]:
                 raise ValueError(f"{where}: needs a text under prompt, or a list of role and content under messages")
             found.append(messages)
     else:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
         found = [[{"role": "user", "content": line}] for line in text.splitlines() if line.strip()]
     if not all(found) or not found:
         raise ValueError(f"--prompts={path}: there is no prompt in it")

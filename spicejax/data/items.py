@@ -129,7 +129,9 @@ def look(kind: Kind, spec: str, text_field: str = "") -> Items | None:
     """
     if kind != "documents":
         return open_items(kind, spec, seed=0, batch_size=1, encode=_no_ids, max_tokens=1, min_chars=0)
-    if not prepared.is_prepared(spec):
+    if prepared.is_prepared(spec):
+        prepared.manifest_of(spec)
+    else:
         for source in sources.split_mixture(spec):
             next(sources.Reader(2**24, text_field).documents(source), None)
     return None

@@ -22,6 +22,12 @@ RECORDS = "documents.array_record"
 FORMAT = "spicejax-corpus-1"
 EXAMPLES = "spicejax-examples-1"
 EXAMPLE_RECORDS = "examples.array_record"
+_AGAIN = "run launch/prepare_corpus.py again"
+# By the beginning of the format, folders that are no corpus
+_OTHERS = {
+    "spicejax-index": "it is an index for searches; give the corpus that it was built from",
+    "spicejax-examples": "it holds examples of `spicejax mix`, for a recipe that reads examples",
+}
 
 
 class Manifest(TypedDict):
@@ -78,22 +84,28 @@ def is_prepared(path: str) -> bool:
     return (Path(path).expanduser() / MANIFEST).is_file()
 
 
+def manifest_of(path: str) -> dict[str, Any]:
+    """The manifest of a prepared corpus. Raises ValueError for a broken one, and for a folder of something else."""
+    folder = Path(path).expanduser()
+    try:
+        manifest = read_object(folder / MANIFEST)
+        if manifest.get("format", FORMAT) == FORMAT:
+            checked(manifest, Manifest, MANIFEST)
+    except ValueError as error:
+        raise ValueError(f"{folder / MANIFEST} is broken ({error}); {_AGAIN}") from error
+    if manifest["format"] != FORMAT:
+        other = next((kind for start, kind in _OTHERS.items() if str(manifest["format"]).startswith(start)), _AGAIN)
+        raise ValueError(f"{folder}: format {manifest['format']!r:.80}, expected {FORMAT!r}; {other}")
+    return manifest
+
+
 def open_prepared(path: str, encode: Callable[[str], list[int]], max_tokens: int) -> Prepared:
     """Open a prepared folder; the number of records is checked, the digest is taken from the manifest.
 
     Raises:
       ValueError: another format, another tokenizer, longer segments than `max_tokens`, or records missing.
     """
-    folder = Path(path).expanduser()
-    again = "run launch/prepare_corpus.py again"
-    try:
-        manifest = read_object(folder / MANIFEST)
-        if manifest.get("format", FORMAT) == FORMAT:
-            checked(manifest, Manifest, MANIFEST)
-    except ValueError as error:
-        raise ValueError(f"{folder / MANIFEST} is broken ({error}); {again}") from error
-    if manifest["format"] != FORMAT:
-        raise ValueError(f"{folder}: format {manifest['format']!r:.80}, expected {FORMAT!r}; {again}")
+    folder, manifest, again = Path(path).expanduser(), manifest_of(path), _AGAIN
     if manifest["probe"] != probe(encode):
         raise ValueError(
             f"{folder} was prepared with tokenizer {manifest['tokenizer']!r}, not the one in use; {again} with this one"

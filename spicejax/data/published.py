@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
 from spicejax.data import rows
+from spicejax.models.files import looks_like
 
 T = TypeVar("T")
 
@@ -74,6 +75,8 @@ def _each(path: Path, reader: Callable[[Any], Iterable[T]]) -> Iterator[T]:
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:
     """(place, entry): the lines of a jsonl, the members of an array, the (key, value) pairs of an object."""
+    if other := path.suffix != ".gz" and looks_like(path):
+        raise ValueError(f"{path} looks like {other}")
     if path.suffix == ".jsonl":
         yield from _lines(path)
         return

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from spicejax.models.files import looks_like
+
 T = TypeVar("T")
 
 
@@ -24,6 +26,8 @@ def read_rows(path: str | Path, what: str) -> Iterator[tuple[str, dict[str, Any]
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} is no file; give a jsonl of {what}")
+    if other := looks_like(path):
+        raise ValueError(f"{path} looks like {other}; a jsonl of {what} is wanted")
     try:
         content = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

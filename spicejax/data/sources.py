@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from spicejax.data.facts.documents import documents as facts
+from spicejax.models.files import looks_like
 from spicejax.text.vocabulary import well_formed
 
 log = logging.getLogger("spicejax")
 
 TEXT_FIELDS = ("text", "contents")
 ID_FIELDS = ("id", "_id", "docid")
+KINDS = "a corpus is a .jsonl, .parquet or .array_record file, or a folder of text"
 TEXT_SUFFIXES = (".txt", ".md")
 MIN_DOCSTRING_CHARS = 300
 # Most characters of one kind in a row: letters and digits, spaces, or marks. A tokenizer takes such a run as one word,
@@ -83,14 +85,11 @@ class Reader:
 
     def _path(self, path: Path) -> Iterator[Raw]:
         if path.is_dir():
-            records = sorted(filter(Path.is_file, path.glob("*.array_record*")))
-            files = records or list(_walk(path, TEXT_SUFFIXES))
-            if not files:
-                raise FileNotFoundError(f"folder {path} holds no {', '.join(TEXT_SUFFIXES)} and no .array_record files")
-            for file in files:
-                yield from self._array_record(file) if records else self._text_file(file, path)
+            yield from self._folder(path)
         elif not path.is_file():
             raise ValueError(f"{path} is no regular file (a pipe or device?); copy its content to a file first")
+        elif path.suffix != ".parquet" and ".array_record" not in path.name and (other := looks_like(path)):
+            raise ValueError(f"{path} looks like {other}; {KINDS}")
         elif path.suffix in (".jsonl", ".ndjson"):
             yield from self._jsonl(path)
         elif path.suffix == ".parquet":
@@ -100,9 +99,21 @@ class Reader:
         elif path.suffix in TEXT_SUFFIXES:
             yield from self._text_file(path, path.parent)
         else:
-            raise ValueError(
-                f"{path}: unknown kind of corpus; give .jsonl, .parquet, .array_record or a folder of text"
+            raise ValueError(f"{path}: unknown kind of corpus; {KINDS}")
+
+    def _folder(self, path: Path) -> Iterator[Raw]:
+        if (path / "config.json").is_file() and any(path.glob("*.safetensors")):
+            raise ValueError(f"folder {path} holds a model, which model.path takes; {KINDS}")
+        records = sorted(filter(Path.is_file, path.glob("*.array_record*")))
+        files = records or list(_walk(path, TEXT_SUFFIXES))
+        if not files:
+            other = next((suffix for suffix in (".jsonl", ".ndjson", ".parquet") if any(path.glob(f"*{suffix}"))), "")
+            raise FileNotFoundError(
+                f"folder {path} holds no {', '.join(TEXT_SUFFIXES)} and no .array_record files"
+                + (f"; '{path}/*{other}' takes its {other} files" if other else "")
             )
+        for file in files:
+            yield from self._array_record(file) if records else self._text_file(file, path)
 
     def _jsonl(self, path: Path) -> Iterator[Raw]:
         # Binary lines end at "\n" alone; str.splitlines would also cut at U+2028 inside a string.
@@ -173,7 +184,9 @@ class Reader:
         try:
             table = parquet.ParquetFile(path)
         except ValueError as error:
-            raise ValueError(f"{path}: {error}; write or download it again") from error
+            other = looks_like(path, "Parquet")
+            said = f"{path} looks like {other}" if other else f"{path}: {error}; write or download it again"
+            raise ValueError(said) from error
         columns = [c for c in (*ID_FIELDS, "title", *self.fields) if c in table.schema_arrow.names]
         if not set(columns) & set(self.fields):
             raise ValueError(

@@ -31,6 +31,7 @@ def read(reader: sources.Reader, spec: str, *, words: int = 100) -> Iterator[Pas
     ids: set[str] = set()
     contents: set[bytes] = set()
     if prepared.is_prepared(spec):  # its segments, whatever tokenizer cut them
+        prepared.manifest_of(spec)
         spec = str(Path(spec, prepared.RECORDS))
     for source in sources.split_mixture(spec):
         for raw in reader.documents(source):

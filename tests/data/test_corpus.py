@@ -9,6 +9,7 @@ from spicejax import commands
 from spicejax.data import corpus as corpus_module
 from spicejax.data import prepared
 from spicejax.data.corpus import Corpus, open_corpus
+from spicejax.data.items import look
 from spicejax.text import tokens
 from spicejax.types import Document
 
@@ -147,6 +148,10 @@ def test_prepared_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="tokenizer 'words'"):
         _open(str(out), encode=lambda text: list(map(ord, text)))
     written = json.loads((out / "manifest.json").read_text())
+    for other, fix in (("spicejax-index-1", "it is an index"), ("spicejax-examples-1", "it holds examples")):
+        (out / "manifest.json").write_text(json.dumps(written | {"format": other}))
+        with pytest.raises(ValueError, match=fix):
+            look("documents", str(out))
     (out / "manifest.json").write_text(json.dumps(written | {"segments": 7}))
     with pytest.raises(ValueError, match="6 records"):
         _open(str(out))

@@ -415,7 +415,8 @@ def test_an_array_is_read_in_pieces_of_any_size(tmp_path, monkeypatch, chunk):
     [
         ("a.json", '[{"id": 1, "claim": "x"}]', "a.json: entry 1: not as published (KeyError: 'label')"),
         ("a.json", '[{"id": 1', "a.json: cut short, or not JSON"),
-        ("a.json", "<html>", "a.json: not JSON"),
+        ("a.json", "<html>", "a.json looks like a web page: download the file itself"),
+        ("a.json", "<", "a.json: not JSON"),
         ("a.json", '"x"', "a.json: a str, not a JSON object or array"),
         ("a.jsonl", '{"id": 1, "claim": "x", "label": "REFUTES"}\n[]', "a.jsonl:2: a list, not a JSON object"),
     ],

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from spicejax.data import published
 from spicejax.data.facts.documents import documents
+from spicejax.data.questions import load_items
 from spicejax.data.sources import MAX_RUN, Raw, Reader, split_mixture
 
 BODY = "A sentence that is long enough to be kept as a document. " * 3
@@ -293,3 +295,40 @@ def test_a_parquet_file_cut_short_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match="x.parquet: .*write or download it again"):
         _read(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "what"),
+    [
+        (b"\n<!DOCTYPE html><html>", "a.jsonl", "a web page: download the file itself"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a.jsonl", "a pointer of Git LFS"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a.parquet", "a pointer of Git LFS"),
+        (b"\x1f\x8b\x08rest", "a.jsonl", "packed by gzip: unpack it"),
+        (b"PAR1rest", "a.jsonl", "Parquet: name it .parquet"),
+        (b"GGUF\x03\0\0\0", "a.gguf", r"a model .GGUF.: model.path takes it"),
+        (b'\x40\0\0\0\0\0\0\0{"a":', "a.safetensors", r"a model .safetensors.: model.path takes"),
+        (b"\xff\xfe{\0", "a.jsonl", "text in UTF-16: write it as UTF-8"),
+        (b"%PDF-1.7", "a.txt", "PDF: give its text"),
+        (b"ab\0cd", "a.bin", "no text: it holds zero bytes"),
+    ],
+)
+def test_a_file_of_something_else_is_named(tmp_path: Path, head: bytes, name: str, what: str) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / name).write_bytes(head)
+    with pytest.raises(ValueError, match=f"{name} looks like {what}"):
+        _read(tmp_path / name)
+    if name.endswith(".jsonl"):
+        with pytest.raises(ValueError, match=f"{name} looks like {what}.*a jsonl of questions with answers is wanted"):
+            load_items(tmp_path / name)
+        with pytest.raises(ValueError, match=f"{name} looks like {what}"):
+            list(published.read(tmp_path / name, published.plain))
+
+
+def test_folders_of_something_else_are_named(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("{}")
+    with pytest.raises(FileNotFoundError, match=r"holds no .*; '.*/\*\.jsonl' takes its .jsonl files"):
+        _read(tmp_path)
+    for name in ("README.md", "config.json", "model.safetensors"):
+        (tmp_path / name).write_text("text")
+    with pytest.raises(ValueError, match="holds a model, which model.path takes"):
+        _read(tmp_path)
