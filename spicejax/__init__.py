@@ -1,20 +1,73 @@
-"""spicejax: language models that train against themselves on a text corpus, in JAX."""
+"""spicejax: language models that train against themselves on a text corpus, in JAX.
 
+Each function here is a command of the same name, docs/python.md; only `respond` is called `generate` there.
+"""
+
+# What they do is imported inside them, so that `import spicejax` starts nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from spicejax.games.game import Reply
+    from spicejax.run.config import RunConfig
+    from spicejax.types import Rollout
 
 __version__ = "0.1.0"
 
 
+def train(
+    config: str | RunConfig | tuple[RunConfig, ...],
+    workdir: str | Path,
+    changes: Sequence[str] = (),
+    *,
+    resume: Literal["auto", "never"] | int = "auto",
+) -> dict[str, Any]:
+    """Train in a work folder and write its report; the same call goes on where it was stopped.
+
+    Args:
+      config: a recipe by its name, a file with one, or a configuration made in code; several are a chain.
+      changes: fields of it, "a.b=c", as on the command line.
+      resume: see run.chain.run.
+    Returns: the summary of the run, of a chain of its last one; "complete" is False where a signal stopped it, saved.
+    Raises: ValueError, OSError and ImportError for what is wrong, before anything slow starts.
+    """
+    from spicejax import configs
+    from spicejax.run import chain
+
+    stages = configs.stages(config) if isinstance(config, str) else config if isinstance(config, tuple) else (config,)
+    stages = chain.override(stages, changes)
+    chain.require(stages, Path(workdir))
+    return chain.run(stages, Path(workdir), resume=resume)
+
+
+def evaluate(
+    model: str | Path, questions: str | Path, *, config: str = "", changes: Sequence[str] = (), most: int = 0
+) -> dict[str, Any]:
+    """Score a model on questions with known answers, greedy, as its game asks them.
+
+    Args:
+      model, config, changes: see `answer`.
+      questions: a file or set, as for eval.tasks.
+      most: the first so many; 0 = all.
+    Returns: {"scores": name -> mean, low and high of the 95 % interval, "items": a record a question, see
+      evaluation.scores.examine}.
+    """
+    from spicejax.data.questions import load_suites
+    from spicejax.evaluation import scores
+    from spicejax.run import evaluate
+
+    cfg, run = evaluate.config_for(str(model), _recipe(config), list(changes))
+    records = evaluate.evaluate(cfg, load_suites(str(questions), most), run)
+    return {"scores": scores.means(records), "items": records}
+
+
 def answer(
-    model: str, questions: Sequence[str], *, context: str = "", config: str = "", changes: Sequence[str] = ()
+    model: str | Path, questions: Sequence[str], *, context: str = "", config: str = "", changes: Sequence[str] = ()
 ) -> list[Reply]:
-    """Answer questions as the model's game does, greedy: at once, by searching, or by a plan (launch/ask.py).
+    """Answer questions as the model's game does, greedy: at once, by searching, or by a plan.
 
     Args:
       model: the work folder of a run or of a chain, or what model.path takes.
@@ -23,12 +76,49 @@ def answer(
       changes: fields of it, "a.b=c", as on the command line.
     Raises: as run.evaluate.opened; ValueError for a question too long for the model's longest prompt.
     """
-    # Imported here, so that `import spicejax` starts nothing.
-    from spicejax import configs
     from spicejax.run import evaluate
     from spicejax.types import Task
 
-    recipe = configs.stages(config)[-1] if config else None
-    cfg, run = evaluate.config_for(model, recipe, list(changes))
+    cfg, run = evaluate.config_for(str(model), _recipe(config), list(changes))
     tasks = [Task(question, "", "String", context=context) for question in questions]
     return evaluate.answer(cfg, tasks, run)
+
+
+def respond(
+    model: str | Path, prompts: Sequence[str], *, max_new: int = 128, temperature: float = 0.0, seed: int = 0
+) -> list[Rollout]:
+    """Let a model speak: each prompt is a user's turn, in the model's own template.
+
+    Args:
+      model: see `answer`.
+      max_new: most new tokens.
+      temperature: 0 = greedy.
+    Returns: one response each, with its text, token ids and log-probabilities.
+    """
+    from spicejax.generate.sampler import SamplerConfig
+    from spicejax.run import export, speak
+
+    run = export.find_run(Path(model))
+    found = speak.opened(str(model), run)
+    asked = [found.player.render([{"role": "user", "content": prompt}]) for prompt in prompts]
+    return speak.Speaker(found.player, SamplerConfig(temperature), max_new, seed).say(asked)
+
+
+def export(run: str | Path, out: str | Path) -> Path:
+    """Write the newest policy of a run, of a chain of its last one, as a Hugging Face folder with a model card."""
+    from spicejax.models import exported, hf
+    from spicejax.report import card
+    from spicejax.run import export
+
+    found, out = export.find_run(Path(run)) or Path(run), Path(out)
+    export.require_other(out, export.model_of(found))
+    exported.require(out, hf.WEIGHTS)
+    name = out.resolve().name
+    export.write_policy(found, out, lambda folder, step: card.write(folder, found, step=step, name=name))
+    return out
+
+
+def _recipe(config: str) -> RunConfig | None:
+    from spicejax import configs
+
+    return configs.load(config) if config else None

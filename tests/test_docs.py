@@ -4,6 +4,7 @@ import ast
 import collections
 import contextlib
 import importlib.util
+import inspect
 import json
 import re
 import subprocess
@@ -12,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from processes import PATIENCE, for_tpu
-from tiny_runs import WORLD
+from tiny_runs import SPICE, WORLD
 
+import spicejax
 from spicejax import commands, config, configs
 from spicejax.flight import check
 from spicejax.run import chain
@@ -140,7 +142,7 @@ def test_fields_that_are_named_exist():
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")):
         words = re.findall(r"(?<![\w./-])(?:[12]\.)?([a-z]\w*(?:\.[a-z]\w*)+)(?![\w./(-])", page.read_text())
         named |= {word for word in words if word.partition(".")[0] in sections - {"seats"}}
-    named = {word for word in named if word.rpartition(".")[2] not in ("py", "md", "json", "jsonl", "parquet")}
+    named = {word for word in named if word.rpartition(".")[2] not in ("py", "md", "json", "jsonl", "parquet", "weight")}
     assert len(named) > 40
     assert named <= known, named - known
 
@@ -164,6 +166,37 @@ def test_its_commands_do_what_the_page_says(cache, tmp_path, capsys):
     assert len((tmp_path / "rlvr_nano" / "metrics.jsonl").read_text().splitlines()) == 3
     assert "policy after 3 iterations" in exported
     assert json.loads((tmp_path / "rlvr_model" / "config.json").read_text())["hidden_size"] == 32
+
+
+SNIPPETS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL)
+
+
+def test_functions_that_the_python_page_shows_exist():
+    nodes = [node for snippet in SNIPPETS for node in ast.walk(ast.parse(snippet))]
+    calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("spicejax.")]
+    shown = {node.func.attr for node in calls}
+    assert shown == {name for name, made in vars(spicejax).items() if inspect.isfunction(made) and name[0] != "_"}
+    for node in calls:
+        named = {word.arg: None for word in node.keywords}
+        inspect.signature(getattr(spicejax, node.func.attr)).bind(*node.args, **named)
+
+
+@pytest.mark.slow  # two runs; each function is that of a command
+def test_the_python_page_runs(cache, tmp_path, monkeypatch):
+    """Its snippets one after another, with runs of seconds."""
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    tiny = [f"{key}={value}" for key, value in SPICE.items()] + [f"nano.cache={cache}", "iterations=1"]
+    small = [*SMALL, f"nano.cache={cache}", "iterations=1"]
+    for snippet in SNIPPETS:
+        snippet = snippet.replace('["iterations=24", "seed=1"]', repr(tiny))
+        exec(snippet.replace('"runs/in_code")', f'"runs/in_code", {small})'), names)
+    assert names["summary"]["complete"] and names["mine"].name == "mine" and len(names["rows"]) == 1
+    assert len(names["found"]["items"]) == 2 and names["said"].token_ids.size and len(names["iterations"]) == 1
+    assert "mine" in (tmp_path / "runs/in_code/config.json").read_text()
+    assert (tmp_path / "exported" / "README.md").is_file() and list((tmp_path / "exported").glob("*.safetensors"))
+    with pytest.raises(ValueError, match="unknown config 'spice_nan'"):
+        names["spicejax"].train("spice_nan", "runs/other")
 
 
 @pytest.mark.slow  # a flight check, of which tests/flight has more

@@ -13,58 +13,23 @@ model, temperature 1), text and finish_reason.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-import jax
-
-from spicejax import sharding
 from spicejax.commands import Parser
 from spicejax.data.rows import read_rows
-from spicejax.generate import weights
-from spicejax.generate.policy import Buckets, Player
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.models import hf
-from spicejax.run import evaluate, export, lengths
-from spicejax.run.build import seat
-from spicejax.run.settle import worded
+from spicejax.run import speak
 from spicejax.types import Messages, Rollout
-
-ROWS = 8  # responses written at the same time
-
-
-class Speaker(NamedTuple):
-    """A model with how it is sampled."""
-
-    player: Player
-    settings: SamplerConfig
-    max_new: int
-    seed: int
-
-    def say(self, prompts: Sequence[list[int]]) -> list[Rollout]:
-        """One response to each prompt; the longest one, rounded up to a power of two, sets the compiled shape."""
-        bucket = 1 << max(4, (max(map(len, prompts)) - 1).bit_length())
-        player = dataclasses.replace(self.player, buckets=Buckets((bucket,), min(ROWS, len(prompts))))
-        rows = player.respond(
-            prompts,
-            samples=1,
-            first_row=range(len(prompts)),
-            key=jax.random.key(self.seed),
-            settings=self.settings,
-            max_new=self.max_new,
-        )
-        return [rollout for (rollout,) in rows]
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(__name__, __doc__)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--model", help="folder, .gguf file or package:NAME")
-    source.add_argument("--run", help="work folder of a training run")
+    source.add_argument("--run", type=Path, help="work folder of a training run")
     asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("--prompt", help="text of the user's turn, or with --raw the text to continue")
     asked.add_argument("--prompts", metavar="FILE", help="a prompt a line, or .jsonl; - reads lines from stdin")
@@ -90,11 +55,14 @@ def main(argv: Sequence[str]) -> None:
         raise ValueError("--raw has no turns to chat in; leave one of --raw and --chat out")
     asked = _read(args.prompts) if args.prompts else [[{"role": "user", "content": args.prompt}]]
     settings = SamplerConfig(args.temperature, args.top_k, args.top_p, args.min_p)
-    player, voice = open_player(args)
-    speaker = Speaker(player, settings, args.max_new, args.seed)
+    found = speak.opened(args.model, args.run, args.dtype)
+    player = found.player
+    if found.run:
+        print(f"{found.run}: policy after {found.step} iterations", file=sys.stderr)
+    speaker = speak.Speaker(player, settings, args.max_new, args.seed)
     if args.chat:
         return _chat(speaker)
-    encode = voice.tokenizer.encode_raw
+    encode = found.voice.tokenizer.encode_raw
     said = speaker.say([encode(m[-1]["content"]) if args.raw else player.render(m) for m in asked])
     for messages, rollout in zip(asked, said, strict=True):
         if args.prompts:
@@ -102,23 +70,6 @@ def main(argv: Sequence[str]) -> None:
             print(json.dumps({"prompt": messages[-1]["content"], **end}))
         else:
             print(_whole(rollout) if args.json else rollout.text)
-
-
-def open_player(args: argparse.Namespace) -> tuple[Player, lengths.Voice]:
-    """The model that --model or --run names, on the first device."""
-    mesh = sharding.make_mesh(sharding.MeshConfig(data=1, tensor=1), jax.devices()[:1])
-    if args.run:
-        run = export.find_run(Path(args.run)) or Path(args.run)
-        step, shape, params, tokenizer = export.load_run(run, mesh)
-        voice = lengths.Voice(tokenizer, evaluate.config_of(run).model.template)
-        print(f"{run}: policy after {step} iterations", file=sys.stderr)
-    else:
-        shape, voice = hf.read_config(args.model), lengths.voice_of(args.model)
-        shape = worded(shape, voice.tokenizer)
-        _, params = hf.load(args.model, dtype=args.dtype, shardings=weights.shardings(weights.parameters(shape, mesh)))
-    shape = dataclasses.replace(shape, dtype=args.dtype)
-    params = weights.copier(shape, mesh)(params)
-    return seat(weights.sampled(shape), params, voice, Buckets((16,), 1), mesh), voice
 
 
 def _read(path: str) -> list[Messages]:
@@ -141,7 +92,7 @@ def _read(path: str) -> list[Messages]:
     return found
 
 
-def _chat(speaker: Speaker) -> None:
+def _chat(speaker: speak.Speaker) -> None:
     """Turns in the terminal; the model sees all before."""
     import readline  # noqa: F401 - gives input() its line editing
 

@@ -22,7 +22,7 @@ from spicejax.commands import Parser
 from spicejax.flight import check, plan
 from spicejax.models import exported, hf
 from spicejax.report import card
-from spicejax.run import chain, disk, export, preflight, session
+from spicejax.run import chain, disk, export, session
 from spicejax.run.config import RunConfig
 
 USAGE = "spicejax train --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]"
@@ -132,15 +132,13 @@ def _run(
         exported.require(out, hf.WEIGHTS)
         if stages[0].model.path:
             export.require_other(out, stages[0].model.path)
-    for number, (cfg, folder) in enumerate(zip(stages, folders, strict=True)):
-        preflight.require(cfg, folder, first=not number, planned=dry_run)
+    chain.require(stages, workdir, planned=dry_run)
     if dry_run:
         for number, (cfg, folder) in enumerate(zip(stages, folders, strict=True), 1):
             _announce(cfg, folder, number == len(stages))
         if (why := disk.lacking(stages, folders, workdir)) and hosts.leads():
             print(f"a run would stop here: {why}")
         return 0
-    disk.require(stages, folders, workdir)
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(workdir / "compilation_cache"))
     summary = chain.run(stages, workdir, _announce, began=began, resume=resume)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from spicejax import config as configuration
 from spicejax import hosts
 from spicejax.report import page
-from spicejax.run import export, session, train
+from spicejax.run import disk, export, preflight, session, train
 from spicejax.run.config import RunConfig
 from spicejax.run.disk import POLICY
 
@@ -44,6 +44,19 @@ def _has(cfg: RunConfig, word: str) -> bool:
 def folders(stages: Sequence[RunConfig], workdir: Path) -> list[Path]:
     """Work folder of each stage: `workdir` itself for a single one, else workdir/1, workdir/2, ..."""
     return [workdir] if len(stages) == 1 else [workdir / str(k + 1) for k in range(len(stages))]
+
+
+def require(stages: Sequence[RunConfig], workdir: Path, *, planned: bool = False) -> None:
+    """Raise what is wrong with the files, packages and the disk that a chain needs, before anything slow starts.
+
+    Args:
+      planned: what the configuration does not name is no fault yet, nor is a full disk.
+    """
+    places = folders(stages, workdir)
+    for number, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
+        preflight.require(cfg, folder, first=not number, planned=planned)
+    if not planned:
+        disk.require(stages, places, workdir)
 
 
 def run(

@@ -12,9 +12,8 @@ from tiny_runs import saved
 
 import spicejax
 from spicejax import commands, sharding
-from spicejax.commands import generate
 from spicejax.models import hf, lora
-from spicejax.run import evaluate, export
+from spicejax.run import evaluate, export, speak
 from spicejax.text import sentencepieces, tokens
 
 
@@ -75,8 +74,8 @@ def test_of_a_chain_the_last_policy_is_exported(chain, tmp_path, capsys):
 
 
 def test_of_a_chain_the_last_policy_is_asked(chain, tmp_path, monkeypatch, capsys):
-    args = generate.arguments([f"--run={chain}", "--prompt=a"])
-    player, _ = generate.open_player(args)
+    player, *_, run, step = speak.opened(run=chain)
+    assert (run, step) == (chain / "2", 1)
     jax.tree.map(np.testing.assert_array_equal, player.params, random_params(player.cfg, seed=2))
     opened = []
     monkeypatch.setattr(evaluate, "answer", lambda cfg, tasks, run, **_: opened.append(run) or [])

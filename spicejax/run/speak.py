@@ -1,0 +1,75 @@
+"""A model or the policy of a run that speaks: prompts in, one response each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+
+from spicejax import sharding
+from spicejax.generate import weights
+from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.sampler import SamplerConfig
+from spicejax.models import hf
+from spicejax.models.transformer import DType
+from spicejax.run import evaluate, export, lengths
+from spicejax.run.build import seat
+from spicejax.run.settle import worded
+from spicejax.types import Rollout
+
+ROWS = 8  # responses written at the same time
+
+
+class Opened(NamedTuple):
+    """A model on the first device, and whose policy it is."""
+
+    player: Player
+    voice: lengths.Voice
+    run: Path | None  # None = a model by itself
+    step: int  # iterations of the run
+
+
+class Speaker(NamedTuple):
+    """A model with how it is sampled."""
+
+    player: Player
+    settings: SamplerConfig
+    max_new: int
+    seed: int
+
+    def say(self, prompts: Sequence[list[int]]) -> list[Rollout]:
+        """One response to each prompt; the longest one, rounded up to a power of two, sets the compiled shape."""
+        bucket = 1 << max(4, (max(map(len, prompts)) - 1).bit_length())
+        player = dataclasses.replace(self.player, buckets=Buckets((bucket,), min(ROWS, len(prompts))))
+        rows = player.respond(
+            prompts,
+            samples=1,
+            first_row=range(len(prompts)),
+            key=jax.random.key(self.seed),
+            settings=self.settings,
+            max_new=self.max_new,
+        )
+        return [rollout for (rollout,) in rows]
+
+
+def opened(model: str = "", run: Path | None = None, dtype: DType = "float32") -> Opened:
+    """The newest policy of a work folder `run`, of a chain that of its last stage with one, or what model.path takes.
+
+    Raises: as export.find_run, export.load_run and hf.load.
+    """
+    mesh = sharding.make_mesh(sharding.MeshConfig(data=1, tensor=1), jax.devices()[:1])
+    step = 0
+    if run is not None:
+        run = export.find_run(run) or run
+        step, shape, params, tokenizer = export.load_run(run, mesh)
+        voice = lengths.Voice(tokenizer, evaluate.config_of(run).model.template)
+    else:
+        shape, voice = hf.read_config(model), lengths.voice_of(model)
+        shape = worded(shape, voice.tokenizer)
+        _, params = hf.load(model, dtype=dtype, shardings=weights.shardings(weights.parameters(shape, mesh)))
+    shape = dataclasses.replace(shape, dtype=dtype)
+    params = weights.copier(shape, mesh)(params)
+    return Opened(seat(weights.sampled(shape), params, voice, Buckets((16,), 1), mesh), voice, run, step)
