@@ -142,7 +142,9 @@ def test_fields_that_are_named_exist():
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")):
         words = re.findall(r"(?<![\w./-])(?:[12]\.)?([a-z]\w*(?:\.[a-z]\w*)+)(?![\w./(-])", page.read_text())
         named |= {word for word in words if word.partition(".")[0] in sections - {"seats"}}
-    named = {word for word in named if word.rpartition(".")[2] not in ("py", "md", "json", "jsonl", "parquet", "weight")}
+    named = {
+        word for word in named if word.rpartition(".")[2] not in ("py", "md", "json", "jsonl", "parquet", "weight")
+    }
     assert len(named) > 40
     assert named <= known, named - known
 
