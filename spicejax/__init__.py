@@ -74,8 +74,10 @@ def answer(
       context: the text that the questions are about, for games that show one.
       config: a recipe of configs/, of a chain its last run; a run has its own.
       changes: fields of it, "a.b=c", as on the command line.
-    Raises: as run.evaluate.opened; ValueError for a question too long for the model's longest prompt.
+    Raises: as run.evaluate.opened; ValueError for an empty question, or one too long for the model's longest prompt.
     """
+    if empty := [number for number, question in enumerate(questions, 1) if not question.strip()]:
+        raise ValueError(f"question {empty[0]} is empty; give a text")
     from spicejax.run import evaluate
     from spicejax.types import Task
 

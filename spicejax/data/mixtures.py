@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 Use = Literal["answer", "claim", "plan", "reason", "program", "qa", "document"]  # qa, claim, document: a round's kinds
 Pair = tuple[str, str]  # prompt, completion
 Files = Mapping[str, tuple[Path, Reader] | None]
-Render = Callable[[Row, Use], Pair | None]  # None where a row does not tell what is to be taught
+Render = Callable[[Row, Use], Pair | str]  # why it is left out, where a row does not tell what is to be taught
+MOST_BROKEN = 0.05  # share of a file's entries; above it the file is another one than it should be
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,15 +164,15 @@ def leaks(path: Path) -> dict[str, set[str]]:
     }  # fmt: skip
 
 
-def rows(source: Source, file: tuple[Path, Reader] | None) -> Iterator[Row]:
-    """Rows of a source, from its file or from TFDS."""
+def rows(source: Source, file: tuple[Path, Reader] | None, broken: list[str] | None = None) -> Iterator[Row]:
+    """Rows of a source, from its file or from TFDS. Broken entries as published.read has them."""
     if file is None:
         import tensorflow_datasets as tfds  # pyright: ignore[reportMissingImports]
 
         for entry in tfds.as_numpy(tfds.load(source.tfds, split="train")):
             yield from source.reader(_texts(entry))
         return
-    yield from published.read(*file)
+    yield from published.read(*file, broken)
 
 
 def _texts(entry: Any) -> Any:
@@ -182,10 +183,10 @@ def _texts(entry: Any) -> Any:
     return entry.decode() if isinstance(entry, bytes) else entry
 
 
-def question(row: Row, kind: Use) -> Pair | None:
-    """A row as a line of a round's questions (questions.load_items); None where it has no answer."""
+def question(row: Row, kind: Use) -> Pair | str:
+    """A row as a line of a round's questions (questions.load_items), unless it has no answer."""
     if not row.answers:
-        return None
+        return "not_told"
     line: dict[str, Any] = {"id": row.id, "question": row.question, "answer": row.answers[0], "kind": kind}
     if row.answers[1:]:
         line |= {"aliases": list(row.answers[1:]), "answer_type": "String"}
@@ -275,17 +276,26 @@ def _told(
 ) -> dict[str, Pair]:
     """All examples of a source, each prompt once, by their keys; the others are counted."""
     told: dict[str, Pair] = {}
-    for row in rows(source, file):
+    broken: list[str] = []
+    for row in rows(source, file, broken):
         counts["read"] += 1
         pair = render(row, source.use)
         if forbidden and (row.id in forbidden or _words(row.question) in forbidden):
             counts["in_musique"] += 1
-        elif pair is None:
-            counts["not_told"] += 1
+        elif isinstance(pair, str):
+            counts[pair] += 1
         elif (key := _prompt_key(pair[0])) in told:
             counts["twice"] += 1
         else:
             told[key] = pair
+    if broken:
+        counts["broken"] = len(broken)
+        if len(broken) > MOST_BROKEN * (len(broken) + counts["read"]):
+            raise ValueError(
+                f"{broken[0]}; {len(broken)} entries are broken beside {counts['read']} whole rows: mend them, or "
+                "fetch the file again"
+            )
+        log.warning("%s: %d entries are left out as broken, the first: %s", source.name, len(broken), broken[0])
     return told
 
 

@@ -51,30 +51,46 @@ Place = tuple[str, int]  # a sentence of FEVER's pages: the page's name, its num
 PAGES = "wiki-pages"  # FEVER's folder of them
 
 
-def read(path: Path, reader: Reader) -> Iterator[Row]:
+class _BrokenLine(ValueError):
+    """A line that is no entry."""
+
+
+def read(path: Path, reader: Reader, broken: list[str] | None = None) -> Iterator[Row]:
     """Rows of a file: jsonl, a JSON array or a JSON object, packed by gzip or not, entry by entry.
 
     FEVER's passages come from the folder wiki-pages beside its file.
-    Raises: ValueError naming file and entry where one is not as published.
+
+    Args:
+      broken: takes what is wrong with each entry that is not as published, which is left out.
+    Raises: ValueError naming file and entry, where one is not as published and there is no `broken`, or where it is not
+    known where the next one begins.
     """
     if reader is fever:
-        reader = functools.partial(fever, sentences=_sentences(path))
-    yield from _each(path, reader)
+        reader = functools.partial(fever, sentences=_sentences(path, None if broken is None else []))
+    yield from _each(path, reader, broken)
 
 
-def _each(path: Path, reader: Callable[[Any], Iterable[T]]) -> Iterator[T]:
+def _each(path: Path, reader: Callable[[Any], Iterable[T]], broken: list[str] | None = None) -> Iterator[T]:
     try:
         for where, entry in _entries(path):
             try:
+                if isinstance(entry, _BrokenLine):
+                    raise entry
                 yield from reader(entry)
             except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-                raise ValueError(f"{where}: not as published ({type(error).__name__}: {error})") from None
+                why = error if isinstance(error, _BrokenLine) else f"not as published ({type(error).__name__}: {error})"
+                if broken is None:
+                    raise ValueError(f"{where}: {why}") from None
+                broken.append(f"{where}: {why}")
     except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path} cannot be read ({error}); fetch it again") from None
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:
-    """(place, entry): the lines of a jsonl, the members of an array, the (key, value) pairs of an object."""
+    """(place, entry): the lines of a jsonl, the members of an array, the (key, value) pairs of an object.
+
+    A line that cannot be read is a _BrokenLine in its entry's place: the next one may be whole.
+    """
     if other := path.suffix != ".gz" and looks_like(path):
         raise ValueError(f"{path} looks like {other}")
     if path.suffix == ".jsonl":
@@ -102,15 +118,14 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     """Lines of a jsonl, one at a time: those of NarrativeQA, each with a whole book, are of many GB."""
-    with path.open(encoding="utf-8-sig") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 try:
-                    row = json.loads(line)
+                    row: Any = json.loads(line.decode("utf-8-sig"))
+                    row = row if isinstance(row, dict) else _BrokenLine(f"a {type(row).__name__}, not a JSON object")
                 except (ValueError, RecursionError) as error:
-                    raise ValueError(f"{path}:{number}: not JSON: {error}") from None
-                if not isinstance(row, dict):
-                    raise ValueError(f"{path}:{number}: a {type(row).__name__}, not a JSON object")
+                    row = _BrokenLine(f"not JSON: {error}")
                 yield f"{path}:{number}", row
 
 
@@ -205,10 +220,10 @@ def pages(path: Path) -> list[Path]:
     return sorted((path.parent / PAGES).rglob("wiki-*.jsonl"))
 
 
-def _sentences(path: Path) -> dict[Place, str]:
+def _sentences(path: Path, broken: list[str] | None) -> dict[Place, str]:
     """What the claims of FEVER's file refer to, from wiki-pages beside it; nothing where the folder is missing."""
     files = pages(path)
-    wanted = set(_each(path, lambda entry: itertools.chain(*_evidence(entry)))) if files else set[Place]()
+    wanted = set(_each(path, lambda entry: itertools.chain(*_evidence(entry)), broken)) if files else set[Place]()
     names = {name for name, _ in wanted}
 
     def told(page: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:

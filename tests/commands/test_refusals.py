@@ -56,3 +56,10 @@ def test_prepare_refuses_in_one_line(tmp_path, capsys, option, message):
     errors = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("reading ")]
     assert len(errors) == 1 and errors[0].startswith("error: ") and message in errors[0]
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("question", ["", " \n"])
+def test_an_empty_question_is_refused_before_a_model_is_read(capsys, question):
+    words = ["--model=/no/such", "--config=rlvr_nano", "--question=How many?", f"--question={question}"]
+    assert commands.run("ask", words) == 2
+    assert capsys.readouterr().err == "error: question 2 is empty; give a text\n"

@@ -18,7 +18,7 @@ TABLE = {
 
 
 def render(row: Row, use):
-    return (f"{use}: {row.question}", row.answers[0]) if row.answers else None
+    return (f"{use}: {row.question}", row.answers[0]) if row.answers else "not_told"
 
 
 def write(path, rows):
@@ -156,6 +156,21 @@ def test_prompts_that_differ_in_a_sign_are_two(tmp_path):
     sources = mixtures.chosen(["own:answer"])
     taken = mixtures.take(sources, mixtures.files(tmp_path, sources, tfds=False), render, leaked={})
     assert taken.counts["own"] == {"read": 3, "taken": 3}
+
+
+def test_a_broken_row_is_counted_and_named_and_many_are_another_file(tmp_path, caplog):
+    path = tmp_path / "own.jsonl"
+    write(path, [*numbered("q", 19), {"answer": "without a question"}])
+    sources = mixtures.chosen(["own:answer"])
+    found = mixtures.files(tmp_path, sources, tfds=False)
+    taken = mixtures.take(sources, found, render, leaked={})
+    assert taken.counts["own"] == {"read": 19, "broken": 1, "taken": 19}
+    assert f"own: 1 entries are left out as broken, the first: {path}:20: not as published (KeyError" in caplog.text
+    write(path, [*numbered("q", 18), {"answer": "without"}, {"answer": "a question"}])
+    with pytest.raises(
+        ValueError, match=r"own.jsonl:19: not as published .*; 2 entries are broken beside 18 whole rows"
+    ):
+        mixtures.take(sources, found, render, leaked={})
 
 
 def test_an_epoch_of_the_mixture_has_every_example_once_at_the_rates_of_the_table(seqio):

@@ -374,7 +374,7 @@ def test_passages_of_fever_come_from_its_wikipedia(tmp_path, folder):
         Row("3", "c"),
         Row("4", "d"),
     ]
-    assert len(published._sentences(tmp_path / "train.jsonl")) == 2
+    assert len(published._sentences(tmp_path / "train.jsonl", None)) == 2
     (tmp_path / folder / "wiki-003.jsonl").write_text('{"id": "Oslo"}')
     with pytest.raises(ValueError, match="wiki-003.jsonl:1: not as published .KeyError: 'lines'"):
         list(published.read(tmp_path / "train.jsonl", published.fever))
@@ -426,6 +426,24 @@ def test_what_is_not_as_published_is_named(tmp_path, name, text, wanted):
     with pytest.raises(ValueError) as caught:
         list(published.read(tmp_path / name, published.fever))
     assert wanted in str(caught.value)
+
+
+def test_broken_entries_are_told_and_left_out(tmp_path):
+    """Each line of its own: what comes behind it is read."""
+    whole = b'{"question": "a?", "answer": "b"}'
+    lines = [whole, b'{"question": "a?"', b"[1]", b'{"answer": "b"}', b'{"question": "\xff", "answer": "b"}', whole]
+    (tmp_path / "own.jsonl").write_bytes(b"\n".join(lines))
+    broken: list[str] = []
+    assert len(list(published.read(tmp_path / "own.jsonl", published.plain, broken))) == 2
+    assert [told.partition(": ")[0].rpartition(":")[2] for told in broken] == ["2", "3", "4", "5"]
+    (tmp_path / "own.json").write_text('[{"question": "a?", "answer": "b"}, 7, {"question": "a?", "answer": "b"}]')
+    broken.clear()
+    assert len(list(published.read(tmp_path / "own.json", published.plain, broken))) == 2
+    assert broken == [
+        f"{tmp_path / 'own.json'}: entry 2: not as published (AttributeError: 'int' object has no attribute 'get')"
+    ]
+    (tmp_path / "train.jsonl").write_text('{"id": 1, "claim": "x"}\n{"id": 2, "claim": "y", "label": "REFUTES"}')
+    assert [row.id for row in published.read(tmp_path / "train.jsonl", published.fever, [])] == ["2"]
 
 
 def test_real_sets_are_read(shared_data):

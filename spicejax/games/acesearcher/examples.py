@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import textwrap
 
 from spicejax.data.mixtures import Pair, Use
@@ -14,8 +15,17 @@ from spicejax.text.prompts import Templates
 UNKNOWN = "not answerable"  # what is said where a text does not tell
 
 
-def render(row: Row, use: Use, own: Templates | None = None) -> Pair | None:
-    """A row as a prompt, by your own templates where there are any, and its reply; None where it does not tell one."""
+def render(row: Row, use: Use, own: Templates | None = None) -> Pair | str:
+    """A row as a prompt, by your own templates where there are any, and its reply; or why it teaches none.
+
+    Reasons: not_told, the row does not have it; needs_library, its program imports what the sandbox does not have.
+    """
+    if use == "program" and _libraries(row.program):
+        return "needs_library"
+    return _pair(row, use, own) or "not_told"
+
+
+def _pair(row: Row, use: Use, own: Templates | None) -> Pair | None:
     answer = row.answers[0] if row.answers else ""
     if use == "claim":
         return (_prompt("answer_claim", row, own), answer) if answer in ("Yes", "No") else None
@@ -43,6 +53,17 @@ def _prompt(name: str, row: Row, own: Templates | None) -> str:
 
 def _documents(template: str, row: Row) -> dict[str, str]:
     return {"documents": row.context} if "{documents}" in template else {}
+
+
+def _libraries(program: str) -> set[str]:
+    """What a program imports that is not of Python's standard library; empty where it cannot be read."""
+    try:
+        nodes = list(ast.walk(ast.parse(program)))
+    except (SyntaxError, ValueError, RecursionError):
+        return set()
+    names = [name.name for node in nodes if isinstance(node, ast.Import) for name in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {root for name in names if (root := name.partition(".")[0]) not in sys.stdlib_module_names}
 
 
 def _as_function(program: str) -> str | None:
