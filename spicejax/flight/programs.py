@@ -141,7 +141,8 @@ def _learning(here: Settled, kept: dict[str, Tree]) -> list[Program]:
     cfg, model, mesh, learn = here.cfg, here.model, here.mesh, here.cfg.learner
     params, (state, frozen) = weights.parameters(model, mesh), abstract_state(here)
     optimizer = learner.make_optimizer(learn)
-    doors = learner.make_learner(model, learn, optimizer, temperature=cfg.sampler.temperature)
+    doors = learner.make_learners(model, learn, optimizer, temperature=cfg.sampler.temperature)
+    doors = doors[max(doors, key=lambda role: learn.of(role).kl_coef)]  # with the KL term, where a role has it
     used, steps = micro_batches(cfg), optimizer_steps(cfg)
     slots = {s.row_length: Slots(s.prompt, s.slot_length) for s in learn.shapes if s.prompt}
     kernels = functools.partial(splash.flops, slots=slots)

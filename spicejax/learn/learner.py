@@ -86,6 +86,9 @@ class LearnerConfig:
     trajectories_per_update: int = 0
     # passes over an iteration's trajectories, each in a new order
     epochs: int = 1
+    # `aggregation` and `kl_coef` of each role of role_order, in its order; () = those above for all of them
+    role_aggregation: tuple[Aggregation, ...] = ()
+    role_kl_coef: tuple[float, ...] = ()
     # when the first policy scores what dpo, ipo and the KL term compare with: live = each batch just before its step;
     # kept = every lesson once, before the first step of the iteration, for all epochs
     reference: Literal["live", "kept"] = "live"
@@ -133,10 +136,17 @@ class LearnerConfig:
                 f"learner.schedule={self.schedule} with decay_steps={self.decay_steps}: linear and cosine need the "
                 "number of optimizer steps they fall over, constant takes 0"
             )
-        if self.kl_coef and self.loss != "drgrpo":
+        if self.kl_coefs != {0.0} and self.loss != "drgrpo":
             raise ValueError(
-                f"learner.kl_coef={self.kl_coef} with loss={self.loss}: that loss has no such term; give 0"
+                f"learner.kl_coef={max(self.kl_coefs):g} with loss={self.loss}: that loss has no such term; give 0"
             )
+        for name in ("role_aggregation", "role_kl_coef"):
+            if len(own := getattr(self, name)) not in (0, len(self.role_order)):
+                raise ValueError(
+                    f"learner.{name}={own}: give one for each role of learner.role_order={self.role_order}, or none"
+                )
+        if min(self.role_kl_coef, default=0) < 0:
+            raise ValueError(f"learner.role_kl_coef={self.role_kl_coef}: none may be negative")
         areas = self.prompt_areas
         if not areas or list(areas) != sorted(set(areas)) or areas[0] < 1:
             raise ValueError(f"learner.prompt_areas={areas}: give ascending positive lengths such as (1024, 8192)")
@@ -155,7 +165,21 @@ class LearnerConfig:
     @property
     def needs_reference(self) -> bool:
         """Whether the loss compares with the run's first policy."""
-        return self.kl_coef > 0 or self.loss in ("dpo", "ipo")
+        return max(self.kl_coefs) > 0 or self.loss in ("dpo", "ipo")
+
+    @property
+    def kl_coefs(self) -> set[float]:
+        """Coefficients of the KL term, over all roles."""
+        return {*(self.role_kl_coef or (self.kl_coef,))}
+
+    def of(self, role: str) -> LearnerConfig:
+        """What holds in the steps on one role."""
+        if role not in self.role_order:
+            return self
+        place = self.role_order.index(role)
+        own = {name: getattr(self, f"role_{name}") for name in ("aggregation", "kl_coef")}
+        found: dict[str, Any] = {name: values[place] for name, values in own.items() if values}
+        return dataclasses.replace(self, **found, role_aggregation=(), role_kl_coef=())
 
     @property
     def shapes(self) -> tuple[RowShape, ...]:
@@ -317,3 +341,12 @@ def make_learner(
         return jax.lax.fori_loop(0, num_micro, one, jnp.zeros(batch.loss_weight.shape, jnp.float32))
 
     return Learner(step=jax.jit(step, donate_argnums=0), score=jax.jit(score))
+
+
+def make_learners(
+    model: TransformerConfig, cfg: LearnerConfig, optimizer: optax.GradientTransformation, *, temperature: float = 1.0
+) -> dict[str, Learner]:
+    """`make_learner` by the role that steps are on; "" where role_order names none. Roles of one KL term share one."""
+    of_kl = {cfg.of(role).kl_coef: cfg.of(role) for role in cfg.role_order or ("",)}
+    made = {kl: make_learner(model, own, optimizer, temperature=temperature) for kl, own in of_kl.items()}
+    return {role: made[cfg.of(role).kl_coef] for role in cfg.role_order or ("",)}

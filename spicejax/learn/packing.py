@@ -12,7 +12,7 @@ import numpy as np
 
 from spicejax.types import Batch, Rollout
 
-Aggregation = Literal["constant", "sequence_mean", "token_mean"]
+Aggregation = Literal["constant", "sequence_mean", "token_mean", "sum"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,9 +61,12 @@ def token_weights(
     constant:      loss_mask / (norm_length x N)     Dr. GRPO: no length bias; `norm_length` is a constant of the run
     sequence_mean: loss_mask / (own trained tokens x N)
     token_mean:    loss_mask / (trained tokens of all)
+    sum:           loss_mask / N                     REINFORCE: the log-probability of the whole response
     N = `count`, the iteration's mean over its steps, so that all its trajectories weigh the same; 0 = those given.
     """
     n = count or len(rollouts)
+    if aggregation == "sum":
+        return [r.loss_mask / np.float32(n) for r in rollouts]
     if aggregation == "constant":
         return [r.loss_mask / np.float32(norm_length * n) for r in rollouts]
     if aggregation == "sequence_mean":

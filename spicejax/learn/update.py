@@ -24,7 +24,7 @@ class Updater:
     cfg: LearnerConfig
     model: transformer.TransformerConfig
     mesh: jax.sharding.Mesh
-    doors: Learner
+    doors: Mapping[str, Learner]  # by the role that steps are on, see learner.make_learners
     frozen: Params  # what is not trained: empty, or everything but the adapters
     reference: Params | None  # all parameters of the first policy, where the loss compares with it
 
@@ -48,45 +48,49 @@ class Updater:
         advantages, metrics = deal.advantages(lessons, estimators)
         if self.cfg.needs_reference and self.cfg.reference == "kept":
             lessons = deal.referenced(lessons, self._reference, self.cfg)
-        turns = [deal.steps([lessons[i] for i in own], advantages[own], self.cfg, rng) for own in self._turns(lessons)]
+        turns = {
+            role: deal.steps([lessons[i] for i in own], advantages[own], self.cfg.of(role), rng)
+            for role, own in self._turns(lessons).items()
+        }
         # Old logprobs are taken before the first step, with the parameters that sampled, or before a role's first one.
-        scored = [self._placed(state, steps) for steps in turns] if self.cfg.old_policy == "iteration" else None
+        early = self.cfg.old_policy == "iteration"
+        scored = {role: self._placed(state, role, steps) for role, steps in turns.items()} if early else {}
         sums: dict[str, float] = {}
-        for turn, steps in enumerate(turns):
-            placed = scored[turn] if scored else self._placed(state, steps)
+        for role, steps in turns.items():
+            placed = scored[role] if early else self._placed(state, role, steps)
             for parts, rows in zip(placed, steps, strict=True):
                 batches, micros = zip(*parts, strict=True)
                 with sharding.activations(self.mesh, transformer.activation_sizes(self.model, self.cfg.rows)):
-                    state, out = self.doors.step(state, batches, micros, self.frozen)
+                    state, out = self.doors[role].step(state, batches, micros, self.frozen)
                 for name, value in (sharding.fetch(out) | packing.padding(rows)).items():
                     sums[name] = sums.get(name, 0.0) + float(value)
         if self.cfg.max_skipped and int(state.skipped) >= self.cfg.max_skipped:
             raise FloatingPointError(f"{int(state.skipped)} updates were not finite; lower learner.learning_rate")
-        taken = sum(map(len, turns))
+        taken = sum(map(len, turns.values()))
         means = {f"learner/{name}": value / max(taken, 1) for name, value in sums.items()}
         return state, metrics | {"learner/steps": float(taken)} | means
 
-    def _turns(self, lessons: Sequence[Lesson]) -> list[np.ndarray]:
-        """Lessons whose steps stand together: all, or those of one role after the other."""
+    def _turns(self, lessons: Sequence[Lesson]) -> dict[str, np.ndarray]:
+        """Lessons whose steps stand together: all (""), or those of one role after the other."""
         roles = np.array([lesson.role for lesson in lessons])
         if not self.cfg.role_order:
-            return [np.arange(len(lessons))]
+            return {"": np.arange(len(lessons))}
         if unknown := {lesson.role for lesson in lessons} - set(self.cfg.role_order):
             raise ValueError(
                 f"learner.role_order={self.cfg.role_order} lacks {min(unknown)!r}, which is trained; add it"
             )
-        return [own for role in self.cfg.role_order if len(own := np.flatnonzero(roles == role))]
+        return {role: own for role in self.cfg.role_order if len(own := np.flatnonzero(roles == role))}
 
-    def _placed(self, state: TrainState, steps: list[list[deal.Part]]) -> list[list[tuple[Batch, Any]]]:
+    def _placed(self, state: TrainState, role: str, steps: list[list[deal.Part]]) -> list[list[tuple[Batch, Any]]]:
         """The rows of some steps on the devices, scored by the policy as it is."""
-        return [[self._scored(state, *part) for part in parts] for parts in steps]
+        return [[self._scored(state, role, *part) for part in parts] for parts in steps]
 
-    def _scored(self, state: TrainState, batch: Batch, used: int) -> tuple[Batch, Any]:
+    def _scored(self, state: TrainState, role: str, batch: Batch, used: int) -> tuple[Batch, Any]:
         """The batch on the devices, with the logprobs that the loss compares with."""
         batch, micro = self._put(batch, used)
         if not self.cfg.on_policy:
             batch = batch._replace(old_logprobs=self._score(lora.join(self.frozen, state.params), batch, micro))
-        if self.cfg.needs_reference and self.cfg.reference == "live":
+        if self.cfg.of(role).needs_reference and self.cfg.reference == "live":
             batch = batch._replace(reference_logprobs=self._score(self.reference, batch, micro))
         return batch, micro
 
@@ -99,4 +103,4 @@ class Updater:
 
     def _score(self, params: Any, batch: Batch, micro: Any) -> Any:
         with sharding.activations(self.mesh, transformer.activation_sizes(self.model, self.cfg.rows)):
-            return self.doors.score(params, batch, micro)
+            return next(iter(self.doors.values())).score(params, batch, micro)

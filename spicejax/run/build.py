@@ -179,7 +179,7 @@ def build(cfg: RunConfig, workdir: Path, count: Callable[[int, int], None] = uns
     compares = cfg.learner.needs_reference
     kept = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if compares or cfg.initial_plays else None
     optimizer = learner.make_optimizer(cfg.learner)
-    doors = learner.make_learner(model, cfg.learner, optimizer, temperature=cfg.sampler.temperature)
+    doors = learner.make_learners(model, cfg.learner, optimizer, temperature=cfg.sampler.temperature)
     return Run(
         cfg=cfg,
         game=game,

@@ -317,7 +317,7 @@ def test_updates_move_towards_what_is_chosen():
     cfg = config("two slots", "dpo", trajectories_per_update=4, learning_rate=3e-3)
     optimizer = make_optimizer(cfg)
     mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
-    updater = Updater(cfg, MODEL, mesh, make_learner(MODEL, cfg, optimizer), {}, random_params(MODEL, 5))
+    updater = Updater(cfg, MODEL, mesh, {"": make_learner(MODEL, cfg, optimizer)}, {}, random_params(MODEL, 5))
     state, history = init_state(random_params(MODEL, 5), optimizer), []
     for number in range(12):
         state, metrics = updater.update(state, preferences(), {"solver": "none"}, np.random.default_rng(number))
@@ -341,7 +341,7 @@ def test_reference_kept_or_live_is_one_loss(layout):
             return door(*arguments)
 
         mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
-        updater = Updater(cfg, MODEL, mesh, doors._replace(score=score), {}, random_params(MODEL, 6))
+        updater = Updater(cfg, MODEL, mesh, {"": doors._replace(score=score)}, {}, random_params(MODEL, 6))
         state = init_state(random_params(MODEL, 5), RECORDER)
         state, metrics = updater.update(state, preferences(), {"solver": "none"}, np.random.default_rng(0))
         found[when] = metrics, sum(calls)

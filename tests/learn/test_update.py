@@ -9,7 +9,8 @@ import pytest
 from tiny_models import LLAMA, random_params
 
 from spicejax import sharding
-from spicejax.learn.learner import LearnerConfig, init_state, make_learner, make_optimizer
+from spicejax.learn import deal
+from spicejax.learn.learner import LearnerConfig, init_state, make_learners, make_optimizer
 from spicejax.learn.update import Updater
 from spicejax.types import Episode, Rollout
 
@@ -39,7 +40,8 @@ def updated(*updates, **changes):
     cfg = dataclasses.replace(CFG, **changes)
     mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
     optimizer = make_optimizer(cfg)
-    updater = Updater(cfg, LLAMA, mesh, make_learner(LLAMA, cfg, optimizer), {}, None)
+    first = random_params(LLAMA, 5) if cfg.needs_reference else None
+    updater = Updater(cfg, LLAMA, mesh, make_learners(LLAMA, cfg, optimizer), {}, first)
     state, metrics = init_state(random_params(LLAMA), optimizer), {}
     for roles in updates:
         own = [lesson for lesson in lessons() if lesson.role in roles]
@@ -64,6 +66,49 @@ def test_one_role_after_the_other_is_an_update_of_each():
     assert distance(together, updated(BOTH, old_policy="iteration")[0]) > 1e-4, "the second role's ratio is clipped"
     mixed, metrics = updated(BOTH, role_order=())
     assert metrics["learner/steps"] == 1 and distance(together, mixed) > 1e-4
+
+
+BY_ROLE = {"role_aggregation": ("sum", "sequence_mean"), "role_kl_coef": (0.0, 0.5)}
+
+
+def test_each_role_has_its_own_mean_and_its_own_tie_to_the_first_policy():
+    """Equations 4 and 5 of Search Self-Play: the Solver's tokens averaged, with KL; the Proposer's summed, without."""
+    cfg = dataclasses.replace(CFG, **BY_ROLE)
+    proposer, solver = cfg.of("proposer"), cfg.of("solver")
+    assert (proposer.aggregation, proposer.needs_reference) == ("sum", False)
+    assert (solver.aggregation, solver.kl_coef, solver.needs_reference) == ("sequence_mean", 0.5, True)
+    assert (
+        cfg.needs_reference
+        and CFG.of("solver") == CFG
+        and set(make_learners(LLAMA, cfg, make_optimizer(cfg))) == set(BOTH)
+    )
+    for own, weight in ((proposer, lambda tokens: 1 / 2), (solver, lambda tokens: 1 / 4 / tokens)):
+        mine = [lesson for lesson in lessons() if lesson.role == ("proposer" if own is proposer else "solver")]
+        [[(batch, _)]] = deal.steps(mine, np.ones(len(mine), np.float32), own, np.random.default_rng(0))
+        wanted = sorted(weight(n) for n in (len(lesson.rollout.token_ids) for lesson in mine) for _ in range(n))
+        np.testing.assert_allclose(np.sort(batch.loss_weight[batch.loss_weight > 0]), wanted, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_settings_by_role_are_those_of_an_update_of_each():
+    together, metrics = updated(BOTH, **BY_ROLE)
+    apart = updated(("proposer",), ("solver",), **BY_ROLE)[0]
+    assert metrics["learner/kl"] > 0 and distance(together, apart) < 1e-6
+    assert distance(together, updated(BOTH, aggregation="sequence_mean", kl_coef=0.5)[0]) > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"role_kl_coef": (0.1,)}, "learner.role_kl_coef=.0.1,.: give one for each role of learner.role_order="),
+        ({"role_aggregation": ("sum",), "role_order": ()}, "learner.role_aggregation=.'sum',.: give one for each"),
+        ({"role_kl_coef": (0.1, -1.0)}, "role_kl_coef=.*none may be negative"),
+        ({"role_kl_coef": (0.1, 0.0), "loss": "supervised"}, "kl_coef=0.1 with loss=supervised"),
+    ],
+)
+def test_settings_by_role_are_checked(changes, told):
+    with pytest.raises(ValueError, match=told):
+        dataclasses.replace(CFG, **changes)
 
 
 def test_a_role_that_is_trained_and_not_named_is_an_error():
