@@ -24,6 +24,8 @@ RETRIEVE = RunConfig(
     name="r1_searcher_qwen7b_retrieve",
     model=ModelConfig(path="", architecture=QWEN25_7B, dtype="bfloat16", param_dtype="float32", remat="layer"),
     corpus=CorpusConfig(source=""),
+    # Differs: a row ends at 4,096 tokens behind its prompt (r1searcher.limits.total); nine turns of 512 and eight
+    # observations of 768 are 10,752, and the code bounds a row by its turns alone
     game=R1SearcherConfig(reward="retrieve"),
     retrieval=RetrievalConfig(),
     buckets=Buckets(prompt=(512, 2048, 4608), rows=1024),

@@ -5,6 +5,13 @@ Command:   python launch/tpu_run.py --config=ssp_qwen7b --workdir=DIR model.path
            FOLDER: Qwen2.5-7B(-Instruct) as downloaded from Hugging Face. ANSWERS: jsonl of {"answer"}, or the paper's
            file with ground_truth and search_turns. INDEX: launch/build_index.py; the paper took E5-base-v2 (style e5)
            on the Wikipedia of December 2018, 21 million passages: docs/retrieval.md.
+Judge:     the paper's answers are judged by a model (section 3.2), its code's where they are not right by the letter:
+           ssp.judged=judge with judge.url=http://.../v1 judge.model=NAME (its evaluations: Qwen2.5-32B-Instruct), or
+           with seats.judge=FOLDER. Here exact match judges, which needs no other model.
+Equations: both roles as in the public script, sequence means with the KL term. Equations 4 and 5 average the Solver's
+           tokens, with KL and no standard deviation, and sum the Proposer's, without KL:
+           learner.role_aggregation=sum,sequence_mean learner.role_kl_coef=0,0.01 ssp.solver_estimator=mean
+           Algorithm 1 steps on the Solver first: learner.role_order=solver,proposer, and the two in that order.
 Prompts:   the paper's numbers, our prompts: ssp.prompts=FOLDER brings yours.
 Hardware:  a TPU slice with 512 GiB of HBM or more. Not run by us on such hardware yet.
 Expect:    paper, table 1: from Qwen2.5-7B-Base an average over seven QA benchmarks 26.4 points higher.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ Request = Literal["base", "instruct", "tags", "simple", "nano"]
 
 PACKAGE = "spicejax.games"  # that holds the templates
 ANSWER = ("<answer>", "</answer>")
+_ANSWER_LINE = re.compile(r"^\W*Answer:[ \t*]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 
 
 def tags_of(request: Request) -> Tags:
@@ -71,6 +73,12 @@ def last_pair(text: str, tags: tuple[str, str]) -> str | None:
         said, closing, _ = part.partition(tags[1])
         inside = said.strip() if closing else inside
     return inside
+
+
+def said(reply: str) -> str | None:
+    """The answer of a reply without search: between its tags, else what follows "Answer:" on its line, or None."""
+    tagged, told = last_pair(reply, ANSWER), _ANSWER_LINE.search(reply)
+    return tagged if tagged is not None or told is None else told[1].strip()
 
 
 def between(row: Searched, tags: tuple[str, str]) -> str | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from spicejax.types import Messages
 
+# Differs: the judge of Search Self-Play says "Correct" or "Wrong", to criteria of its own
 _WORD = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 _ASK = """A question was answered. Decide whether the answer says the same as one of the reference answers. Other \
 words, spellings, units or more detail are fine as long as the meaning is the same; an answer that hedges between \

@@ -198,7 +198,7 @@ def _verified(
     )
     claims = []
     for place, (reply,) in zip(places, replies, strict=True):
-        claims.append((read[place].question, read[place].answer, solver.last_pair(reply.text, solver.ANSWER)))
+        claims.append((read[place].question, read[place].answer, solver.said(reply.text)))
     for place, right in zip(places, _right(world, claims, cfg), strict=True):
         if right < 1:
             read[place] = dataclasses.replace(read[place], rejected="not_verified")
