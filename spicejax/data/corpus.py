@@ -39,7 +39,8 @@ def open_corpus(
 
     Args:
       spec: one source, or several with commas between:
-        a .jsonl file ({"id", "title", "text"}; "contents" also holds text), a .parquet file with such columns,
+        a .jsonl file ({"id", "title", "text"}; "contents" also holds text, of wiki-18 a title too), a .parquet file or
+        a .tsv with such columns,
         a folder of .txt and .md files, an .array_record file of such JSON records, a prepared folder, a glob pattern
         of such files, `tfds:NAME[:SPLIT[:FIELD]]`, `docstrings:PACKAGE[,PACKAGE]`, the docstrings of all public
         names in installed packages, read from the source files, or `facts[:TABLE[,TABLE]]`, the short documents about

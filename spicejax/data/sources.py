@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import dataclasses
 import glob
 import importlib.util
@@ -24,12 +25,13 @@ log = logging.getLogger("spicejax")
 
 TEXT_FIELDS = ("text", "contents")
 ID_FIELDS = ("id", "_id", "docid")
-KINDS = "a corpus is a .jsonl, .parquet or .array_record file, or a folder of text"
+KINDS = "a corpus is a .jsonl, .tsv, .parquet or .array_record file, or a folder of text"
 TEXT_SUFFIXES = (".txt", ".md")
 MIN_DOCSTRING_CHARS = 300
 # Most characters of one kind in a row: letters and digits, spaces, or marks. A tokenizer takes such a run as one word,
 # in seconds a megabyte; no text has one that long (Chinese has its marks), data inside a text may.
 MAX_RUN = 100_000
+_TITLED = re.compile(r'"([^\n]*)"[ \t]*\r?\n')
 _Named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 SKIPPED_FOLDERS = frozenset(["tests", "test", "testing", "benchmarks", "__pycache__"])
 
@@ -92,6 +94,8 @@ class Reader:
             raise ValueError(f"{path} looks like {other}; {KINDS}")
         elif path.suffix in (".jsonl", ".ndjson"):
             yield from self._jsonl(path)
+        elif path.suffix == ".tsv":
+            yield from self._tsv(path)
         elif path.suffix == ".parquet":
             yield from self._parquet(path)
         elif ".array_record" in path.name:
@@ -142,6 +146,8 @@ class Reader:
 
     def _record(self, record: Mapping[str, Any], fields: tuple[str, ...] = ()) -> Iterator[Raw]:
         text, name, title = (_first(record, names) for names in (fields or self.fields, ID_FIELDS, ("title",)))
+        if text is record.get("contents") and isinstance(text, str) and not title:
+            title, text = titled(text) or ("", text)
         if isinstance(text, bytes):
             yield from self._bytes(text, _word(name), _word(title))
         elif isinstance(text, str):
@@ -175,6 +181,37 @@ class Reader:
             self.skip("unreadable")
         else:
             yield from self._bytes(data, file.relative_to(root).as_posix(), file.stem)
+
+    def _tsv(self, path: Path) -> Iterator[Raw]:
+        """Lines of a table with a header (DPR's psgs_w100.tsv), or of an id and a text (R1-Searcher's)."""
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            names = file.readline().rstrip("\r\n").split("\t")
+            if set(names) & set(self.fields):
+                yield from self._table(csv.DictReader(file, names, delimiter="\t"))
+                return
+            if len(names) != 2:
+                raise ValueError(
+                    f"{path} begins with {', '.join(names)[:80]!r}: give a header with {' or '.join(self.fields)}, or "
+                    "lines of an id, a tab and a text"
+                )
+            file.seek(0)
+            for line in file:
+                name, _, text = line.rstrip("\r\n").partition("\t")
+                # R1-Searcher's title ends at three spaces, of which its text has none
+                title, between, rest = text.partition("   ")
+                several = bool(between) and "  " not in rest.strip()
+                yield from self._text(rest if several else text, name, title if several else "")
+
+    def _table(self, rows: csv.DictReader[str]) -> Iterator[Raw]:
+        while True:
+            try:
+                row = next(rows)
+            except StopIteration:
+                return
+            except csv.Error:  # a quotation mark that is not closed, say
+                self.skip("bad_tsv")
+            else:
+                yield from self._record(row)
 
     def _parquet(self, path: Path) -> Iterator[Raw]:
         try:
@@ -234,6 +271,15 @@ class Reader:
                 for name, text in _module_docstrings(file, ".".join(p for p in parts if p != "__init__")):
                     if len(text) >= MIN_DOCSTRING_CHARS:
                         yield from self._text(text, f"docstrings/{name}", name)
+
+
+def titled(contents: str) -> tuple[str, str] | None:
+    """(title, text) of contents as Search-R1's wiki-18 has them: a title in quotation marks, a line end, the text.
+
+    None for contents of another form.
+    """
+    found = _TITLED.match(contents)
+    return (found[1].strip(), contents[found.end() :]) if found else None
 
 
 def split_mixture(spec: str) -> list[str]:

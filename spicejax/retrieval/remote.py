@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from spicejax.data import sources
 from spicejax.remote import Server, ServerError, ask
 from spicejax.retrieval.search import Search
 from spicejax.types import Passage
@@ -64,7 +65,7 @@ def _document(document: dict[str, Any]) -> list[str]:
     """[id, title, text]; contents are a title in quotation marks, a line end and the text."""
     contents = _text(document["contents"])
     title, end, text = contents.partition("\n")
-    named = (title.strip().strip('"'), text) if end else ("", contents)
+    named = sources.titled(contents) or ((title.strip(), text) if end else ("", contents))
     given = document.get("id")
     return [_name(contents) if given is None else _text(str(given)), *named]
 

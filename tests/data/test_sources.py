@@ -332,3 +332,39 @@ def test_folders_of_something_else_are_named(tmp_path: Path) -> None:
         (tmp_path / name).write_text("text")
     with pytest.raises(ValueError, match="holds a model, which model.path takes"):
         _read(tmp_path)
+
+
+def test_wiki_18_has_its_title_in_its_contents(tmp_path: Path) -> None:
+    rows = [
+        {"id": "0", "contents": '"Aaron "the" priest"\nAaron is a prophet.'},
+        {"id": "1", "contents": '""\nNo title.'},
+        {"id": "2", "contents": '"Quoted" begins the text\nof this one.'},
+        {"id": "3", "contents": '"T"\nbody', "title": "Its own"},
+        {"id": "4", "text": '"T"\nbody'},
+    ]
+    path = tmp_path / "wiki-18.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert _read(path)[0] == [
+        Raw("Aaron is a prophet.", "0", 'Aaron "the" priest'),
+        Raw("No title.", "1"),
+        Raw('"Quoted" begins the text\nof this one.', "2"),
+        Raw('"T"\nbody', "3", "Its own"),
+        Raw('"T"\nbody', "4"),
+    ]
+
+
+def test_tables_of_passages(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text('id\ttext\ttitle\n1\t"Aaron ("";"") is a prophet."\tAaron\r\n2\tplain\tB\n')
+    assert _read(path)[0] == [Raw('Aaron (";") is a prophet.', "1", "Aaron"), Raw("plain", "2", "B")]
+    path.write_text('0\tAaron the   "a prophet" it is\n1\tno title   but   gaps\n2\tnone\n')
+    assert _read(path)[0] == [
+        Raw('"a prophet" it is', "0", "Aaron the"), Raw("no title   but   gaps", "1"), Raw("none", "2")
+    ]  # fmt: skip
+    path.write_text('id\ttext\n1\t"open ' + "x" * 200_000 + "\n2\tgood\n3\n")
+    assert _read(path)[:2] == ([Raw("good", "2")], {"bad_tsv": 1, "missing_text": 1})
+    path.write_bytes(b"id\ttext\n1\t\xff\xfe\n2\tgood\n")
+    assert _read(path)[:2] == ([Raw("good", "2")], {"invalid_utf8": 1})
+    path.write_text("a\tb\tc\n")
+    with pytest.raises(ValueError, match="begins with 'a, b, c': give a header with text or contents"):
+        _read(path)

@@ -28,6 +28,13 @@ def test_documents_are_cut_at_sentences_and_nothing_is_lost(tmp_path):
     assert whole == [Passage("a", "A", " ".join(SENTENCES)), Passage("b", "", "Short one.")]
 
 
+def test_passages_that_are_cut_already_stay_whole(tmp_path):
+    text = " ".join(f"word{i}" for i in range(100))
+    spec = corpus(tmp_path, {"id": "7", "contents": f'"A title of several words"\n{text}'})
+    for words in (0, 100):
+        assert list(passages.read(Reader(10**6), spec, words=words)) == [Passage("7", "A title of several words", text)]
+
+
 def test_a_prepared_folder_is_read_whatever_tokenizer_cut_it(tmp_path):
     manifest = {"tokenizer": "x", "probe": "y", "max_tokens": 9}
     prepared.write_prepared(tmp_path / "folder", [Document("a#0", "One."), Document("a#1", "Two.", "T")], manifest)

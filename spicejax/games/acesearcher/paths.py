@@ -238,7 +238,7 @@ def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
         looked_up = [path.passages[k] for k in sorted(path.passages)]
         ranks = [own[r] for r in range(share) for own in looked_up if r < len(own)]
         # Differs: in the order of their ranks; the code takes 5 or 3 of each through a set, and the best ones outermost
-        best = list({p.id: p for p in ranks}.values())  # each once, the first of every sub-question before the second
+        best = list(dict.fromkeys(ranks))  # each once, the first of every sub-question before the second
         prompt, path.shown[_FINAL] = _fitting(world, best, way, build, path.task)
         path.passages[_FINAL] = best
         if prompt is None:

@@ -62,7 +62,7 @@ class Proposal:
     @property
     def evidence(self) -> list[Passage]:
         """What the Proposer was shown, each passage once."""
-        return list({p.id: p for turn in self.row.turns for p in turn.passages}.values())
+        return list(dict.fromkeys(p for turn in self.row.turns for p in turn.passages))
 
 
 def tags_of(request: Request) -> Tags:
@@ -111,12 +111,12 @@ def noise(
       others: all rows of the batch; `mine` may be among them.
       most: passages, or with `whole` rows, all of whose passages are taken, as the public code does.
     """
-    known = {p.id for p in mine.evidence}
+    known = set(mine.evidence)
     if whole:
-        rows = [found for other in others if (found := [p for p in other.evidence if p.id not in known])]
+        rows = [found for other in others if (found := [p for p in other.evidence if p not in known])]
         picked = [rows[i] for i in rng.permutation(len(rows))[:most]]
-        return list({p.id: p for found in picked for p in found}.values())
-    unknown = list({p.id: p for other in others for p in other.evidence if p.id not in known}.values())
+        return list(dict.fromkeys(p for found in picked for p in found))
+    unknown = list(dict.fromkeys(p for other in others for p in other.evidence if p not in known))
     return [unknown[i] for i in rng.permutation(len(unknown))[:most]]
 
 

@@ -72,6 +72,15 @@ def test_evidence_counts_once_and_noise_is_what_others_alone_were_shown():
     assert sizes == {1, 2}, "all that another row was shown"
 
 
+def test_two_passages_with_one_id_are_two():
+    """A server may give no ids worth the name."""
+    one, other = Passage("0", "A", "first"), Passage("0", "B", "second")
+    mine = Proposal(ROME, row("a", "b", shown=[one]))
+    assert Proposal(ROME, row("a", "b", shown=[one, other])).evidence == [one, other]
+    found = proposals.noise(mine, [Proposal(ROME, row("a", shown=[other]))], 1, np.random.default_rng(0), whole=False)
+    assert found == [other]
+
+
 @pytest.mark.parametrize("request_", ["tags", "simple", "nano"])
 def test_prompts_hold_what_they_are_about(request_):
     text = proposals.asked(ROME, 3, request_)[-1]["content"]
