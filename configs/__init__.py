@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spicejax import config as configuration
+from spicejax.report import places
 from spicejax.run.config import RunConfig
 
 
@@ -56,7 +57,8 @@ def _recorded(path: Path) -> RunConfig:
     """What a run wrote into its work folder."""
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
-        return configuration.from_json(RunConfig, configuration.readable(RunConfig, saved))
+        saved = places.found(configuration.readable(RunConfig, saved), path.parent)
+        return configuration.from_json(RunConfig, saved)
     except (OSError, ValueError, AttributeError, KeyError) as error:
         raise ValueError(f"--config={path}: {error}; give the config.json of a run") from error
 

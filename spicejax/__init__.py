@@ -113,7 +113,7 @@ def export(run: str | Path, out: str | Path) -> Path:
     from spicejax.run import export
 
     found, out = export.find_run(Path(run)) or Path(run), Path(out)
-    export.require_other(out, export.model_of(found))
+    export.require_exports(found, out)
     exported.require(out, hf.WEIGHTS)
     name = out.resolve().name
     export.write_policy(found, out, lambda folder, step: card.write(folder, found, step=step, name=name))

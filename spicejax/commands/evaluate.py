@@ -34,7 +34,7 @@ from spicejax.commands import Parser
 from spicejax.data import questions
 from spicejax.data.examples import load_examples
 from spicejax.evaluation import scores
-from spicejax.run import evaluate, golds
+from spicejax.run import evaluate, golds, preflight
 
 
 def main(argv: Sequence[str]) -> None:
@@ -60,20 +60,23 @@ def main(argv: Sequence[str]) -> None:
 
 def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     """Evaluate and write what is to be kept."""
+    if options.rollouts < 0 or options.most < 0:
+        raise ValueError(f"--rollouts={options.rollouts} --most={options.most}: give 1 or more, or 0 for none")
+    if options.out:
+        preflight.require_folder(options.out, "--out")
     recipe = configs.stages(options.config)[-1] if options.config else None
     cfg, trained = evaluate.config_for(options.model, recipe, rest)
+    examples = load_examples(options.examples)[: options.most or None] if options.examples else []
+    items = questions.load_suites(options.questions, options.most) if options.questions else []
+    if items:
+        golds.require_questions(options.questions, items)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
-    if options.rollouts < 0:
-        raise ValueError(f"--rollouts={options.rollouts}: give 1 or more, or 0 for an evaluation")
     if options.examples:
-        examples = load_examples(options.examples)[: options.most or None]
         found = evaluate.likelihood(cfg, examples, trained, stream=sys.stderr)
         if options.out:
             (options.out / "likelihood.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         return found
-    items = questions.load_suites(options.questions, options.most)
-    golds.require_questions(options.questions, items)
     records = evaluate.evaluate(cfg, items, trained, rollouts=options.rollouts, judge=options.judge, stream=sys.stderr)
     if options.rollouts:
         if options.out:

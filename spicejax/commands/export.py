@@ -36,10 +36,12 @@ def main(argv: Sequence[str]) -> None:
         raise ValueError("--adapter belongs to --run, and writes float32")
     publish.require_name(options.push)
     run: Path | None = options.run and (export.find_run(options.run) or options.run)
-    export.require_other(options.out, options.model if run is None else export.model_of(run))
-    exported.require(options.out, peft.WEIGHTS if options.adapter else hf.WEIGHTS)
     if run is not None:
         open_run(run)  # what the card is made of is missed now, not when the model is written
+        export.require_exports(run, options.out, adapter=options.adapter)
+    else:
+        export.require_other(options.out, options.model)
+    exported.require(options.out, peft.WEIGHTS if options.adapter else hf.WEIGHTS)
 
     def finish(folder: Path, step: int) -> None:
         if run is not None:

@@ -23,7 +23,7 @@ from typing import Any
 from huggingface_hub import DatasetCardData
 
 from spicejax.commands import Parser
-from spicejax.report import publish
+from spicejax.report import places, publish
 from spicejax.report.read import RunFolder, holds, last_stage, open_run, rows_of
 
 # Of what is not said by its name alone
@@ -152,8 +152,7 @@ def _card(run: RunFolder, rows: list[dict[str, Any]], file: Path, license: str |
         tags=["spicejax", *(["synthetic"] if written else [])],
         configs=[{"config_name": "default", "data_files": [{"split": "train", "path": str(file)}]}],
     )
-    source = str((run.config.get("corpus") or {}).get("source") or "the nano world of the recipe")
-    source = Path(source).name if Path(source).is_absolute() else source  # the folders of this machine are nobody's
+    source = (places.public(run.config).get("corpus") or {}).get("source") or "the nano world of the recipe"
     told = f"{len(rows)} questions of {source} that a model was trained on, with their answers."
     if written:
         told = f"{len(rows)} questions that a model wrote in self-play on {source}, with the answers it gave them. The "

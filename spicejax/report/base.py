@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from huggingface_hub import metadata_load, try_to_load_from_cache
 
 from spicejax.models import files, hub
+from spicejax.report import places
 
 LICENSE = ("license", "license_name", "license_link")
 
@@ -22,9 +23,11 @@ class Base(NamedTuple):
     loads: str = ""  # what transformers and PEFT load it by, a folder or a name; "" where they cannot
 
 
-def base_of(config: dict[str, Any]) -> Base:
-    """The base model of a run with this configuration; of a chain's later stage the one that the first began from."""
-    path = _path(config)
+def base_of(config: dict[str, Any], folder: Path) -> Base:
+    """The base model of the run in `folder` with this configuration; of a chain's later stage the one that the first
+    began from.
+    """
+    path = _path(places.found(config, folder))
     first = _first(path)
     if not first:
         return Base("a model made by the recipe (nano world)", {}, loads=path)
@@ -39,7 +42,7 @@ def base_of(config: dict[str, Any]) -> Base:
         known = _of_card(Path(card), f"https://huggingface.co/{first}/blob/main/") if isinstance(card, str) else {}
         return Base(f"[{first}](https://huggingface.co/{first}){later}", known, first, loads)
     known = _of_card(place / "README.md", "") if place.is_dir() else _of_gguf(first)
-    return Base(f"`{first}`, {'a folder' if files.common(first) else 'a file'}{later}", known, loads=loads)
+    return Base(f"`{place.name}`, {'a folder' if files.common(first) else 'a file'}{later}", known, loads=loads)
 
 
 def _path(config: dict[str, Any]) -> str:
@@ -54,8 +57,8 @@ def _first(path: str) -> str:
             break
         seen.add(path)
         try:
-            path = _path(json.loads(before.read_text(encoding="utf-8")))
-        except (OSError, ValueError, AttributeError):
+            path = _path(places.found(json.loads(before.read_text(encoding="utf-8")), before.parent))
+        except (OSError, ValueError, AttributeError, RecursionError):
             break
     return path
 

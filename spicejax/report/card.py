@@ -11,6 +11,7 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from spicejax.data import questions, sources
+from spicejax.report import places
 from spicejax.report.base import Base, base_of
 from spicejax.report.read import PYTHON, RunFolder, open_run
 
@@ -26,7 +27,7 @@ def write(out: Path, workdir: Path, *, step: int, name: str, adapter: bool = Fal
       name: of the model, or ORG/NAME, by which others will load it from the Hub.
     """
     run = open_run(workdir)
-    text = _text(run, base_of(run.config), name, step, adapter)
+    text = _text(run._replace(config=places.public(run.config)), base_of(run.config, workdir), name, step, adapter)
     (out / "README.md").write_text(text, encoding="utf-8")
     if (workdir / "report.png").is_file():
         shutil.copyfile(workdir / "report.png", out / "report.png")

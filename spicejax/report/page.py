@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from spicejax import config as configuration
 from spicejax.games.game import Panel
-from spicejax.report import curves
+from spicejax.report import curves, places
 from spicejax.report.learnt import learnt
 from spicejax.report.read import RunFolder, open_run
 from spicejax.report.text import text
@@ -78,6 +78,7 @@ def _head(run: RunFolder) -> dict[str, Any]:
     accuracy = [row["eval/accuracy"] for row in run.evaluations if row.get("eval/accuracy") is not None]
     start = run.starts[-1] if run.starts else {}
     wanted, taught = run.config.get("iterations"), learnt(run.metrics, run.game)
+    named = places.public(run.config)
     return {
         "name": run.name,
         "recipe": run.config.get("name") or run.summary.get("name"),
@@ -89,17 +90,17 @@ def _head(run: RunFolder) -> dict[str, Any]:
         "command": start.get("command"),
         "devices": start.get("devices"),
         "commit": start.get("commit"),
-        "model": (run.config.get("model") or {}).get("path"),
-        "corpus": (run.config.get("corpus") or {}).get("source"),
+        "model": (named.get("model") or {}).get("path"),
+        "corpus": (named.get("corpus") or {}).get("source"),
     }
 
 
 def _differences(runs: Sequence[RunFolder]) -> list[tuple[str, list[Any]]]:
     """(field, value of each run) where not all have the same."""
-    flat = [configuration.flat(run.config) for run in runs]
+    flat, shown = ([configuration.flat(of(run.config)) for run in runs] for of in (dict, places.public))
     names = list(dict.fromkeys(name for fields in flat for name in fields))
-    rows = [(name, [fields.get(name, configuration.ABSENT) for fields in flat]) for name in names]
-    return [(name, [_short(v) for v in values]) for name, values in rows if len({repr(v) for v in values}) > 1]
+    differ = [name for name in names if len({repr(fields.get(name, configuration.ABSENT)) for fields in flat}) > 1]
+    return [(name, [_short(fields.get(name, configuration.ABSENT)) for fields in shown]) for name in differ]
 
 
 def _panels(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ import orbax.checkpoint as ocp
 
 from spicejax import hosts
 from spicejax.errors import SpicejaxError
+from spicejax.report import places
 from spicejax.run import lock, manifest
 from spicejax.run.lock import Lock, LockedError
 
@@ -108,7 +109,7 @@ class Checkpoints:
         """Configuration of the newest step that looks whole, without reading its arrays; None where there is none."""
         for step in reversed(self.steps()):
             if manifest.fault(self.path(step), only="config.json") is None:
-                return json.loads((self.path(step) / "config.json").read_text())
+                return places.found(json.loads((self.path(step) / "config.json").read_text()), self.directory.parent)
         return None
 
     def go_back(self, step: int) -> None:

@@ -29,7 +29,7 @@ from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.clock import Stage
 from spicejax.run.config import RunConfig, with_precision
 from spicejax.run.screen import showing
-from spicejax.run.settle import settled, with_world
+from spicejax.run.settle import settled, with_cache, with_world
 from spicejax.score.verifiers import Verifier
 from spicejax.text import tokens
 from spicejax.types import Example, Task
@@ -56,6 +56,7 @@ def config_for(model: str, recipe: RunConfig | None, words: Sequence[str]) -> tu
     if recipe is None and run is None:
         raise ValueError("--model is no run's work folder: add --config=NAME, which says how questions are asked")
     cfg = configuration.parse(recipe or config_of(run or Path(model)), words)
+    cfg = with_cache(cfg, run) if run else cfg
     return (cfg if run else dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=model))), run
 
 
@@ -143,6 +144,7 @@ def opened(
       count: told how many answers of a call there are, and of how many.
     Raises: ValueError and FileNotFoundError for what is not there or does not fit.
     """
+    _require(cfg, judge, alone)
     kept = None if alone else open_sandbox(cfg)
     here = settled(with_world(cfg))
     cfg, model = here.cfg, dataclasses.replace(here.model, lora=None)
@@ -157,8 +159,6 @@ def opened(
     player = dataclasses.replace(player, count=count)
     exam = game_of(cfg.game).exam(cfg.game)
     exam = exam._replace(max_new=cfg.eval.max_new or exam.max_new)
-    if judge == "server" and not cfg.judge.url:
-        raise ValueError("there is no server to judge: give judge.url=http://HOST:PORT/v1 and judge.model=NAME")
     asking = chat(cfg.judge) if judge == "server" else None
     other = player if judge in ("", "self", "server") else _judge(judge, cfg, here.sampler_mesh)
     find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if exam.searches and not alone else None
@@ -166,6 +166,20 @@ def opened(
     with Verifier(workers=cfg.verifier_workers) as verifier:
         programs = kept.run if kept else None
         yield World(seated, verifier.check, cfg.sampler, cfg.seed, 0, find, asking, programs), exam
+
+
+def _require(cfg: RunConfig, judge: str, alone: bool) -> None:
+    """Raise what is wrong with what is named, before a model is made or read."""
+    if judge == "server" and not cfg.judge.url:
+        raise ValueError("there is no server to judge: give judge.url=http://HOST:PORT/v1 and judge.model=NAME")
+    models = [cfg.model.path, *cfg.seats.values(), *([judge] if judge not in ("", "self", "server") else [])]
+    for path in filter(None, models):
+        hf.read_config(path)
+    searches = game_of(cfg.game).exam(cfg.game).searches and not alone
+    if searches and (cfg.retrieval or not cfg.nano):
+        search = cfg.retrieval or RetrievalConfig()
+        search.require()
+        search.look()
 
 
 def _judge(path: str, cfg: RunConfig, mesh: jax.sharding.Mesh) -> Player:

@@ -103,9 +103,9 @@ def write_adapter(workdir: Path, out: Path, finish: Finish = lambda folder, step
     else; OSError where the disk is full.
     """
     target = exported.require(out, peft.WEIGHTS)
+    require_exports(workdir, out, adapter=True)
     found = read_run(workdir)
-    if found.lora is None:
-        raise ValueError(f"{workdir} trains all parameters, it has no adapter; leave --adapter out")
+    assert found.lora is not None
     size = 4 * sum(leaf.size for leaf in jax.tree.leaves(found.params))
     base = found.source if files.common(found.source) else None
     with exported.folder(target, size) as folder:
@@ -122,10 +122,18 @@ def require_other(out: Path, model: str | Path) -> None:
         raise ValueError(f"{out} is the model itself that the export is made of; choose another folder")
 
 
-def model_of(workdir: Path) -> str:
-    """What a run started from, as `read_run` finds it. Raises: as `read_run`."""
+def require_exports(workdir: Path, out: Path, *, adapter: bool = False) -> None:
+    """Raise what `write_adapter`, or an export of the whole policy, would of a run before anything slow is done.
+
+    Raises: as `read_run`, `require_other`; ValueError where an adapter is wanted of a run that has none.
+    """
     with _opened(workdir) as (_, saved):
-        return _source(saved)
+        if adapter and saved["model"].get("lora") is None:
+            raise ValueError(f"{workdir} trains all parameters, it has no adapter; leave --adapter out")
+        if saved["model"]["path"] or not saved.get("nano"):
+            require_other(out, saved["model"]["path"])
+        elif (made := nano.places(_read(nano.NanoConfig, saved["nano"]), saved["seed"]).model).exists():
+            require_other(out, made)
 
 
 @contextlib.contextmanager

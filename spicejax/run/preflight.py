@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +15,7 @@ from spicejax.data import questions
 from spicejax.data.items import look
 from spicejax.games.catalogue import game_of
 from spicejax.models import hf
+from spicejax.report import places
 from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run import golds, track
 from spicejax.run.config import RunConfig
@@ -48,7 +50,7 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
             raise ValueError(f"{cfg.name} brings no {reads}; add --corpus=SPEC (see --help for what it takes)")
         if cfg.searches:
             search.require()
-    _require_folder(workdir)
+    require_folder(workdir, "--workdir")
     for path in (*([cfg.model.path] if cfg.model.path and first else []), *cfg.seats.values()):
         hf.read_config(path)
         tokens.load(path)
@@ -72,25 +74,37 @@ def _require_items(cfg: RunConfig) -> None:
         golds.require(cfg.corpus.source, cast(Sequence[Any], items.sequence), matches)
 
 
-def _require_folder(workdir: Path) -> None:
-    """The work folder, or the nearest one above it that there is, can be written."""
-    place = existing(workdir)
-    if not place.is_dir() or not os.access(place, os.W_OK):
-        raise OSError(f"{place} is no folder that can be written; choose another --workdir")
+def require_folder(folder: Path, option: str) -> None:
+    """Raise OSError where a folder, or the nearest one above it that there is, cannot be written.
+
+    Args:
+      option: what names it on the command line.
+    """
+    place = existing(folder)
+    try:
+        with tempfile.TemporaryFile(dir=place):  # what the permissions say is not enough: /proc, read-only mounts
+            pass
+    except OSError as error:
+        why = error.strerror or error
+        raise OSError(f"{place} is no folder that can be written: {why}; choose another {option}") from error
 
 
 def require_same(saved: dict[str, Any] | None, cfg: RunConfig, place: Path) -> None:
     """Raise ValueError where the checkpoints of `place` were made by another configuration.
 
-    A field that the saved one lacks, since it is newer than the run, is no change while it has its default.
+    A field that the saved one lacks, since it is newer than the run, is no change while it has its default. Nor is a
+    path that names the same file from elsewhere, or one that was moved.
     """
     if saved is None:
         return
     defaults = configuration.flat(configuration.readable(RunConfig, saved))
+    now = places.found(places.kept(configuration.to_json(cfg), place.parent), place.parent)
     changed = [
         f"{path}: {_from_difference(old, new)} -> {_from_difference(new, old)}"
-        for path, old, new in configuration.diff(saved, configuration.to_json(cfg))
-        if not path.startswith(CHANGEABLE) and not (old == configuration.ABSENT and defaults.get(path) == new)
+        for path, old, new in configuration.diff(saved, now)
+        if not path.startswith(CHANGEABLE)
+        and not (old == configuration.ABSENT and defaults.get(path) == new)
+        and not places.moved(path, old, new)
     ]
     if changed:
         raise ValueError(

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from spicejax import config as configuration
+from spicejax.report import places
 from spicejax.report.read import PYTHON
 from spicejax.run.config import RunConfig
 
@@ -26,15 +27,19 @@ _PACKAGES = ("spicejax", "jax", "jaxlib", "libtpu", "flax", "optax", "orbax-chec
 
 def write(workdir: Path, cfg: RunConfig) -> None:
     """Write the configuration, and add this start: time, command, versions, devices, commit of the code."""
-    (workdir / CONFIG).write_text(json.dumps(configuration.to_json(cfg), indent=2) + "\n", encoding="utf-8")
+    workdir.mkdir(parents=True, exist_ok=True)
+    kept = places.kept(configuration.to_json(cfg), workdir)
+    (workdir / CONFIG).write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
     with (workdir / STARTS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(_start()) + "\n")
 
 
 def read(workdir: Path) -> dict[str, Any]:
-    """The configuration of a run as JSON; {} where the folder has none."""
-    file = workdir / CONFIG
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    """The configuration of a run as JSON, with whole paths; {} where the folder has none that can be read."""
+    try:
+        return places.found(json.loads((workdir / CONFIG).read_text(encoding="utf-8")), workdir)
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return {}
 
 
 def _start() -> dict[str, Any]:

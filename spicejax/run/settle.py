@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
 
-from spicejax import sharding
+from spicejax import hosts, sharding
 from spicejax.games.catalogue import game_of
 from spicejax.generate import weights
 from spicejax.generate.policy import Buckets
@@ -21,6 +22,7 @@ from spicejax.learn import learner
 from spicejax.models import hf, lora
 from spicejax.models.transformer import TransformerConfig
 from spicejax.retrieval.source import RetrievalConfig
+from spicejax.run import record
 from spicejax.run.config import RunConfig, with_precision
 from spicejax.text import tokens
 from spicejax.text.tokens import Tokenizer
@@ -43,7 +45,7 @@ def with_world(cfg: RunConfig) -> RunConfig:
     """The configuration with model, items and held-out set of its nano world, made where it is not yet."""
     if cfg.nano is None:
         return cfg
-    made = nano.prepare(cfg.nano, cfg.seed)
+    made = nano.prepare(cfg.nano, cfg.seed, model=not cfg.model.path)
     items, retrieval = getattr(made, game_of(cfg.game).reads), cfg.retrieval
     if cfg.searches and retrieval is None:  # the world's own corpus, each document a passage
         retrieval = RetrievalConfig(engine="words", corpus=str(made.documents), words=0)
@@ -54,6 +56,24 @@ def with_world(cfg: RunConfig) -> RunConfig:
         corpus=dataclasses.replace(cfg.corpus, source=cfg.corpus.source or str(items)),
         eval=dataclasses.replace(cfg.eval, tasks=cfg.eval.tasks or str(made.held_out)),
     )
+
+
+def with_cache(cfg: RunConfig, workdir: Path) -> RunConfig:
+    """The configuration with the folder of nano worlds that this run, or another stage of its chain, has used, where
+    its own lacks this world: the same command from another folder makes no model again.
+    """
+
+    def known() -> str:
+        if cfg.nano is None or nano.made(cfg.nano, cfg.seed, model=not cfg.model.path):
+            return ""
+        for folder in (workdir, *workdir.parent.glob("[0-9]*")):
+            cache = (record.read(folder).get("nano") or {}).get("cache") or ""
+            if cache and nano.made(dataclasses.replace(cfg.nano, cache=cache), cfg.seed, model=not cfg.model.path):
+                return cache
+        return ""
+
+    cache = hosts.by_first(known)
+    return dataclasses.replace(cfg, nano=dataclasses.replace(cfg.nano, cache=cache)) if cfg.nano and cache else cfg
 
 
 def architecture(cfg: RunConfig) -> TransformerConfig:

@@ -24,6 +24,7 @@ from spicejax.generate.policy import Buckets
 from spicejax.interrupt import Interrupt
 from spicejax.learn.deal import responses
 from spicejax.remote import ServerError
+from spicejax.report import places
 from spicejax.report.learnt import learnt
 from spicejax.report.read import read_rows
 from spicejax.run import record
@@ -35,6 +36,7 @@ from spicejax.run.metrics import MetricsWriter, bars, progress_line
 from spicejax.run.preflight import require_same
 from spicejax.run.screen import Screen, showing
 from spicejax.run.session import Part, Session
+from spicejax.run.settle import with_cache
 from spicejax.run.track import Tracker
 from spicejax.types import Episode, Estimator, Lesson, Metrics
 
@@ -67,10 +69,10 @@ def train(
             log.warning("warning: %s", warning)
         screen, clock = stack.enter_context(showing(sys.stdout if hosts.leads() else None))
         workdir.mkdir(parents=True, exist_ok=True)
+        cfg = with_cache(cfg, workdir)
         kept = {"keep": cfg.checkpoint.keep, "keep_period": cfg.checkpoint.keep_period}
-        checkpoints = stack.enter_context(
-            Checkpoints(workdir / "checkpoints", **kept, config=configuration.to_json(cfg))
-        )
+        recorded = places.kept(configuration.to_json(cfg), workdir)
+        checkpoints = stack.enter_context(Checkpoints(workdir / "checkpoints", **kept, config=recorded))
         require_same(checkpoints.saved_config(), cfg, checkpoints.directory)
         if back_to is not None:
             checkpoints.go_back(back_to)

@@ -69,7 +69,7 @@ def test_a_folder_is_no_base_model_of_the_hub(tmp_path, monkeypatch, path):
     run = _run(tmp_path / "run", **{"model.path": path})
     found = _card(tmp_path / "out", run, adapter=True)
     assert found.data.base_model is None and found.data.library_name == "peft"
-    assert f'from_pretrained("{path}")' in found.text
+    assert f'from_pretrained("{Path(path).absolute()}")' in found.text
 
 
 def test_the_license_is_that_of_the_base_models_card(tmp_path, monkeypatch):

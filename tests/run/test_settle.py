@@ -1,19 +1,24 @@
-"""A configuration settled on its model: the rows of the vocabulary that no token has."""
+"""A configuration settled: the rows of the vocabulary that no token has, the nano world that the run has used."""
 
 import dataclasses
+import os
+from pathlib import Path
 
 import jax
 import pytest
 from tiny_models import QWEN2, QWEN3, random_params, write_tokenizer
 
+from spicejax import commands, configs
 from spicejax import config as configuration
-from spicejax import configs
 from spicejax.flight import programs
 from spicejax.generate.policy import Buckets
 from spicejax.models import hf
-from spicejax.run import build, lengths
-from spicejax.run.settle import settled
+from spicejax.report import places
+from spicejax.run import build, lengths, record
+from spicejax.run.checkpoint import Checkpoints
+from spicejax.run.settle import settled, with_cache, with_world
 from spicejax.text import tokens
+from spicejax.worlds.nano import maker
 
 
 def written(folder, shape):
@@ -43,3 +48,73 @@ def test_a_vocabulary_too_small_for_its_tokenizer_is_refused(tmp_path):
     cfg = configuration.override(configs.load("spice_smollm2"), {"model.path": path})
     with pytest.raises(ValueError, match="ids up to 259, but the model has 250"):
         settled(cfg, jax.devices()[:1])
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    """A recipe whose nano world lies in the folder runs/cache below the current one, which is then another."""
+    there, elsewhere = tmp_path / "there", tmp_path / "elsewhere"
+    there.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.chdir(there)
+    cfg = configs.load("spice_nano")
+    assert cfg.nano is not None
+    maker.prepare(cfg.nano, cfg.seed, model=False).model.mkdir()
+
+    def make_model(nano, seed, folder):
+        raise AssertionError(f"the warm start takes minutes: {folder}")
+
+    monkeypatch.setattr(maker, "make_model", make_model)
+    return cfg, there, elsewhere
+
+
+def test_the_same_command_from_another_folder_makes_no_model_again(world, monkeypatch):
+    cfg, there, elsewhere = world
+    record.write(there / "runs", cfg)  # the work folder
+    monkeypatch.chdir(elsewhere)
+    with pytest.raises(AssertionError, match="warm start"):
+        with_world(cfg)
+    found = with_world(with_cache(cfg, there / "runs"))
+    assert found.model.path.startswith(f"{there}/runs/cache/nano-") and Path(found.corpus.source).is_file()
+
+
+def test_a_later_stage_takes_the_world_of_the_one_before_and_its_model(world, monkeypatch):
+    cfg, there, elsewhere = world
+    chain = there / "runs" / "chain"
+    (chain / "1").mkdir(parents=True)
+    record.write(chain / "1", cfg)
+    later = dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=str(chain / "1" / "policy")))
+    monkeypatch.chdir(elsewhere)
+    found = with_world(with_cache(later, chain / "2"))
+    assert found.corpus.source.startswith(str(there)) and not any(elsewhere.iterdir())
+    assert found.model.path == str(chain / "1" / "policy")
+    assert Path(with_world(later).corpus.source).is_file()  # where nobody knows the world: its items, no warm start
+
+
+def test_commands_on_a_nano_run_look_before_they_make_its_model(world, monkeypatch, capsys):
+    """The run's world is gone; what is wrong with the words is said before it is made again."""
+    cfg, there, elsewhere = world
+    run, notes = there / "runs" / "a", elsewhere / "notes"
+    kept = places.kept(configuration.to_json(cfg), run)
+    with Checkpoints(run / "checkpoints", config=kept) as checkpoints:
+        checkpoints.save(1, {"params": random_params(QWEN3)}, {})
+    record.write(run, cfg)
+    notes.mkdir()
+    (notes / "a.txt").write_text("a")
+    (elsewhere / "q.jsonl").write_text('{"question": "Who?", "answer": "Bo"}\n')
+    os.rename(there / "runs" / "cache", there / "gone")
+    monkeypatch.chdir(elsewhere)
+    asked = ("evaluate", f"--model={run}", "--questions=q.jsonl")
+    for words, said in (
+        (("export", f"--run={run}", "--out=notes"), "notes is there and no such folder"),
+        (("export", f"--run={run}", "--out=new", "--adapter"), "it has no adapter"),
+        ((*asked, "--judge=server"), "no server to judge"),
+        ((*asked, "--judge=no/such/model"), "no/such/model"),
+        ((*asked, "--rollouts=-1", "--out=made"), "--rollouts=-1"),
+        ((*asked, "--out=q.jsonl"), "q.jsonl"),
+        ((*asked, "seats.challenger=no/such/model"), "no/such/model"),
+    ):
+        assert commands.run(words[0], words[1:]) == 2, words
+        err = capsys.readouterr().err
+        assert err.startswith("error: ") and said in err and err.count("\n") == 1, err
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["notes", "q.jsonl"]

@@ -8,7 +8,6 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Sequence
@@ -77,38 +76,50 @@ class Paths(NamedTuple):
     answers: Path  # that questions are sought for; facts has none
 
 
-def prepare(nano: NanoConfig, seed: int) -> Paths:
-    """Make (or find) the folder of a nano world and its model.
+def prepare(nano: NanoConfig, seed: int, *, model: bool = True) -> Paths:
+    """Make (or find) the folder of a nano world, and its model unless another one is taken.
 
-    Process 0 makes it. The folder is written beside and renamed, so a killed preparation leaves nothing half-made.
+    Process 0 makes them. Each is written beside and renamed, so a killed preparation leaves nothing half-made.
     Raises: FileNotFoundError where this host does not see it.
     """
-    recipe: dict[str, Any] = {k: v for k, v in dataclasses.asdict(nano).items() if k != "cache"} | {"seed": seed}
-    del recipe["architecture"]["unused"]  # its tokenizer has a token for every row
-    name = hashlib.sha256(json.dumps([recipe, world_digest(nano.world)], sort_keys=True).encode()).hexdigest()[:16]
-    folder = Path(nano.cache) / f"nano-{name}"
-    names = ("model", "held_out.jsonl", "corpus.jsonl", "questions.jsonl", "examples.jsonl", "answers.jsonl")
-    paths = Paths(*(folder / name for name in names))
-    hosts.by_first(lambda: _ensure(nano, seed, folder))
+    paths = places(nano, seed)
+    hosts.by_first(lambda: _ensure(nano, seed, paths, model=model))
     if not paths.documents.exists():
         raise FileNotFoundError(
-            f"process 0 made {folder}, process {jax.process_index()} does not see it; nano.cache must be a folder that "
-            "all hosts share"
+            f"process 0 made {paths.documents.parent}, process {jax.process_index()} does not see it; nano.cache must "
+            "be a folder that all hosts share"
         )
     return paths
 
 
-def _ensure(nano: NanoConfig, seed: int, folder: Path) -> None:
-    if (folder / "corpus.jsonl").exists():
-        return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as beside:
-        make(nano, seed, Path(beside, "made"))
-        try:
-            os.replace(Path(beside, "made"), folder)
-        except OSError:
-            if not (folder / "corpus.jsonl").exists():  # else another run made the same one meanwhile
-                raise
+def places(nano: NanoConfig, seed: int) -> Paths:
+    """Where the parts of a nano world are when it is made."""
+    recipe: dict[str, Any] = {k: v for k, v in dataclasses.asdict(nano).items() if k != "cache"} | {"seed": seed}
+    del recipe["architecture"]["unused"]  # its tokenizer has a token for every row
+    name = hashlib.sha256(json.dumps([recipe, world_digest(nano.world)], sort_keys=True).encode()).hexdigest()[:16]
+    names = ("model", "held_out.jsonl", "corpus.jsonl", "questions.jsonl", "examples.jsonl", "answers.jsonl")
+    return Paths(*(Path(nano.cache) / f"nano-{name}" / part for part in names))
+
+
+def made(nano: NanoConfig, seed: int, *, model: bool = True) -> bool:
+    """Whether a nano world is made, and its model where that is wanted."""
+    paths = places(nano, seed)
+    return paths.documents.exists() and (paths.model.exists() or not model)
+
+
+def _ensure(nano: NanoConfig, seed: int, paths: Paths, *, model: bool) -> None:
+    folder = paths.documents.parent
+    for part, make in ((folder, make_items), *([(paths.model, make_model)] if model else [])):
+        if part.exists():
+            continue
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as beside:
+            make(nano, seed, Path(beside, part.name))
+            try:
+                os.rename(Path(beside, part.name), part)
+            except OSError:
+                if not part.exists():  # else another run made the same one meanwhile
+                    raise
 
 
 def world_digest(name: str) -> str:
@@ -120,9 +131,16 @@ def world_digest(name: str) -> str:
     ).hexdigest()
 
 
-def make(nano: NanoConfig, seed: int, folder: Path) -> None:
-    """Write corpus, questions, tokenizer and warm-started weights into `folder`."""
-    draft, world = folder / "tokenizer", WORLDS[nano.world]
+def make_items(nano: NanoConfig, seed: int, folder: Path) -> None:
+    """Write corpus and questions into `folder`."""
+    folder.mkdir()
+    for name, rows in WORLDS[nano.world].items(seed, nano.documents, nano.held_out).items():
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+
+
+def make_model(nano: NanoConfig, seed: int, folder: Path) -> None:
+    """Write tokenizer and warm-started weights into `folder`."""
+    draft, world = folder.with_name("tokenizer"), WORLDS[nano.world]
     sentencepieces.train_sentencepiece(
         world.texts_for_tokenizer(seed),
         nano.architecture.vocab_size,
@@ -131,10 +149,7 @@ def make(nano: NanoConfig, seed: int, folder: Path) -> None:
         chat_template=CHAT_TEMPLATE,
     )
     params = warm_start(nano, tokens.load(draft), seed)
-    hf.save(folder / "model", nano.architecture, params, tokenizer_files_from=draft, dtype="float32")
-    shutil.rmtree(draft)
-    for name, rows in world.items(seed, nano.documents, nano.held_out).items():
-        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+    hf.save(folder, nano.architecture, params, tokenizer_files_from=draft, dtype="float32")
 
 
 def warm_start(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> Params:

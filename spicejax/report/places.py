@@ -1,0 +1,103 @@
+"""What a configuration names on this disk, as a work folder keeps it: so that it is found from any folder, and after
+the work folder was moved.
+
+In the files of a run a path is written from the run's folder where it lies inside, `./first/model`, or in another stage
+of its chain, `../1/policy`, and is whole otherwise. Runs of before have paths from where their command was given.
+"""
+
+from __future__ import annotations
+
+import copy
+import glob
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from spicejax.data.sources import split_mixture
+from spicejax.models import hub
+
+# Fields that name files and folders, by what else they may hold
+_MODELS = ("model.path", "retrieval.encoder", "seats.*")  # package:NAME, ORG/NAME
+_LISTS = ("corpus.source", "retrieval.corpus", "eval.tasks")  # several, apart by commas; facts:NAME and the like
+_FOLDERS = ("retrieval.index", "nano.cache")
+
+
+def kept(config: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A configuration, as JSON, as it is written into the work folder `folder`."""
+    return _changed(config, lambda part: _from(os.path.abspath(os.path.expanduser(part)), os.path.abspath(folder)))
+
+
+def found(config: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What was read in the work folder `folder`, with whole paths of what is there."""
+    return _changed(config, lambda part: _whole(part, folder.absolute()))
+
+
+def public(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration with names in place of whole paths: the folders of a machine are nobody's."""
+    return _changed(config, lambda part: os.path.basename(part.rstrip("/")) if os.path.isabs(part) else part)
+
+
+def moved(field: str, old: Any, new: Any) -> bool:
+    """Whether a field with a dotted path names the same as before under another path, where nothing stands any more."""
+    if not isinstance(old, str) or not isinstance(new, str) or not _names(field):
+        return False
+    before, now = _parts(field, old), _parts(field, new)
+    return len(before) == len(now) and all(
+        a == b or (os.path.basename(a) == os.path.basename(b) and not os.path.exists(a))
+        for a, b in zip(before, now, strict=True)
+    )
+
+
+def _from(place: str, folder: str) -> str:
+    path = os.path.relpath(place, folder)
+    if re.match(r"\.\./\d+/", path):
+        return path
+    return place if path.startswith("..") else f"./{path}"
+
+
+def _whole(part: str, folder: Path) -> str:
+    """Where a part of a field is: in the folder, or for a run of before from here; else as it lies about the folder.
+
+    A run of before was mostly started in a folder above its own. Where more than the work folder was moved, a path of
+    which the end is found there, two names at least, is meant.
+    """
+    own, names = os.path.abspath(folder / part), Path(part).parts
+    ends = [names[k:] for k in range(1, len(names) - 1)] if os.path.isabs(part) else [names]
+    about = (str(above.joinpath(*end)) for end in ends for above in folder.parents)
+    for place in (own, os.path.abspath(part), *about):
+        if os.path.exists(place) or (glob.has_magic(place) and glob.glob(place)):
+            return place
+    return own if part.startswith(("./", "../")) else part
+
+
+def _changed(config: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """The configuration with another text for each file and folder that it names."""
+    config = copy.deepcopy(config)
+    for field in (*_MODELS, *_LISTS, *_FOLDERS):
+        section, _, key = field.partition(".")
+        inner = config.get(section)
+        inner = inner if isinstance(inner, dict) else {}
+        for name in inner if key == "*" else [key]:
+            if isinstance(inner.get(name), str) and inner[name]:
+                parts = _parts(field, inner[name])
+                inner[name] = ",".join(change(part) if _on_disk(field, part) else part for part in parts)
+    return config
+
+
+def _names(field: str) -> bool:
+    return field in (*_MODELS, *_LISTS, *_FOLDERS) or field.startswith("seats.")
+
+
+def _parts(field: str, value: str) -> list[str]:
+    return split_mixture(value) if field in _LISTS and value.strip(", ") else [value]
+
+
+def _on_disk(field: str, part: str) -> bool:
+    """Whether a part of a field is the name of a file or folder, not of something that a package or the Hub has."""
+    if field in _FOLDERS or os.path.exists(part):
+        return True
+    if re.match(r"\w+:", part) or (field in _LISTS and part in ("facts", "none")):
+        return False
+    return not (field in _MODELS and hub.named(part))
