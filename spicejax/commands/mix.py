@@ -15,6 +15,7 @@ Prompts that occur twice are taken once. Questions of MuSiQue's held-out parts a
 
 --rounds writes the questions of the rounds instead, each with its kind (HotpotQA, 2WikiMultihopQA, HoVer with passages
 to be looked up; GSM8K, TabMWP, ConvFinQA with their texts), ready for `--corpus=QUESTIONS.jsonl` of acesearcher.
+--sources=convfinqa:program asks for programs instead (acesearcher.programs=sandbox).
 """
 
 from __future__ import annotations

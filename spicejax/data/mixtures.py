@@ -25,8 +25,9 @@ from spicejax.data.published import Reader, Row
 
 log = logging.getLogger(__name__)
 
-# What is taught: answer = from a text; plan = the sub-questions; reason = the way and the answer; program = a program
-Use = Literal["answer", "claim", "plan", "reason", "program", "qa", "document"]  # qa, claim, document: a round's kinds
+# What is taught: answer = from a text; plan = the sub-questions; reason = the way and the answer; program = a program.
+# Of a round's questions the kind: qa, claim, document, program
+Use = Literal["answer", "claim", "plan", "reason", "program", "qa", "document"]
 Pair = tuple[str, str]  # prompt, completion
 Files = Mapping[str, tuple[Path, Reader] | None]
 Render = Callable[[Row, Use], Pair | str]  # why it is left out, where a row does not tell what is to be taught
@@ -100,22 +101,31 @@ ROUNDS: tuple[Source, ...] = (
 
 
 def chosen(names: Sequence[str], among: Sequence[Source] = ACESEARCHER) -> list[Source]:
-    """The sources of these names, all of them where none is given; NAME:USE is DATA/NAME.jsonl, all of its rows.
+    """The sources of these names, all of them where none is given.
 
+    NAME:USE is a line of the table for another use, or DATA/NAME.jsonl, all of its rows. What a round asks about a text
+    may be asked for a program too, as the public code does.
     Raises: ValueError for an unknown one.
     """
     known = {source.name: source for source in among}
     uses: dict[str, Use] = {source.use: source.use for source in among}
+    if "document" in uses:
+        uses["program"] = "program"
     sources = []
     for text in dict.fromkeys(names or known):
         name, _, use = text.partition(":")
-        if use in uses and name not in known:
-            sources.append(Source(name, uses[use], sys.maxsize, f"{name}.jsonl", "", published.plain, own_folder="."))
-        elif text in known:
+        if text in known:
             sources.append(known[text])
+        elif use not in uses:
+            raise ValueError(
+                f"--sources={text}: unknown; choose from {', '.join(known)}, or NAME:USE for one of these or for rows "
+                f"of your own in NAME.jsonl, where USE is {', '.join(uses)}"
+            )
+        elif name in known:
+            line = known[name]
+            sources.append(dataclasses.replace(line, name=f"{name}_{use}", use=uses[use], own_folder=line.folder))
         else:
-            raise ValueError(f"--sources={text}: unknown; choose from {', '.join(known)}, or NAME:USE for rows of "
-                             f"your own in NAME.jsonl, where USE is {', '.join(uses)}")  # fmt: skip
+            sources.append(Source(name, uses[use], sys.maxsize, f"{name}.jsonl", "", published.plain, own_folder="."))
     return sources
 
 

@@ -72,6 +72,27 @@ def test_files_are_found_as_published_or_as_your_own_and_missing_ones_are_all_na
     assert (own[0].use, row.steps) == ("plan", ("Who made the wheel?", "Where was #1 born?"))
 
 
+def test_a_line_of_the_table_serves_another_use(tmp_path):
+    """Questions about a text may be answered by programs; those that the line itself has taken are not asked twice."""
+    write(tmp_path / "convfinqa.jsonl", [row | {"context": "t"} for row in numbered("q", 2_000)])
+    sources = mixtures.chosen(["convfinqa", "convfinqa:program", "own:program"], mixtures.ROUNDS)
+    assert [(source.name, source.use) for source in sources[1:]] == [
+        ("convfinqa_program", "program"),
+        ("own", "program"),
+    ]
+    found = mixtures.files(tmp_path, sources[:2], tfds=False)
+    taken = mixtures.take(sources[:2], found, mixtures.question, leaked={}, scale=0.3)
+    kinds = {name: {json.loads(line)["kind"] for _, line in pairs} for name, pairs in taken.items()}
+    assert kinds == {"convfinqa": {"document"}, "convfinqa_program": {"program"}}
+    assert taken.counts["convfinqa_program"] == {"read": 2_000, "twice": 600, "taken": 600}
+    assert mixtures.chosen(["fever:answer"])[0].folder == "fever"
+    for wrong in ("convfinqa:plan", "convfinqa:", "poems"):
+        with pytest.raises(
+            ValueError, match=f"--sources={wrong}: unknown; .*, where USE is qa, claim, document, program"
+        ):
+            mixtures.chosen([wrong], mixtures.ROUNDS)
+
+
 def test_no_prompt_twice_none_of_musique_none_without_what_is_taught(tmp_path):
     """Leaks by id or by question, of the set they were made of alone."""
     squad = [
