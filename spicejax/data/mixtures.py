@@ -74,6 +74,7 @@ ACESEARCHER: tuple[Source, ...] = (
     Source("gsm8k_plan", "plan", 7_000, "train_socratic.jsonl", _GSM8K, published.gsm8k, own_folder="gsm8k"),
     Source("convfinqa", "plan", 1_000, "train.json", "https://github.com/czyssrs/ConvFinQA (its data.zip)",
            published.convfinqa),
+    # Differs: the paper links a copy without sub-questions (ChilleD/StrategyQA); this is the authors' own file
     Source("strategyqa", "plan", 1_600, "train.json", "https://github.com/eladsegal/strategyqa (data/strategyqa)",
            published.strategyqa),
     Source("ifqa", "reason", 2_000, "train.json", "https://github.com/wyu97/IfQA/tree/main/dataset/full_split",
@@ -268,7 +269,11 @@ def take(
 
 
 def _hint(source: Source, file: tuple[Path, Reader] | None) -> str:
-    """What to put where for claims that were not told because they have no passages; empty where that is not why."""
+    """What to put where for rows that lack what is to be taught; empty where that cannot be told."""
+    if file is not None and file[1] is published.strategyqa:
+        return (
+            f"{source.name}: rows without a decomposition teach no plan, and some copies have none; take {source.where}"
+        )
     if file is None or file[1] is not published.fever or published.pages(file[0]):
         return ""
     return (

@@ -96,7 +96,7 @@ def _rows(path: str) -> Iterable[tuple[str, dict[str, Any]]]:
 def _with_answer(row: dict[str, Any], where: str) -> dict[str, Any]:
     """The row with the first of its right answers as the answer, the others as aliases, whatever its set calls them."""
     if "ground_truth" in row and isinstance(row.get("paragraphs"), list):
-        told = {"answer": row["ground_truth"], "context": "\n".join(field(where, row, "paragraphs", answers))}
+        told = {"answer": row["ground_truth"], "context": "\n\n".join(field(where, row, "paragraphs", answers))}
         return row | told | {"id": row.get("question_id")}
     if "supporting_facts" in row:  # HotpotQA's kind: without the passages that come with it
         row = row | {"context": None, "id": row.get("_id", row.get("id"))}

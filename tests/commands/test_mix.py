@@ -110,6 +110,15 @@ def test_claims_without_passages_want_fevers_wikipedia(tmp_path, capsys):
     assert "'not_told': 1" in said and f"{folder / 'wiki-pages'} is missing" in said and "fever.ai" in said
 
 
+def test_strategyqa_without_sub_questions_is_another_copy(tmp_path, capsys):
+    (tmp_path / "strategyqa").mkdir()
+    row = {"qid": "a", "question": "Is Oslo old?", "answer": True, "facts": "It was founded in 1048."}
+    (tmp_path / "strategyqa" / "train.json").write_text(json.dumps([row]))
+    assert prepare([f"--data={tmp_path}", f"--out={tmp_path / 'out'}", "--sources=strategyqa"]) == 2
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert "rows without a decomposition teach no plan" in said and "eladsegal/strategyqa" in said
+
+
 def test_questions_of_the_rounds_bring_their_kinds(tmp_path, shared_data):
     """Real ones: a run reads them as they are."""
     shutil.copy(shared_data / "multihop_qa" / "hotpotqa_train_96.jsonl", tmp_path / "hotpotqa.jsonl")

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from spicejax.games.acesearcher import pairs, paths, rewards
+from spicejax.games.acesearcher import excerpts, pairs, paths, rewards
 from spicejax.games.acesearcher.paths import Path, Way
 from spicejax.games.acesearcher.plans import Plan
 from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts, Reply, answered
@@ -54,6 +54,9 @@ class AceSearcherConfig:
     found: int = 10
     # passages of the final prompt, shared among the sub-questions [N]
     total: int = 15
+    # paragraphs of a question's own text that are shown, those that share most with what is asked; 0 = all of it (the
+    # paper: 10 of DocMath-Eval's long documents)
+    parts: int = 0
     # longest plan, sub-answer, final answer, in tokens
     plan_max_new: int = 256
     answer_max_new: int = 32
@@ -102,6 +105,10 @@ class AceSearcherConfig:
         for name in counts.split():
             if getattr(self, name) < 1:
                 raise ValueError(f"acesearcher.{name}={getattr(self, name)}: must be at least 1")
+        if self.parts < 0:
+            raise ValueError(f"acesearcher.parts={self.parts}: give how many paragraphs are shown, or 0 for all")
+        if self.parts:
+            excerpts.require_library()
         if self.rule == "code" and self.reward != "summed":
             raise ValueError(
                 "acesearcher.rule=code: its thresholds are of rewards to 3; give acesearcher.reward=summed"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Literal, cast, get_args
 
-from spicejax.games.acesearcher import plans, programs
+from spicejax.games.acesearcher import excerpts, plans, programs
 from spicejax.games.acesearcher.plans import Plan
 from spicejax.games.world import World
 from spicejax.text import prompts
@@ -45,6 +45,7 @@ class Way:
     most_questions: int = 6  # of a plan
     found: int = 10  # passages looked up for each sub-question
     total: int = 15  # passages of the final prompt, shared among the sub-questions
+    parts: int = 0  # paragraphs of a question's own text that are shown; 0 = all
     plan_max_new: int = 256
     answer_max_new: int = 32
     final_max_new: int = 512
@@ -113,13 +114,21 @@ def plan_messages(task: Task, way: Way) -> Messages:
         return _user(f"plan: {task.question}")
     if (kind := kind_of(task, way)) in SEARCHING:
         return _filled(f"plan_{kind}", way.templates, {"question": task.question})
-    return _filled("plan_document", way.templates, {"question": task.question, "documents": task.context})
+    return _filled(
+        "plan_document", way.templates, {"question": task.question, "documents": own_text(task, task.question, way)}
+    )
+
+
+def own_text(task: Task, question: str, way: Way) -> str:
+    """What a question or one of its sub-questions is shown of the text that comes with it."""
+    return excerpts.excerpt(task.context, question, way.parts)
 
 
 def answer_messages(question: str, documents: str, way: Way, kind: Kind) -> Messages:
     """Ask a sub-question."""
     if way.request == "nano":
         return _user(f"{documents}\n{question}")
+    # Differs: sub-questions of a program in words; the paper has a program for each (figure 14), the code none
     name = kind if kind in SEARCHING else "document"
     return _filled(f"answer_{name}", way.templates, {"documents": documents, "question": question})
 
@@ -204,8 +213,9 @@ def _answer(world: World, asked: Sequence[tuple[Path, int]], way: Way, copies: i
     groups: list[tuple[Messages, int, list[Path]]] = []
     for path, k in sorted(asked, key=lambda each: (each[1], each[0].row)):
         kind = kind_of(path.task, way)
-        build = functools.partial(answer_messages, path.plan.filled(k, path.answers), way=way, kind=kind)
-        prompt, path.shown[k] = _fitting(world, path.passages.get(k, []), way, build, path.task)
+        question = path.plan.filled(k, path.answers)
+        build = functools.partial(answer_messages, question, way=way, kind=kind)
+        prompt, path.shown[k] = _fitting(world, path.passages.get(k, []), way, build, path.task, question)
         if prompt is None:
             path.fault = "too_long"
         elif groups and groups[-1][:2] == (prompt, k) and groups[-1][2][0].row // copies == path.row // copies:
@@ -239,7 +249,7 @@ def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
         ranks = [own[r] for r in range(share) for own in looked_up if r < len(own)]
         # Differs: in the order of their ranks; the code takes 5 or 3 of each through a set, and the best ones outermost
         best = list(dict.fromkeys(ranks))  # each once, the first of every sub-question before the second
-        prompt, path.shown[_FINAL] = _fitting(world, best, way, build, path.task)
+        prompt, path.shown[_FINAL] = _fitting(world, best, way, build, path.task, path.task.question)
         path.passages[_FINAL] = best
         if prompt is None:
             path.fault = "too_long"
@@ -270,13 +280,13 @@ def _values(world: World, replies: Sequence[Rollout]) -> list[tuple[str | None, 
 
 
 def _fitting(
-    world: World, passages: Sequence[Passage], way: Way, build: Callable[..., Messages], task: Task
+    world: World, passages: Sequence[Passage], way: Way, build: Callable[..., Messages], task: Task, question: str
 ) -> tuple[Messages | None, int]:
     """The prompt with as many of the best passages as fit, and how many; None where without them, or with the context,
     there is no room."""
     searching = kind_of(task, way) in SEARCHING
     for most in range(len(passages), -1, -1):
-        prompt = build(documents=shown(passages[:most], way.request) if searching else task.context)
+        prompt = build(documents=shown(passages[:most], way.request) if searching else own_text(task, question, way))
         if world.fits("solver", prompt):
             return prompt, most
     return None, 0
@@ -295,7 +305,7 @@ def direct(
     asked = []
     for task, kind in zip(tasks, kinds, strict=True):
         build = functools.partial(direct_messages, task.question, way=way, kind=kind)
-        prompt, _ = _fitting(world, next(found) if kind in SEARCHING else [], way, build, task)
+        prompt, _ = _fitting(world, next(found) if kind in SEARCHING else [], way, build, task, task.question)
         asked.append(prompt or build(documents=""))
     replies = world.ask("solver", asked, samples=samples, first_row=first_row, max_new=way.final_max_new, stream=stream)
     programmed = [own for own, kind in zip(replies, kinds, strict=True) if kind == "program"]

@@ -41,6 +41,7 @@ def play(world: World, examples: Sequence[Example], cfg: SupervisedConfig, state
     """Write the examples as rollouts; one too long for the longest prompt bucket or `max_new` is left out."""
     given = [world.given("reasoner", example) for example in examples]
     longest = world.players["reasoner"].buckets.prompt[-1]
+    # Differs: AceSearcher's code cuts what is longer than 2304 tokens; half a reply teaches to end nowhere
     fits = [len(r.prompt_ids) <= longest and len(r.token_ids) <= cfg.max_new for r in given]
     lessons = [Episode("reasoner", k, r, 1.0) for k, (r, fit) in enumerate(zip(given, fits, strict=True)) if fit]
     metrics = {

@@ -290,6 +290,20 @@ def test_a_round_mixes_kinds_of_questions():
 
 
 @pytest.mark.parametrize("how", ["plan", "direct"])
+def test_a_long_text_is_shown_in_parts(how):
+    """What the question asks for when it is planned and answered, what a sub-question asks for in between."""
+    pytest.importorskip("bm25s")
+    text = "\n\n".join(["Ada gave 12 away.", "Bo is a cat.", "Ada had 30 pears.", *["Nothing else."] * 9])
+    task = Task("How much is left of what Ada gave?", "18", "Integer", "d", context=text, kind="document")
+    player = Scripted(everything, buckets=Buckets((4000,), 8))
+    exam = GAMES[AceSearcherConfig].exam(AceSearcherConfig(kind="document", exam=how, parts=1))
+    exam.respond(world(player), [task], samples=1, first_row=[0], stream=0, max_new=64)
+    shown = [next(part for part in text.split("\n\n") if part in asked) for asked, _ in player.asked]
+    assert shown == (["Ada gave 12 away.", "Ada had 30 pears.", "Ada gave 12 away."] if how == "plan" else shown[:1])
+    assert not any("Bo is a cat." in asked for asked, _ in player.asked)
+
+
+@pytest.mark.parametrize("how", ["plan", "direct"])
 def test_each_kind_is_examined_in_its_own_way(how):
     """By plans and at once: looked up or not, a claim in Yes and No, a program by its value."""
     cfg = AceSearcherConfig(exam=how, found=2, total=2, programs="accept")
