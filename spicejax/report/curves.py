@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,7 +55,7 @@ def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
     with pyplot.rc_context(_PLAIN):
         figure, axes = pyplot.subplots(height, 2, figsize=(11, 3.75 * height), constrained_layout=True, squeeze=False)
         for panel, axis in zip(panels, axes.flat, strict=False):
-            plot(axis, panel, [("", rows, evals)])
+            plot(axis, panel, [Curves(rows, evals)])
             axis.set_title(panel.title)
             axis.legend(fontsize=8)
         for axis in axes.flat[len(panels) :]:
@@ -64,7 +64,16 @@ def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
         pyplot.close(figure)
 
 
-def plot(axis: Any, panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> None:
+class Curves(NamedTuple):
+    """What a run has measured."""
+
+    rows: Rows  # of metrics.jsonl
+    evals: Rows  # of evaluations.jsonl
+    run: str = ""  # its name, where several are shown
+    place: int | None = None  # among those that are shown, which names its colour; None = it is the only one
+
+
+def plot(axis: Any, panel: Panel, runs: Sequence[Curves]) -> None:
     """Draw a panel: a colour for each series of one run, or for each of several runs, whose series differ in line."""
     _over_iterations(axis)
     axis.grid(alpha=0.3)
@@ -72,21 +81,21 @@ def plot(axis: Any, panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> Non
     # in the legend, of several runs: each of them, and each series, not every one of every run
     colours: dict[int, tuple[str, dict[str, Any]]] = {}
     lines: dict[int, tuple[str, dict[str, Any]]] = {}
-    for n, (run, rows, evals) in enumerate(runs):
+    for rows, evals, run, place in runs:
         for k, (name, label) in enumerate(panel.series):
             x, y = series(_rows(panel, rows, evals), name)
             if not x:
                 continue
             heights += [value for value in y if math.isfinite(value)]
-            alone = len(runs) == 1
-            look = {"color": COLOURS[(k if alone else n) % len(COLOURS)], "linewidth": 2.0}
+            alone = place is None
+            look = {"color": COLOURS[(k if place is None else place) % len(COLOURS)], "linewidth": 2.0}
             line = "-" if alone else STYLES[k % len(STYLES)]
             if panel.rows == "evaluations":
                 axis.plot(x, y, marker="o", markersize=4, linestyle=line, **look)
             else:
                 axis.plot(x, y, alpha=0.2, color=look["color"])
                 axis.plot(x, smooth(y), linestyle=line, marker="o" if len(x) == 1 else "", **look)
-            colours[k if alone else n] = label if alone else run, look
+            colours[k if place is None else place] = label if alone else run, look
             if not alone and len(panel.series) > 1:
                 lines[k] = label, {"color": _INK, "linestyle": line}
     for label, look in (*colours.values(), *lines.values()):
@@ -97,8 +106,8 @@ def plot(axis: Any, panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> Non
         axis.axhline(panel.line, color="grey", linewidth=0.8, linestyle=":")
 
 
-def panel_svg(panel: Panel, runs: Sequence[tuple[str, Rows, Rows]]) -> str:
-    """A panel of one or several runs, given as (name, metrics, evaluations)."""
+def panel_svg(panel: Panel, runs: Sequence[Curves]) -> str:
+    """A panel of one or several runs."""
     return _svg(lambda axis: plot(axis, panel, runs))
 
 

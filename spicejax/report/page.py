@@ -23,6 +23,7 @@ from spicejax.report.text import text
 SHOWN = 300  # tasks of a run that the page holds, spread over it
 NEWEST = 100  # and of its last iteration
 CHARS = 4000  # of a document or another long text
+SOFTWARE = ("spicejax", "jax", "python")  # whose versions the head has
 EVOLVED = 8  # documents whose questions are shown over time
 _HERE = Path(__file__).parent / "page"
 _COLUMNS = ("number", "iteration", "document_id", "id", "question", "answer", "pass_rate", "reward", "rejected")
@@ -83,16 +84,48 @@ def _head(run: RunFolder) -> dict[str, Any]:
         "name": run.name,
         "recipe": run.config.get("name") or run.summary.get("name"),
         "iterations": f"{done} of {wanted}" if wanted else done,
+        "done": done,
         "share": done / wanted if wanted else None,
         "learnt": taught if run.metrics else None,
         "accuracy": accuracy and (accuracy[0], accuracy[-1]),
-        "minutes": sum(row.get("time/play", 0) + row.get("time/update", 0) for row in run.metrics) / 60,
+        "time": _took(run),
+        "over": bool(run.summary.get("complete")) and done == wanted,
         "command": start.get("command"),
-        "devices": start.get("devices"),
-        "commit": start.get("commit"),
-        "model": (named.get("model") or {}).get("path"),
-        "corpus": (named.get("corpus") or {}).get("source"),
+        "facts": {name: value for name, value in _facts(run, start, named).items() if value},
     }
+
+
+def _facts(run: RunFolder, start: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+    """What it was made of, and where and when; `config` without the folders of this machine."""
+    model, shape = config.get("model") or {}, (config.get("nano") or {}).get("architecture") or {}
+    made = f"{shape.get('num_layers')} layers of width {shape.get('d_model')}, of the nano world" if shape else ""
+    versions = {"python": start.get("python"), **(start.get("versions") or {})}
+    began = str((run.starts[0] if run.starts else {}).get("time") or "")
+    return {
+        "model": model.get("path") or made,
+        "adapters": "LoRA" if model.get("lora") else "",
+        "corpus": (config.get("corpus") or {}).get("source"),
+        "devices": start.get("devices"),
+        "began": began.replace("T", " ").replace("+00:00", " UTC")
+        + (f", {len(run.starts)} starts" if len(run.starts) > 1 else ""),
+        "software": ", ".join(f"{name} {versions[name]}" for name in SOFTWARE if versions.get(name)),
+        "commit": start.get("commit"),
+    }
+
+
+def _took(run: RunFolder) -> str:
+    """Wall time where the run has ended, and the part of it in iterations."""
+    inside = sum(row.get("time/play", 0) + row.get("time/update", 0) for row in run.metrics)
+    wall = run.summary.get("seconds") if "seconds/other" in run.summary else None  # it was that of iterations before
+    told = f"{_duration(inside)} in iterations"
+    return f"{_duration(wall)}, {told}" if isinstance(wall, int | float) else told
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.1f} minutes" if minutes < 60 else f"{minutes / 60:.1f} hours"
 
 
 def _differences(runs: Sequence[RunFolder]) -> list[tuple[str, list[Any]]]:
@@ -105,11 +138,15 @@ def _differences(runs: Sequence[RunFolder]) -> list[tuple[str, list[Any]]]:
 
 def _panels(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
     """The curves: each panel once, with all runs that have it."""
-    found: dict[str, tuple[Panel, list[Any]]] = {}
-    for run in runs:
-        own = [curves.held_out(run.evaluations), *(run.game.panels if run.game else ())]
-        for panel in curves.measured(own, run.metrics, run.evaluations):
-            found.setdefault(panel.title, (panel, []))[1].append((run.name, run.metrics, run.evaluations))
+    found: dict[str, tuple[Panel, list[curves.Curves]]] = {}
+    for place, run in enumerate(runs):
+        own = curves.Curves(run.metrics, run.evaluations, run.name, place if len(runs) > 1 else None)
+        panels = [curves.held_out(run.evaluations), *(run.game.panels if run.game else ())]
+        for panel in curves.measured(panels, run.metrics, run.evaluations):
+            known, drawn = found.setdefault(panel.title, (panel, []))
+            drawn.append(own)
+            every = tuple(dict.fromkeys((*known.series, *panel.series)))  # held-out categories differ by set
+            found[panel.title] = known._replace(series=every), drawn
     return [
         {"title": title, "meaning": panel.meaning, "picture": Markup(curves.panel_svg(panel, drawn))}
         for title, (panel, drawn) in found.items()

@@ -23,21 +23,21 @@ def axis():
 )
 def test_nothing_measured_is_outside(axis, rewards, limits):
     rows = [{"iteration": i, "reward": reward} for i, reward in enumerate(rewards)]
-    curves.plot(axis, PANEL, [("run", rows, [])])
+    curves.plot(axis, PANEL, [curves.Curves(rows, [])])
     assert axis.get_ylim() == limits
     assert all(tick == int(tick) for tick in axis.get_xticks())
 
 
 def test_without_limits_the_axis_spans_what_was_measured(axis):
     rows = [{"iteration": i, "reward": reward} for i, reward in enumerate((-0.1, 40.0))]
-    curves.plot(axis, PANEL._replace(limits=None), [("run", rows, [])])
+    curves.plot(axis, PANEL._replace(limits=None), [curves.Curves(rows, [])])
     low, high = axis.get_ylim()
     assert low <= -0.1 and high >= 40
 
 
 def test_one_iteration_is_seen(axis):
     row = {"iteration": 0, "reward": 0.5, "right": 3.0, "wrong": 1.0}
-    curves.plot(axis, PANEL, [("run", [row], [])])
+    curves.plot(axis, PANEL, [curves.Curves([row], [])])
     assert any(line.get_marker() == "o" and len(line.get_xdata()) == 1 for line in axis.lines)
     drawn = curves.shares_svg([row], ["right", "wrong"], ["right", "wrong"], "tasks")
     _, _, area = drawn.partition('id="FillBetweenPolyCollection_1">')

@@ -15,7 +15,7 @@ from processes import PATIENCE
 
 from spicejax import commands, configs
 from spicejax import config as configuration
-from spicejax.report import page, watch
+from spicejax.report import curves, page, watch
 from spicejax.report.read import open_run, stages_of
 
 HOSTILE = [
@@ -104,7 +104,7 @@ def test_a_run_that_learns_nothing_says_so(make):
     why = "no reply is a valid task; commonest reason: truncated (3 of 3): raise spice.challenger_max_new"
     assert f"warning: {why}\n" in (folder / "report.txt").read_text()
     text = (folder / "report.html").read_text()
-    assert why in text and "0 optimizer steps, 0 % of the tasks valid, nothing in 1 iterations" in text
+    assert why in text and "0 optimizer steps, 0 % of the tasks valid, nothing in 1 of 1 iterations" in text
 
 
 def test_the_table_of_a_large_run_is_spread_over_it(make):
@@ -127,6 +127,44 @@ def test_runs_side_by_side_show_where_they_differ(make, tmp_path, capsys):
     words = [word for word in legend if word.isalpha() or " " in word]
     assert words[:4] == ["iteration", "a", "b", "pass rate of its questions"]
     assert text.count("<code>learner.") == 1
+
+
+def test_a_panel_that_one_of_several_runs_has_is_drawn_in_that_runs_colour(make):
+    runs = [make("a"), make("b")]
+    rows = "".join(json.dumps({"iteration": i, "rejected/no_json": 1}) + "\n" for i in range(3))
+    (runs[0] / "metrics.jsonl").write_text(rows)
+    text = page.render([open_run(run) for run in runs])
+    picture = text.partition("Challenger, where its questions lie")[2].partition("</svg>")[0]
+    assert curves.COLOURS[1] in picture and curves.COLOURS[0] not in picture
+    assert "<text" in picture and ">b</text>" in picture and ">a</text>" not in picture
+    alone = page.render([open_run(runs[1])]).partition("Challenger, where its questions lie")[2].partition("</svg>")[0]
+    assert curves.COLOURS[0] in alone and ">b</text>" not in alone
+
+
+def test_the_head_says_when_how_long_and_with_what(make):
+    folder = make(iterations=2)
+    start = {"time": "2026-11-25T14:17:27+00:00", "python": "3.12.1", "versions": {"jax": "0.11.0", "numpy": "2"}}
+    (folder / "starts.jsonl").write_text(f"{json.dumps(start)}\n{json.dumps(start)}\n")
+    (folder / "summary.json").write_text(json.dumps({"seconds": 7300.0, "seconds/other": 1.0}))
+    text = page.render([open_run(folder)])
+    for wanted in ("2026-11-25 14:17:27 UTC, 2 starts", "jax 0.11.0, python 3.12.1", "2.0 hours, 2 s in iterations"):
+        assert f"<dd>{wanted}</dd>" in text, wanted
+    assert re.search(r"<dt>model</dt><dd>\d+ layers of width \d+, of the nano world</dd>", text)
+    (folder / "summary.json").write_text(json.dumps({"seconds": 2.0}))  # of before, when it was that of iterations
+    assert "<dd>2 s in iterations</dd>" in page.render([open_run(folder)])
+
+
+def test_watch_says_whether_more_will_come(make):
+    going, done = make("going", iterations=2), make("done", iterations=2)
+    (done / "summary.json").write_text(json.dumps({"complete": True}))
+    (done / "config.json").write_text(json.dumps(json.loads((done / "config.json").read_text()) | {"iterations": 2}))
+    text = [page.render([open_run(run) for run in runs], live=5) for runs in ([going], [done], [going, done])]
+    assert ["Follows the run while it goes on." in one for one in text] == [True, False, True]
+    assert ["Complete: nothing more will come." in one for one in text] == [False, True, False]
+    more = json.dumps({"iteration": 2, "reasoner/pass_rate": 0.4}) + "\n"  # it was given more iterations
+    (done / "config.json").write_text((going / "config.json").read_text())
+    (done / "metrics.jsonl").open("a").write(more)
+    assert "Follows the run" in page.render([open_run(done)], live=5)
 
 
 def test_names_are_no_formulas(make, tmp_path):
@@ -214,6 +252,25 @@ def test_the_table_is_searched_sorted_and_opened_in_a_browser(make, tab):
     assert tab.run(f"{SEEN}.map((row) => row.cells[4].textContent)") == ["0"] * 6 + ["0.125"] * 6 + ["0.25"] * 6
     tab.run(f"{SEEN}[17].click()")
     assert tab.run("[...document.querySelectorAll('tr.more')].map((row) => row.getClientRects().length)")[-1] == 1
+
+
+def test_no_width_cuts_what_is_shown_or_leaves_a_row_nearly_empty(make, tab):
+    folder = make()
+    page.write(folder)
+    tab.open((folder / "report.html").as_uri())
+    right = "(one) => Math.round(one.getBoundingClientRect().right)"
+    for width in (390, 900, 1280):
+        tab.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+        tab.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert tab.run("document.documentElement.scrollWidth") <= width
+        assert max(tab.run(f"[...document.querySelectorAll('.rows td')].map({right})")) <= width, width
+    pictures = "document.querySelector('.pictures')"
+    one = tab.run(f"{pictures}.firstElementChild.outerHTML")
+    for count in range(2, 9):
+        tab.run(f"void ({pictures}.innerHTML = {json.dumps(one * count)})")
+        ends = tab.run(f"[{pictures}, {pictures}.lastElementChild].map({right})")
+        assert ends[0] == ends[1], f"the last row of {count} pictures is full"
+    tab.call("Emulation.clearDeviceMetricsOverride")
 
 
 @pytest.mark.parametrize(("escaped", "policy"), [(True, True), (True, False), (False, True), (False, False)])

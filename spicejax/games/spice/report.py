@@ -104,7 +104,8 @@ PANELS = (
         limits=(0, 1),
         line=0.5,
         meaning="How often the Reasoner solves the Challenger's questions. The Challenger is paid most at one half: a "
-        "distance that falls says that it finds the edge of what the Reasoner can.",
+        "distance that falls says that it finds the edge of what the Reasoner can; one that rises, that its questions "
+        "become too easy (the pass rate goes to 1), too hard or wrongly answered (to 0).",
     ),
     Panel(
         "Probes: one player held at its start",
