@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from spicejax.types import Passage
 
+THINK = ("<think>", "</think>")  # around thinking
+
 
 @dataclasses.dataclass(frozen=True)
 class Tags:

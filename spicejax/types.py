@@ -100,7 +100,7 @@ class Rollout:
     logprobs: np.ndarray  # float32 [R], under the plain model (temperature 1, nothing cut); 0 where not written by it
     sample_logprobs: np.ndarray  # float32 [R], under the distribution sampled from; 0 likewise
     loss_mask: np.ndarray  # float32 [R], 1 = the policy wrote this token
-    text: str  # decoded response without stop token and stop string
+    text: str  # decoded response without stop token and stop string, behind thinking that the prompt opened
     finish_reason: FinishReason
     reference_logprobs: np.ndarray | None = None  # float32 [R], the first policy's, where they are kept
 

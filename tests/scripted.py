@@ -92,9 +92,9 @@ class Typist(Replaying):
         return Rollout(prompt, ids, logprobs, logprobs, logprobs * 0 + 1, text, finish)
 
 
-def typist(script, strings=("\nUser:",), pieces=ONE_BYTE):
+def typist(script, strings=("\nUser:",), pieces=ONE_BYTE, opening=""):
     """A Typist with these stop strings, who types bytes; those that are no letters may stand for longer pieces."""
     mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
     stop, buckets = stop_machine(256, [0], strings, pieces), Buckets((4000,), 8)
-    voice = {"render": Scripted.render, "encode": lambda text: list(text.encode())}
+    voice = {"render": Scripted.render, "encode": lambda text: list(text.encode()), "opening": opening}
     return Typist(QWEN3, {}, Pieces(pieces), stop, buckets, mesh, **voice, script=script)

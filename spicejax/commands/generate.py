@@ -13,6 +13,7 @@ model, temperature 1), text and finish_reason.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from collections.abc import Sequence
@@ -56,7 +57,8 @@ def main(argv: Sequence[str]) -> None:
     asked = _read(args.prompts) if args.prompts else [[{"role": "user", "content": args.prompt}]]
     settings = SamplerConfig(args.temperature, args.top_k, args.top_p, args.min_p)
     found = speak.opened(args.model, args.run, args.dtype)
-    player = found.player
+    # Where no template is written, none opens thinking.
+    player = dataclasses.replace(found.player, opening="") if args.raw else found.player
     if found.run:
         print(f"{found.run}: policy after {found.step} iterations", file=sys.stderr)
     speaker = speak.Speaker(player, settings, args.max_new, args.seed)

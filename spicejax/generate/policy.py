@@ -314,6 +314,7 @@ class Player:
     render: Callable[[Messages], list[int]] = _unable  # a chat to prompt ids, contents as plain text
     encode: Callable[[str], list[int]] = _unable  # plain text to ids; no spelling of a control token gives its id
     write: Callable[[str], list[int]] = _unable  # a reply to the ids that the player would write, its end included
+    opening: str = ""  # thinking that every prompt opens: a reply's text begins with it, its tokens behind it
     count: Callable[[int, int], None] = unseen  # told how many rows of a call are done, and of how many
 
     def with_params(self, params: Params) -> Player:
@@ -523,7 +524,7 @@ class Player:
             logprobs=np.asarray(out.logprobs[i, :n]),
             sample_logprobs=np.asarray(out.sample_logprobs[i, :n]),
             loss_mask=np.ones(n, np.float32),
-            text=self.stop.trim(self.decoder.decode(ids.tolist())),
+            text=self.opening + self.stop.trim(self.decoder.decode(ids.tolist())),
             finish_reason="stop" if out.stopped[i] else "length",
         )
         return Written(requests[prompt].index, int(plan.sample.reshape(-1)[i]), reply)

@@ -157,6 +157,7 @@ def _written(row: Searched, reply: Rollout, player: Player, pausing: Player, tag
     asks = whole.startswith(tags.query[1], len(before))
     query = before.rpartition(tags.query[0])[2].strip() if asks and tags.query[0] in before else ""
     text = player.stop.trim(whole)  # the player's own stop strings are no part of a text; tags are
+    text = text if row.turns else player.opening + text
     start, end = len(row.rollout.token_ids), len(row.rollout.token_ids) + len(reply.token_ids)
     reply = dataclasses.replace(reply, text=text, finish_reason="length" if query else reply.finish_reason)
     return Searched(_joined(row.rollout, reply), (*row.turns, Turn(start, end, text, query)))

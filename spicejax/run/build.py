@@ -37,6 +37,7 @@ from spicejax.run.settle import Settled, as_is, probe_buckets, seat_buckets, set
 from spicejax.score import answers
 from spicejax.score.sandbox import Ran, Sandbox
 from spicejax.score.verifiers import Verdict, Verifier
+from spicejax.tags import THINK
 from spicejax.text import render, tokens
 from spicejax.types import Params, Task
 
@@ -151,6 +152,8 @@ def build(cfg: RunConfig, workdir: Path, count: Callable[[int, int], None] = uns
         sharding.connect(here.sampler_mesh)
     tokenizer = tokens.load(cfg.model.path)
     voices = lengths.voices_of(cfg, tokenizer)
+    for path in sorted({v.tokenizer.source for v in voices.values() if render.opening(*v)}):
+        log.info("%s: its chat template opens thinking; of a reply counts what stands behind %s", path, THINK[1])
     game = game_of(cfg.game)
     if game.reads == "documents":
         lengths.require_documents_fit(cfg, voices)
@@ -229,7 +232,8 @@ def seat(
         stop=stop_machine(model.vocab_size, tokenizer.eos_ids, render.stop_strings(template), tokenizer.token_bytes()),
         render=functools.partial(render.render, tokenizer, template=template),
         encode=tokenizer.encode,
-        write=functools.partial(render.reply, tokenizer),
+        write=functools.partial(render.reply, tokenizer, template),
+        opening=render.opening(tokenizer, template),
         buckets=buckets,
         mesh=mesh,
     )

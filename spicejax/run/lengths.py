@@ -107,6 +107,9 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
     leave questions and examples out that are too long; here it is an error only if none is left.
     """
     game, room = game_of(cfg.game), cfg.buckets.prompt[-1]
+    if game.reads == "examples":
+        for voice in voices.values():
+            render.reply(*voice, "")
     exam, behind = game.exam(cfg.game), _behind(cfg)
     bare = voices[exam.role].length(exam.ask(Task("", "", "String")))
     if bare + exam.behind >= room:

@@ -13,6 +13,7 @@ import unicodedata
 from fractions import Fraction
 
 from spicejax.score.units import split_unit
+from spicejax.tags import THINK
 
 MAX_ANSWER_CHARS = 1000  # characters; longer answers are never compared
 MAX_DIGITS = 400  # digits in one answer, and the largest power of ten
@@ -234,6 +235,12 @@ def phrase(text: str) -> str:
     return f" {' '.join(words)} " if words else "  "
 
 
+def behind_thinking(text: str) -> str | None:
+    """What a reply says when it has thought: all of it where it did not think, None where the thinking never ends."""
+    said = text.rpartition(THINK[1])[2]
+    return None if THINK[0] in said else said
+
+
 def extract_answer(text: str) -> str | None:
     """Return the content of the \\boxed{...} that begins last and is complete; None where there is none.
 
@@ -241,7 +248,7 @@ def extract_answer(text: str) -> str | None:
     cut off by the length limit not at all. Thinking that is never closed holds no answer, as it holds no question; a
     box before it counts. Escaped braces do not nest. Only the last 65,536 characters are searched, in linear time.
     """
-    if (thinking := text.rfind("<think>")) > text.rfind("</think>"):
+    if (thinking := text.rfind(THINK[0])) > text.rfind(THINK[1]):
         text = text[:thinking]
     tail = text[-_BOXED_TAIL:]
     open_braces: list[int] = []  # start of a box's content, or -1 for any other brace

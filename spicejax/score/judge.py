@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from spicejax.score.answers import behind_thinking
 from spicejax.types import Messages
 
 # Differs: the judge of Search Self-Play says "Correct" or "Wrong", to criteria of its own
@@ -36,6 +37,6 @@ def asked(claim: Claim) -> Messages:
 
 
 def agrees(reply: str) -> bool:
-    """Whether the reply says yes: its last word of the two; neither is a no."""
-    words = _WORD.findall(reply)
+    """Whether the reply says yes: its last word of the two behind any thinking; neither is a no."""
+    words = _WORD.findall(behind_thinking(reply) or "")
     return bool(words) and words[-1].lower() == "yes"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from spicejax.tags import THINK
 from spicejax.text import templates
 from spicejax.text.vocabulary import AddedToken, well_formed
 
@@ -76,6 +77,17 @@ class Chat:
             if isinstance(piece, str) and piece.rstrip().endswith(answer) and isinstance(following, int):
                 return following
         return None
+
+    def opening(self) -> str:
+        """What the template writes of every reply: thinking that it opens and does not close; else nothing."""
+        asked, texts = "question-7f3a", {i: text for text, i in self._ids.items()}
+        try:
+            pieces = self.pieces([{"role": "user", "content": asked}], {"add_generation_prompt": True})
+        except ValueError:
+            return ""
+        text = "".join(piece if isinstance(piece, str) else texts[piece] for piece in pieces).rpartition(asked)[2]
+        begins = text.rfind(THINK[0])
+        return text[begins:] if begins > text.rfind(THINK[1]) else ""
 
     def _render(self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> tuple[str, str]:
         _check_messages(messages)

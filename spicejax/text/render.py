@@ -28,8 +28,21 @@ def render(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], template
     return tokenizer.encode_raw(prompts.fill(CONVERSATION, request=messages[-1]["content"]))
 
 
-def reply(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Ids of a whole reply, the end of turn included."""
+def opening(tokenizer: Tokenizer, template: Template) -> str:
+    """What a prompt writes of the reply: thinking that the chat template opens and leaves to the model to close."""
+    return tokenizer.chat.opening() if template == "chat" and tokenizer.chat else ""
+
+
+def reply(tokenizer: Tokenizer, template: Template, text: str) -> list[int]:
+    """Ids of a whole reply, the end of turn included.
+
+    Raises: ValueError where the prompt opens thinking: a given reply neither goes on with it nor closes it.
+    """
+    if begun := opening(tokenizer, template):
+        raise ValueError(
+            f"{tokenizer.source}: its chat template opens thinking ({begun.strip()}) in every prompt, which given "
+            "replies do not go on from; write a chat_template.jinja that ends with the assistant's header"
+        )
     return [*tokenizer.encode(text), tokenizer.eos_ids[0]]
 
 

@@ -36,10 +36,10 @@ def params():
     return jax.tree.map(lambda x: x * 3 if x.ndim > 2 else x, scaled)  # sharper than at birth, so that texts differ
 
 
-def player(params, *, cfg=CFG, buckets=(16,), rows=8, stops=(), strings=(), **shapes):
+def player(params, *, cfg=CFG, buckets=(16,), rows=8, stops=(), strings=(), opening="", **shapes):
     mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
     machine = stop_machine(CFG.vocab_size, stops, strings, BYTES)
-    return Player(cfg, params, Letters(), machine, Buckets(buckets, rows, **shapes), mesh)
+    return Player(cfg, params, Letters(), machine, Buckets(buckets, rows, **shapes), mesh, opening=opening)
 
 
 def respond(who, prompts, *, samples=2, first_row=None, max_new=12, limits=None, **settings):
@@ -147,6 +147,12 @@ def test_same_row_id_same_text_and_other_key_other_text(params):
         [[1, 2]], samples=2, first_row=[5], key=jax.random.key(8), settings=sampling.SamplerConfig(), max_new=12
     )
     assert other[0].text != one[0].text
+
+
+def test_thinking_that_the_prompt_opens_begins_the_text_alone(params):
+    plain, opened = (respond(player(params, opening=text), PROMPTS)[0][0] for text in ("", "<think>\n"))
+    assert opened.text == "<think>\n" + plain.text
+    np.testing.assert_array_equal(opened.token_ids, plain.token_ids)
 
 
 def test_stop_token_ends_a_row_and_is_kept(params):

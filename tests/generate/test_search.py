@@ -125,6 +125,17 @@ def test_paused_rows_are_searched_together_and_others_are_done():
             assert who.decoder.decode(row.rollout.prompt_ids) == text
 
 
+def test_thinking_that_the_prompt_opens_begins_the_first_turn():
+    says = turns_of("Hm.</think><search>sage</search>", "<answer>herb</answer>")
+    for opening in ("", "<think>\n"):
+        (((row,),), _) = typed(says, opening=opening)
+        assert [turn.text for turn in row.turns] == [
+            opening + "Hm.</think><search>sage</search>",
+            "<answer>herb</answer>",
+        ]
+        assert row.rollout.text.startswith(opening + "Hm.") and row.rollout.text.count("<think>") == bool(opening)
+
+
 def test_tags_of_the_other_template():
     def script(text, row):
         if "end_of_documents" in text:

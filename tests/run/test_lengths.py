@@ -53,6 +53,19 @@ def texts(shared_data):
     return [*found, "(a) b", "12 3", '"said"', "字が字", "émile É", "$x$"]
 
 
+def test_given_replies_are_refused_where_the_template_opens_thinking(tiny, tmp_path):
+    write_tokenizer(tmp_path)
+    file = tmp_path / "tokenizer_config.json"
+    opens = tiny.chat.source + "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>\n' }}{% endif %}"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"chat_template": opens}))
+    game, rows = SupervisedConfig(), Items([Example((("user", "a"),), "b")], "", 0, 1)
+    thinking = tokens.load(tmp_path)
+    with pytest.raises(ValueError, match=f"{tmp_path}: its chat template opens thinking \\(<think>\\) in every prompt"):
+        require_items_fit(settings(game, 99), rows, [], seated("reasoner", Voice(thinking, "chat")))
+    for voice in (Voice(thinking, "conversation"), Voice(tiny, "chat")):
+        require_items_fit(settings(game, 999), rows, [], seated("reasoner", voice))
+
+
 @pytest.mark.parametrize("template", ["chat", "conversation"])
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("family", ["qwen3", "smollm2"])

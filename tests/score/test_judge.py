@@ -13,7 +13,18 @@ def test_a_prompt_holds_what_it_is_about():
 
 @pytest.mark.parametrize(
     ("reply", "agrees"),
-    [("yes", True), ("Yes.", True), ("**No**", False), ("", False), ("It could be yes, but no", False), ("now", False)],
+    [
+        ("yes", True),
+        ("Yes.", True),
+        ("**No**", False),
+        ("", False),
+        ("It could be yes, but no", False),
+        ("now", False),
+        ("<think>yes or no?</think>Yes", True),
+        ("<think>yes", False),
+        ("<think>yes</think>", False),
+        ("yes</think>no", False),
+    ],
 )
 def test_the_last_word_counts(reply, agrees):
     assert judge.agrees(reply) is agrees

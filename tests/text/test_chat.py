@@ -107,6 +107,26 @@ def test_end_token(words, by_text) -> None:
     assert Chat("{{ messages[0].content }}", words.added).end_token() is None
 
 
+@pytest.mark.parametrize("added", [[], ["<think>", "</think>"]])
+@pytest.mark.parametrize(
+    ("end", "opening"),
+    [
+        ("{{ '<think>\n' }}", "<think>\n"),  # R1-Distill, Qwen3-Thinking
+        ("{{ '<think>\nOkay,' }}", "<think>\nOkay,"),
+        ("{{ '<think>\n\n</think>\n\n' }}", ""),  # Qwen3 without thinking
+        ("{% if enable_thinking is defined %}{{ '<think>\n' }}{% endif %}", ""),
+        ("{{ raise_exception('no') }}", ""),
+        ("", ""),
+    ],
+)
+def test_thinking_that_the_template_opens(added, end, opening) -> None:
+    """Whether its tags are tokens or spelled; what a text says of thinking is none of the template's."""
+    tokens = [vocabulary.AddedToken(t, i, special=False) for i, t in enumerate(["<|user|>", "<|assistant|>", *added])]
+    body = "{% for m in messages %}{{ '<|user|>' + m['content'] }}{% endfor %}<|assistant|>"
+    assert Chat(body + end, tokens).opening() == opening
+    assert Chat("{{ 'Write <think> first.' }}" + body + end, tokens).opening() == opening
+
+
 @pytest.mark.parametrize(
     "messages",
     [[], [{"content": "x"}], [{"role": "<|h|>", "content": "x"}], [{"role": "user", "content": object()}], ["user"]],

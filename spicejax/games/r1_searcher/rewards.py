@@ -9,6 +9,7 @@ from spicejax.games import solver
 from spicejax.games.solver import ANSWER, Request
 from spicejax.generate.search import Searched
 from spicejax.score import qa
+from spicejax.tags import THINK
 from spicejax.types import Task
 
 RewardKind = Literal["retrieve", "answer", "exact"]
@@ -28,14 +29,14 @@ def fault(row: Searched, request: Request, *, strict: bool) -> str:
     strict adds what the code asks of Qwen: assistant (the word does not occur), long (at most ten words of answer).
     """
     # Differs: what the model wrote is known from its turns; the code counts tags in the whole text, retrieved documents
-    # included, so that one that names an assistant costs the model the penalty. The prompt opens no thoughts here
+    # included, so that one that names an assistant costs the model the penalty. Thoughts that the prompt opens count
     # Differs: the code forgives Llama a search within its answer, which is no "short final answer" (paper)
     text, tags, said = solver.written(row), solver.tags_of(request), solver.answer(row)
     asked = tuple(map(text.count, tags.query))
     broken = {
         "queries": asked != (solver.searches(row),) * 2,
         "documents": any(tag in text for tag in tags.observation),
-        "thoughts": request in ("base", "instruct") and not _one_pair(text, ("<think>", "</think>")),
+        "thoughts": request in ("base", "instruct") and not _one_pair(text, THINK),
         "answer": said is None or not _one_pair(text, ANSWER),
         "script": bool(_HAN.search(text)),
         "assistant": strict and "assistant" in text.lower(),

@@ -596,6 +596,7 @@ def test_every_warm_start_reply_of_the_nano_world_is_a_valid_task() -> None:
         ("<think>so \\boxed{4}", None),
         ("<think>so \\boxed{3}</think> \\boxed{4}", "4"),
         ("so \\boxed{4}</think>", "4"),
+        ("<think>\n\\boxed{3}", None),  # as a prompt opens it
         ("\\boxed{4} <think>or \\boxed{5}", "4"),
         ("\\boxed{\\text{(B)}}", "\\text{(B)}"),
         ("no box", None),
