@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import importlib
 import logging
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from spicejax.errors import LINES, SpicejaxError, plain
@@ -30,6 +33,14 @@ COMMANDS = {
     "configs": "list the recipes",
     "doctor": "say what a run would find on this machine",
 }
+
+# What is left of a command that a signal ended at once.
+KEPT = {
+    "train": "what was saved stays, and the same command goes on",
+    "index": "what was encoded stays, and the same command goes on",
+    **dict.fromkeys(("export", "evaluate", "mix", "prepare", "tasks"), "nothing was written"),
+}
+STOPPED = 75  # exit code of what a signal or its session stopped: saved, the same command goes on (EX_TEMPFAIL)
 
 # What takes less memory of a device, by the stage of a run in which it was full; a resumed run may change all of them.
 LESS = {
@@ -56,9 +67,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def run(name: str = "--help", words: Sequence[str] = ()) -> int:
-    """Run a command; return its exit code: 2 and one line on stderr for whatever the user can mend, 130 after Ctrl-C.
+    """Run a command; return its exit code: 2 and one line on stderr for whatever the user can mend.
 
-    SPICEJAX_DEBUG=1 shows where an error comes from.
+    75 where a signal stopped what the same command goes on with; where it ended one at once, 128 and its number, which is
+    130 after Ctrl-C. SPICEJAX_DEBUG=1 shows where an error comes from.
     """
     if name in ("-h", "--help"):
         print(usage())
@@ -70,7 +82,8 @@ def run(name: str = "--help", words: Sequence[str] = ()) -> int:
             raise ValueError(f"unknown command {name!r}; {hint}")
         logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
         logging.getLogger("spicejax").setLevel(logging.INFO)
-        return importlib.import_module(f"{__name__}.{name}").main(words) or 0
+        with _ended_by_signals():
+            return importlib.import_module(f"{__name__}.{name}").main(words) or 0
     except (KeyboardInterrupt, ValueError, OSError, ImportError, FloatingPointError, RuntimeError) as error:
         full = _full(error, name)
         known = full or isinstance(error, SpicejaxError) or not isinstance(error, RuntimeError)
@@ -78,11 +91,42 @@ def run(name: str = "--help", words: Sequence[str] = ()) -> int:
             raise
         from spicejax import hosts
 
-        stopped = isinstance(error, KeyboardInterrupt)
-        print("interrupted" if stopped else f"error: {plain(full or str(error), LINES)}", file=sys.stderr)
-        code = 130 if stopped else 2
-        hosts.leave(code)  # of several processes the others would wait for this one
+        said, code = _last_words(error, name) if not full else (f"error: {full}", 2)
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            print(plain(said, LINES), file=sys.stderr)
+        if code != STOPPED:  # that all of several processes come to together
+            hosts.leave(code)  # the others would wait for this one
         return code
+
+
+def _last_words(error: BaseException, name: str) -> tuple[str, int]:
+    """What is said of a command that an error ended, and its exit code."""
+    from spicejax.interrupt import Stopped
+
+    if isinstance(error, Stopped):
+        return str(error), STOPPED
+    if not isinstance(error, KeyboardInterrupt):
+        return f"error: {error}", 2
+    number = next((each for each in error.args if isinstance(each, int)), signal.SIGINT)
+    return "; ".join(["interrupted", *([KEPT[name]] if name in KEPT else [])]), 128 + number
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does: it says what is kept, and leaves no half of a folder."""
+    found = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
+    usual = [number for number in found if signal.getsignal(number) == signal.SIG_DFL]
+    for number in usual:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in usual:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt(number)
 
 
 def _full(error: BaseException, name: str) -> str:

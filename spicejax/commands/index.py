@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from spicejax import hosts, sharding
 from spicejax.commands import Parser
+from spicejax.interrupt import Interrupt
 from spicejax.models.encoder import STYLES
 from spicejax.retrieval import encode, index, nearest
 from spicejax.sharding import MeshConfig
@@ -42,7 +43,8 @@ def main(argv: Sequence[str]) -> None:
     options = parser.parse_args(argv)
     hosts.start(options.coordinator, options.num_processes, options.process_id)
     logging.getLogger("spicejax").setLevel(logging.INFO if hosts.leads() else logging.WARNING)
-    build(options)
+    with Interrupt():
+        build(options)
 
 
 def build(options: argparse.Namespace) -> None:

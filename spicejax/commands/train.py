@@ -18,7 +18,7 @@ import jax
 
 from spicejax import config as configuration
 from spicejax import configs, hosts
-from spicejax.commands import Parser
+from spicejax.commands import STOPPED, Parser
 from spicejax.flight import check, plan
 from spicejax.models import exported, hf
 from spicejax.report import card
@@ -48,8 +48,6 @@ FLAGS = {
     "--json": "print the flight check as one JSON object",
     "--help -h": "this; with --config=NAME the fields that most runs choose too, with --help=all every field",
 }
-
-STOPPED = 75  # exit code of a run that a signal or its session stopped: saved, the same command goes on (EX_TEMPFAIL)
 
 
 def main(argv: Sequence[str]) -> int:

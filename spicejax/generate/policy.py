@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from spicejax import sharding
+from spicejax import interrupt, sharding
 from spicejax.generate import engine
 from spicejax.generate.sampler import Knobs, SamplerConfig
 from spicejax.generate.schedule import Schedule
@@ -344,7 +344,8 @@ class Player:
           key: typed key of this iteration and role.
           max_new: most tokens of a response, the stop token included.
           limits: the same for each prompt by itself, at most `max_new`.
-        Raises: ValueError for an empty or too long prompt, FloatingPointError when the model gives NaN.
+        Raises: ValueError for an empty or too long prompt, FloatingPointError when the model gives NaN,
+          interrupt.Stopped between two calls of the device where a signal came.
         """
         limits = [max_new] * len(prompts) if limits is None else limits
         if samples < 1 or max_new < 1 or not all(1 <= n <= max_new for n in limits):
@@ -423,6 +424,7 @@ class Player:
         asking: list[int] = []  # row slots that wait to be answered
         answers: Callable[[], list[More]] = list
         while True:
+            interrupt.check("stopped while a model wrote")
             loads, fresh = plan.refill(rows.free)
             rows.begin(plan, fresh, requests)
             if not rows.busy.any() and not asking:

@@ -53,6 +53,8 @@ GLOSSARY = {
     "*/equal_groups": "share of groups whose rewards are all equal: nothing is learnt from them",
     "*/mean_reward": "mean over the trajectories of this role",
     "*/reward": "mean reward of this role",
+    "search/queries": "queries to the search engine",
+    "search/queries_empty": "those for which it found nothing",
     "learner/loss": "of the optimizer steps, mean",
     "learner/grad_norm": "norm of the gradient before clipping, mean",
     "learner/clip_fraction": "share of tokens whose ratio is clipped",

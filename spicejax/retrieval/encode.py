@@ -16,7 +16,7 @@ import numpy as np
 import tokenizers
 from jax.sharding import Mesh
 
-from spicejax import sharding
+from spicejax import interrupt, sharding
 from spicejax.models import encoder
 from spicejax.models.config import DType
 from spicejax.models.encoder import Style
@@ -67,6 +67,7 @@ class Encoder:
                     said = time.monotonic()
                     log.info("%d of %d texts", done, len(texts))
             for chosen, result in given:
+                interrupt.check("stopped while texts were encoded")
                 vectors[start + np.asarray(chosen)] = sharding.fetch(result)[: len(chosen)]
         if cut:
             log.info("%d of %d texts cut at %d tokens", cut, len(texts), self.style.max_tokens)

@@ -17,7 +17,7 @@ from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from spicejax import hosts
+from spicejax import hosts, interrupt
 from spicejax.data import sources
 from spicejax.models.files import checked, read_object
 from spicejax.retrieval import bm25, nearest, passages
@@ -93,6 +93,7 @@ def build(
     Raises:
       ValueError: `out` was begun otherwise, or the corpus has no usable passage or another content than before.
       FileExistsError: `out` is a folder of something else.
+      interrupt.Stopped: a signal came while passages were encoded.
     """
     if shard < 1:
         raise ValueError(f"shard={shard}: give at least one passage a file")
@@ -105,7 +106,11 @@ def build(
         if hosts.by_first(lambda name=name: not _damaged(folder, [name])):
             continue
         began, part = time.monotonic(), found.take(k * shard, min(len(found), (k + 1) * shard))
-        vectors = encoder.passages(part)
+        try:
+            vectors = encoder.passages(part)
+        except interrupt.Stopped:
+            kept = f"{k * shard} of {len(found)} passages are encoded, and stay"
+            raise interrupt.Stopped(f"stopped: {kept}; the same command goes on") from None
         hosts.by_first(lambda name=name, vectors=vectors: _write_shard(folder, name, vectors))
         rate = len(part) / (time.monotonic() - began)
         log.info("%d of %d passages encoded, %.0f a second", k * shard + len(part), len(found), rate)

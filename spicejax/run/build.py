@@ -7,7 +7,7 @@ import functools
 import logging
 import time
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +15,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 
-from spicejax import hosts, sharding
+from spicejax import hosts, interrupt, sharding
 from spicejax.data import questions
 from spicejax.data.items import ItemIterator, Items, open_items
 from spicejax.games.catalogue import game_of
@@ -39,7 +39,7 @@ from spicejax.score.sandbox import Ran, Sandbox
 from spicejax.score.verifiers import Verdict, Verifier
 from spicejax.tags import THINK
 from spicejax.text import render, tokens
-from spicejax.types import Params, Task
+from spicejax.types import Params, Passage, Task
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ class Run:
     chat: Chat | None = None  # the server that judges
     sandbox: Sandbox | None = None  # where programs of the model run
     game_state: Any = None
+    searched: Counter[str] = dataclasses.field(default_factory=Counter)  # queries, and those that found nothing
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))  # see World
 
     @functools.cached_property
@@ -101,12 +102,19 @@ class Run:
             sampler=self.cfg.sampler,
             seed=self.cfg.seed,
             iteration=iteration,
-            find=self.find,
+            find=self.look_up if self.find else None,
             chat=self.chat,
             programs=self.execute if self.sandbox else None,
             examined=self.examined,
             clock=self.clock,
         )
+
+    def look_up(self, queries: Sequence[str], most: int) -> list[list[Passage]]:
+        """Search, and count."""
+        assert self.find is not None
+        found = self.find(queries, most)
+        self.searched.update(queries=len(found), queries_empty=sum(not row for row in found))
+        return found
 
     def check(self, pairs: Sequence[tuple[str | None, Task]]) -> list[Verdict]:
         """Judge (answer, task) pairs, each on one host; all hosts get the same verdicts, time limits included."""
@@ -115,6 +123,7 @@ class Run:
         judges = [zlib.crc32(f"{task.answer}\0{answer}".encode()) % jax.process_count() for answer, task in pairs]
         mine = [pair for pair, judge in zip(pairs, judges, strict=True) if judge == jax.process_index()]
         shares = hosts.exchange([[v.correct, v.how] for v in self.verifier.check(mine)])
+        interrupt.check("stopped while answers were judged")
         verdicts = [iter(share) for share in shares]
         self.clock["checking"] += time.perf_counter() - began
         return [Verdict(*next(verdicts[judge])) for judge in judges]
@@ -125,6 +134,7 @@ class Run:
         runners = [zlib.crc32(text.encode()) % jax.process_count() for text in programs]
         mine = [text for text, host in zip(programs, runners, strict=True) if host == jax.process_index()]
         shares = hosts.exchange([dataclasses.astuple(ran) for ran in self.sandbox.run(mine)])
+        interrupt.check("stopped while programs ran")
         found = [iter(share) for share in shares]
         return [Ran(*next(found[host])) for host in runners]
 
@@ -173,6 +183,7 @@ def build(cfg: RunConfig, workdir: Path, count: Callable[[int, int], None] = uns
         warn_of_shared(cast(Sequence[Task], source.sequence), held_out, cfg.eval.tasks)
     find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if cfg.searches else None
     asking = chat(cfg.judge) if cfg.judge.url else None
+    interrupt.check("stopped before the model was loaded; the same command begins it")
     params = load_model(cfg, here.mesh)
     copy = weights.copier(model, here.sampler_mesh, cfg.sampler_weights)
     copy = (lambda params: params) if as_is(cfg, model) else copy

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from spicejax import config as configuration
-from spicejax import hosts
+from spicejax import hosts, interrupt
+from spicejax.interrupt import Interrupt
 from spicejax.report import page
 from spicejax.run import disk, export, preflight, session, train
 from spicejax.run.config import RunConfig
@@ -83,25 +84,28 @@ def run(
     if resume == "never" and hosts.by_first(lambda: any(map(export.has_saved, places))):
         raise FileExistsError(f"{workdir} holds a run already; choose another --workdir, or leave --resume=never out")
     began = session.began() if began is None else began
-    for k, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
-        last = k == len(stages) - 1
-        if not last and hosts.by_first((folder / POLICY).is_dir):
-            continue
-        if k:
-            start = dataclasses.replace(cfg.model, path=str(places[k - 1] / POLICY))
-            cfg = dataclasses.replace(cfg, model=start)
-        if len(stages) > 1 and hosts.leads():
-            print(f"stage {k + 1} of {len(stages)}: {cfg.name}")
-        announce(cfg, folder, last)
-        hours = cfg.checkpoint.session_hours or math.inf
-        back_to = resume if isinstance(resume, int) else None
-        summary = train.train(cfg, folder, session=session.Session(began + 3600 * hours), back_to=back_to)
-        if hosts.leads():
-            summary["report"] = _report(folder)
-        if not summary["complete"]:
-            break  # stopped by a signal, or by the end of the session
-        if not last:
-            export.write_policy(folder, folder / POLICY)
+    with Interrupt() as asked:
+        for k, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
+            interrupt.check(f"stopped before stage {k + 1} of {len(stages)}; the same command goes on from there")
+            last = k == len(stages) - 1
+            if not last and hosts.by_first((folder / POLICY).is_dir):
+                continue
+            if k:
+                start = dataclasses.replace(cfg.model, path=str(places[k - 1] / POLICY))
+                cfg = dataclasses.replace(cfg, model=start)
+            if len(stages) > 1 and hosts.leads():
+                print(f"stage {k + 1} of {len(stages)}: {cfg.name}")
+            announce(cfg, folder, last)
+            hours = cfg.checkpoint.session_hours or math.inf
+            back_to = resume if isinstance(resume, int) else None
+            limit = session.Session(began + 3600 * hours)
+            summary = train.train(cfg, folder, interrupt=asked, session=limit, back_to=back_to)
+            if hosts.leads():
+                summary["report"] = _report(folder)
+            if not summary["complete"]:
+                break  # stopped by a signal, or by the end of the session
+            if not last:
+                export.write_policy(folder, folder / POLICY)
     return summary
 
 

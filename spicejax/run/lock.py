@@ -13,6 +13,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from spicejax import interrupt
 from spicejax.errors import SpicejaxError
 
 log = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class Lock:
                 self._write()
                 return
             last = found
-            time.sleep(min(1.0, stale_seconds / 10))
+            interrupt.wait(min(1.0, stale_seconds / 10), f"stopped while {directory} was locked; nothing was begun")
 
     def _write(self) -> None:
         draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")

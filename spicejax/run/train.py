@@ -21,7 +21,7 @@ from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.probes import probes
 from spicejax.games.game import Played
 from spicejax.generate.policy import Buckets
-from spicejax.interrupt import Interrupt
+from spicejax.interrupt import Interrupt, Stopped
 from spicejax.learn.deal import responses
 from spicejax.remote import ServerError
 from spicejax.report import places
@@ -54,13 +54,15 @@ def train(
     """Train to `cfg.iterations`, resuming from the newest good checkpoint of `workdir`; return the summary.
 
     Args:
+      interrupt: has its signals and its flag looked at by every long stage while it is entered; one that is not is
+        looked at after each iteration alone. None enters one.
       session: the time there is. No iteration and no evaluation is begun that would not end, and be saved, within it.
         How long they take is not known before the first of each; after the first iteration a save is tried as well.
       back_to: iterations after which to go on, at a checkpoint older than the newest; newer ones are set aside.
 
     Raises: ValueError where the checkpoint was made by another configuration, naming the fields; CheckpointError where
       none stands at `back_to`; ServerError where a search engine elsewhere is gone: what was trained until then is
-      saved.
+      saved; Stopped where a signal came before there was anything to save.
     """
     with contextlib.ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt()) if interrupt is None else interrupt
@@ -95,7 +97,10 @@ def train(
         )
         stack.enter_context(contextlib.closing(tracker))
         going = Going(run, checkpoints, writer, tracker, screen, clock, counters)
-        _loop(going, start, interrupt, Session() if session is None else session)
+        try:
+            _loop(going, start, interrupt, Session() if session is None else session)
+        except Stopped:
+            going.tell_stopped()
         return _summarise(going)
 
 
@@ -116,6 +121,12 @@ class Going(NamedTuple):
         with self.clock.stage("saving"):
             host = {"items": items, "game": self.run.game_state, "counters": self.counters}
             self.checkpoints.save(done, self.run.state, host)
+
+    def tell_stopped(self, why: str = "") -> None:
+        """Say what is kept of a run that was asked to stop."""
+        kept = f"after iteration {self.checkpoints.newest}{why}; the same command goes on from here"
+        begun = self.checkpoints.newest is not None
+        self.screen.show(f"stopped {kept if begun else 'before the first iteration; the same command begins it'}")
 
 
 def _loop(going: Going, start: int, interrupt: Interrupt, session: Session) -> None:
@@ -151,8 +162,7 @@ def _loop(going: Going, start: int, interrupt: Interrupt, session: Session) -> N
         if late or (asked and not last):
             if not saved:
                 _save(going, done, session)
-            reason = "" if asked else " (checkpoint.session_hours)"
-            screen.show(f"stopped after iteration {done}{reason}; the same command goes on from here")
+            going.tell_stopped("" if asked else " (checkpoint.session_hours)")
             break
 
 
@@ -168,11 +178,11 @@ def _save(going: Going, done: int, session: Session) -> bool:
 
 
 def _evaluate_or_save(going: Going, done: int, session: Session) -> None:
-    """Evaluate; where a server is gone, save what was trained."""
+    """Evaluate; where a server is gone or a signal comes, save what was trained."""
     try:
         with session.measured("evaluation"):
             _evaluate(going, done)
-    except ServerError:
+    except (ServerError, Stopped):
         going.save(done, going.run.items.get_state())
         raise
 
@@ -182,12 +192,13 @@ def _iterate(going: Going, iteration: int) -> tuple[Played, Metrics]:
     run, _, writer, tracker, _, clock, counters = going
     began = time.perf_counter()
     run.clock.clear()
+    run.searched.clear()
     items = run.items.get_state()
     batch = next(run.items)
     try:
         with clock.stage("playing", f"iteration {iteration + 1}: playing"):
             played = run.game.play(run.world(iteration), batch, run.cfg.game, run.game_state)
-    except ServerError:
+    except (ServerError, Stopped):  # what was played of it is played again, alike
         if going.checkpoints.newest != iteration:
             going.save(iteration, items)
         raise
@@ -196,7 +207,7 @@ def _iterate(going: Going, iteration: int) -> tuple[Played, Metrics]:
     sampled = time.perf_counter()
     with clock.stage("updating", f"iteration {iteration + 1}: updating"):
         metrics = played.metrics | update(run, played.lessons, iteration)
-    for name, count in played.totals.items():
+    for name, count in (played.totals | run.searched).items():
         counters["totals"][name] = counters["totals"].get(name, 0) + count
     ended = time.perf_counter()
     # observations were not written
@@ -205,6 +216,7 @@ def _iterate(going: Going, iteration: int) -> tuple[Played, Metrics]:
         "time/play": sampled - began,
         "time/update": ended - sampled,
         **{f"time/{what}": seconds for what, seconds in run.clock.items()},
+        **{f"search/{what}": float(count) for what, count in run.searched.items()},
         "time/tokens_per_second": made / (ended - began),
     }
     if run.game.reads == "documents":
@@ -232,10 +244,19 @@ def _show(going: Going, done: int, played: Played, speed: float, left: float) ->
 
 
 def _warn(going: Going, done: int, metrics: Metrics) -> bool:
-    """Say that an iteration taught nothing, why, and what mends it; whether there was something to say."""
-    if why := learnt([metrics], going.run.game).why:
+    """Say that an iteration taught or found nothing, why, and what mends it; whether there was something to say."""
+    whys = [why for why in (learnt([metrics], going.run.game).why, _found_nothing(metrics)) if why]
+    for why in whys:
         going.screen.show(f"warning: iteration {done}: {why}")
-    return bool(why)
+    return bool(whys)
+
+
+def _found_nothing(metrics: Metrics) -> str:
+    """One line where there were queries and none found anything, else nothing."""
+    queries = int(metrics.get("search/queries", 0))
+    if not queries or metrics["search/queries_empty"] < queries:
+        return ""
+    return f"the search engine found nothing for any of {queries} queries; look at retrieval.corpus, .index or .url"
 
 
 def update(run: Run, lessons: Sequence[Lesson], iteration: int) -> Metrics:

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from spicejax import interrupt
 from spicejax.score.forms import Claim
 
 _SCRIPT = Path(__file__).with_name("worker.py")
@@ -66,7 +67,7 @@ class Pool:
             seats.put(seat)
 
         def judge_one(pair: Claim) -> Verdict:
-            if len(late) >= max_timeouts:
+            if len(late) >= max_timeouts or interrupt.requested():  # then nobody looks at the verdicts
                 return Verdict(False, "breaker")
             seat = seats.get()
             try:

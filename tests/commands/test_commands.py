@@ -1,10 +1,12 @@
 """The console command: every name runs, wrong ones are answered in a line, and launch/ is the same."""
 
 import contextlib
+import importlib
 import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -17,6 +19,7 @@ from spicejax.commands import train as train_command
 from spicejax.run import preflight, train
 from spicejax.run.clock import Clock
 
+USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
 LAUNCH = Path(__file__).parents[2] / "launch"
 
 
@@ -53,16 +56,35 @@ def test_as_a_process(words):
     assert done.stderr == "error: one of the arguments --run --model is required (spicejax export --help)\n"
 
 
-def test_ctrl_c_twice_ends_without_a_traceback(tmp_path):
+def test_a_signal_in_the_warm_start_ends_it_and_says_what_is_kept(tmp_path):
     words = [sys.executable, "-m", "spicejax", "train", "--config=spice_nano", f"--workdir={tmp_path}"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([*words, f"nano.cache={tmp_path / 'cache'}"], text=True, **pipes) as process:
         assert any(line.startswith("loading") for line in process.stdout)
-        process.send_signal(signal.SIGINT)
-        assert any("once more to stop at once" in line for line in process.stderr)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130 and said.endswith("interrupted\n") and "Traceback" not in said
+    assert process.returncode == 75 and "SIGTERM: saving what is finished, then leaving; once more to stop at once" in said
+    last = said.splitlines()[-1]
+    assert re.fullmatch(r"stopped in the warm start, before step \d+ of \d+; the same command begins it anew", last)
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_what_keeps_nothing_at_once_and_says_so(monkeypatch, capsys, number, code):
+    previous = [signal.signal(number, usual) for number, usual in USUAL.items()]
+
+    def hurt(words):
+        signal.raise_signal(number)
+        time.sleep(60)
+
+    try:
+        monkeypatch.setattr(importlib.import_module("spicejax.commands.mix"), "main", hurt)
+        assert commands.run("mix") == code
+        assert {number: signal.getsignal(number) for number in USUAL} == USUAL
+    finally:
+        for number, handler in zip(USUAL, previous, strict=True):
+            signal.signal(number, handler)
+    assert capsys.readouterr().err == "interrupted; nothing was written\n"
 
 
 def too_much(*_):

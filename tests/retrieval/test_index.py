@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tiny_models import write_encoder
 
+from spicejax.interrupt import Interrupt, Stopped
 from spicejax.retrieval import encode, index, search
 
 
@@ -28,6 +29,21 @@ def test_a_stopped_build_goes_on_where_it_was(tmp_path, corpus, encoder, monkeyp
     encoded.clear()
     index.build(out, corpus, encoder, shard=5)
     assert not encoded
+
+
+def test_a_signal_stops_a_build_which_says_what_it_keeps(tmp_path, corpus, encoder, monkeypatch):
+    whole = index.build(tmp_path / "whole", corpus, encoder, shard=5).vectors()
+    write = index._write_shard
+
+    def asked_for(folder, name, vectors):
+        write(folder, name, vectors)
+        stop.requested = name == "vectors-00001.npy"
+
+    with monkeypatch.context() as patch, Interrupt() as stop:
+        patch.setattr(index, "_write_shard", asked_for)
+        with pytest.raises(Stopped, match="stopped: 10 of 23 passages are encoded, and stay; the same command goes on"):
+            index.build(tmp_path / "out", corpus, encoder, shard=5)
+    np.testing.assert_array_equal(index.build(tmp_path / "out", corpus, encoder, shard=5).vectors(), whole)
 
 
 @pytest.mark.parametrize("name", ["vectors-00001.npy", "tree/dataset.npy", "bm25/vocab.index.json", index.PASSAGES])

@@ -21,7 +21,7 @@ from tiny_runs import SPICE, last_step, rows
 from spicejax import commands, configs
 from spicejax import config as configuration
 from spicejax.generate import engine
-from spicejax.interrupt import Interrupt
+from spicejax.interrupt import Interrupt, Stopped
 from spicejax.models import hf
 from spicejax.run import export, manifest, preflight, train
 from spicejax.run.build import build
@@ -265,6 +265,44 @@ def test_interrupt_can_be_asked_for_by_a_caller_and_a_run_that_learns_nothing_sa
     for line in ("warning: iteration 1: ", "warning: over 1 iterations "):
         assert f"{line}{summary['warning']}\n" in out
     assert re.match("no reply is a valid task; commonest reason: question too long", summary["warning"])
+
+
+class Later(Interrupt):
+    """Asked to stop from the n-th look on that follows so many finished iterations."""
+
+    def __init__(self, workdir, iterations, looks):
+        self.metrics, self.iterations, self.looks = workdir / "metrics.jsonl", iterations, looks
+        super().__init__()
+
+    @property
+    def requested(self):
+        done = len(self.metrics.read_text().splitlines()) if self.metrics.exists() else 0
+        self.looks -= done >= self.iterations
+        return self.looks < 0
+
+    @requested.setter
+    def requested(self, value): ...
+
+
+def test_a_run_that_is_asked_to_stop_leaves_what_it_does_and_goes_on_bitwise(whole, cache, tmp_path, capsys):
+    """While loading, in the first evaluation, in the midst of playing, in an evaluation."""
+    words = [*TINY, "checkpoint.every=0", f"nano.cache={cache}"]
+    cfg = configuration.parse(configs.load("spice_nano"), words)
+    with pytest.raises(Stopped, match="before the model was loaded"), Later(tmp_path, 0, 0) as stop:
+        train.train(cfg, tmp_path, interrupt=stop)
+    ends = []
+    for iterations, looks in ((0, 1), (1, 2), (3, 1)):
+        with Later(tmp_path, iterations, looks) as stop:
+            summary = train.train(cfg, tmp_path, interrupt=stop)
+        assert not summary["complete"] and summary["log_failures"] == 0
+        ends.append([p.name for p in (tmp_path / "checkpoints").glob("0*")])
+    assert ends == [[], ["00000001"], ["00000001", "00000003"]]
+    out = capsys.readouterr().out
+    for said in ("before the first iteration; the same command begins it", "after iteration 1; the same command goes on"):
+        assert f"stopped {said}" in out
+    assert train.train(cfg, tmp_path)["complete"]
+    assert last_step(tmp_path) == last_step(whole[0])
+    assert rows(tmp_path / "tasks.jsonl") == rows(whole[0] / "tasks.jsonl")
 
 
 def test_checkpoints_are_read_once_a_start_and_pruned_as_configured(whole, cache, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ import numpy as np
 import optax
 from optax import contrib
 
-from spicejax import hosts
+from spicejax import hosts, interrupt
 from spicejax.learn import learner, packing
 from spicejax.models import hf, transformer
 from spicejax.text import sentencepieces, tokens
@@ -153,7 +153,10 @@ def make_model(nano: NanoConfig, seed: int, folder: Path) -> None:
 
 
 def warm_start(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> Params:
-    """Supervised training of a fresh model on generated examples of both roles, in the order the world gives them."""
+    """Supervised training of a fresh model on generated examples of both roles, in the order the world gives them.
+
+    Raises: FloatingPointError where it diverged; interrupt.Stopped between two steps where a signal came.
+    """
     model = dataclasses.replace(nano.architecture, unroll_layers=True)
     batches = warm_batches(nano, tokenizer, seed)
     optimizer = warm_optimizer(nano, len(batches))
@@ -162,6 +165,8 @@ def warm_start(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> Para
     state = learner.init_state(transformer.init(model, jax.random.key(seed)), optimizer)
     began, loss = time.perf_counter(), float("nan")
     for step, (batch, micro) in enumerate(batches, start=1):
+        said = f"stopped in the warm start, before step {step} of {len(batches)}; the same command begins it anew"
+        interrupt.check(said, alone=True)
         state, metrics = doors.step(state, batch, jnp.int32(micro))
         if step % (len(batches) // 8 + 1) == 0 or step == len(batches):
             loss = float(metrics["loss"])
