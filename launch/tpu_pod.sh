@@ -9,7 +9,7 @@ usage: launch/tpu_pod.sh [--print] --tpu=NAME --zone=ZONE [--project=ID] [--dir=
 Actions:
   setup               copy this working tree (what git tracks) to FOLDER on every host and install it there
   run ARGUMENT ...    on every host: python launch/tpu_run.py ARGUMENT ...; the hosts find each other by themselves
-  stop                send SIGTERM to the run on every host: it ends its iteration, saves and leaves
+  stop                send SIGTERM to the run on every host: it saves what is finished and leaves
 
 Options:
   --tpu=NAME          name of the TPU VM (any number of hosts)

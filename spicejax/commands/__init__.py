@@ -69,7 +69,7 @@ class Parser(argparse.ArgumentParser):
 def run(name: str = "--help", words: Sequence[str] = ()) -> int:
     """Run a command; return its exit code: 2 and one line on stderr for whatever the user can mend.
 
-    75 where a signal stopped what the same command goes on with; where it ended one at once, 128 and its number, which is
+    75 where a signal stopped what the same command goes on with; where it ended one at once, 128 and its number, so
     130 after Ctrl-C. SPICEJAX_DEBUG=1 shows where an error comes from.
     """
     if name in ("-h", "--help"):

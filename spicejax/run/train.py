@@ -207,7 +207,7 @@ def _iterate(going: Going, iteration: int) -> tuple[Played, Metrics]:
     sampled = time.perf_counter()
     with clock.stage("updating", f"iteration {iteration + 1}: updating"):
         metrics = played.metrics | update(run, played.lessons, iteration)
-    for name, count in (played.totals | run.searched).items():
+    for name, count in {**played.totals, **run.searched}.items():
         counters["totals"][name] = counters["totals"].get(name, 0) + count
     ended = time.perf_counter()
     # observations were not written

@@ -63,7 +63,9 @@ def test_a_signal_in_the_warm_start_ends_it_and_says_what_is_kept(tmp_path):
         assert any(line.startswith("loading") for line in process.stdout)
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 75 and "SIGTERM: saving what is finished, then leaving; once more to stop at once" in said
+    assert (
+        process.returncode == 75 and "SIGTERM: saving what is finished, then leaving; once more to stop at once" in said
+    )
     last = said.splitlines()[-1]
     assert re.fullmatch(r"stopped in the warm start, before step \d+ of \d+; the same command begins it anew", last)
     assert [path.name for path in (tmp_path / "cache").iterdir()] == []

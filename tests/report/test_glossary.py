@@ -24,5 +24,9 @@ def test_what_reports_draw(game):
     assert not {name for name in names if not glossary.meaning(name)}
 
 
+def test_what_the_loop_counts():
+    assert glossary.meaning("search/queries_empty") and glossary.meaning("search/queries")
+
+
 def test_unknown():
     assert glossary.meaning("nobody/knows") == ""

@@ -36,7 +36,9 @@ def seated(name, changes, *, policy="now", before="before", others=None, **more)
     cfg = dataclasses.replace(cfg[-1] if isinstance(cfg, tuple) else cfg, seats=dict.fromkeys(others or (), "FOLDER"))
     unused = dict.fromkeys(field.name for field in dataclasses.fields(build.Run))
     parts = {"cfg": cfg, "game": game_of(cfg.game), "player": policy, "others": others or {}, "before": before}
-    return Seated(**(unused | {"clock": collections.defaultdict(float)} | parts | more))
+    return Seated(
+        **(unused | {"clock": collections.defaultdict(float), "searched": collections.Counter()} | parts | more)
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,3 +77,11 @@ def test_training_questions_that_are_held_out_are_told(caplog):
     caplog.clear()
     build.warn_of_shared(asked, [Item(dataclasses.replace(asked[0], context="of another text"))], "set.jsonl")
     assert not caplog.text
+
+
+def test_queries_are_counted_and_those_that_find_nothing():
+    run = seated("ssp_nano", {}, find=lambda queries, most: [[] if "no" in query else [query] for query in queries])
+    assert run.world(0).look_up(["yes", "no", "no"], 1) == [["yes"], [], []]  # each is asked once
+    assert run.searched == {"queries": 2, "queries_empty": 1}
+    assert train._found_nothing({"search/queries": 2.0, "search/queries_empty": 1.0}) == train._found_nothing({}) == ""
+    assert "any of 2 queries" in train._found_nothing({"search/queries": 2.0, "search/queries_empty": 2.0})

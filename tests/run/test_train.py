@@ -298,7 +298,10 @@ def test_a_run_that_is_asked_to_stop_leaves_what_it_does_and_goes_on_bitwise(who
         ends.append([p.name for p in (tmp_path / "checkpoints").glob("0*")])
     assert ends == [[], ["00000001"], ["00000001", "00000003"]]
     out = capsys.readouterr().out
-    for said in ("before the first iteration; the same command begins it", "after iteration 1; the same command goes on"):
+    for said in (
+        "before the first iteration; the same command begins it",
+        "after iteration 1; the same command goes on",
+    ):
         assert f"stopped {said}" in out
     assert train.train(cfg, tmp_path)["complete"]
     assert last_step(tmp_path) == last_step(whole[0])
