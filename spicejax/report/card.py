@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,9 @@ from huggingface_hub import EvalResult, ModelCardData
 from spicejax.data import questions, sources
 from spicejax.report import places
 from spicejax.report.base import Base, base_of
+from spicejax.report.learnt import Learnt, learnt
 from spicejax.report.read import PYTHON, RunFolder, open_run
+from spicejax.report.usage import asked, usage
 
 # of a set of held-out questions: what the Hub shows
 _SCORES = {"accuracy": "boxed answers that are right, greedy", "said": "right answers anywhere in a reply, greedy"}
@@ -33,8 +36,25 @@ def write(out: Path, workdir: Path, *, step: int, name: str, adapter: bool = Fal
         shutil.copyfile(workdir / "report.png", out / "report.png")
 
 
+def portable(value: Any) -> Any:
+    """JSON without the folders of this machine: of a path that no other knows its name is left."""
+    if isinstance(value, dict):
+        return {key: portable(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [portable(inner) for inner in value]
+    if isinstance(value, str) and "\n" not in value:
+        return ",".join(Path(part).name if part.startswith(("/", "~/", "../")) else part for part in value.split(","))
+    return value
+
+
+def _command(said: str) -> str:
+    """A command without the folders of this machine."""
+    words = (word.partition("=") for word in shlex.split(said))
+    return shlex.join(key + equals + portable(value) if equals else portable(key) for key, equals, value in words)
+
+
 def _text(run: RunFolder, base: Base, name: str, step: int, adapter: bool) -> str:
-    model, corpus = (run.config.get(part) or {} for part in ("model", "corpus"))
+    model, corpus = (portable(run.config.get(part) or {}) for part in ("model", "corpus"))
     start = run.starts[-1] if run.starts else {}
     command = start.get("command")
     unknown = "the base model's files name none: look it up before you share this" if model.get("path") else ""
@@ -44,20 +64,21 @@ def _text(run: RunFolder, base: Base, name: str, step: int, adapter: bool) -> st
         "Base model": base.words,
         "License": f"{base.license['license']}, as the base model's" if base.license else unknown,
         "Corpus": corpus.get("source") or "made by the recipe (nano world)",
-        "Iterations": step,
         "Parameters trained": "adapters" if model.get("lora") else "all",
         "Precision of the parameters": model.get("param_dtype"),
         "Seed": run.config.get("seed"),
         "Devices": start.get("devices"),
         "Software": ", ".join(f"{n} {v}" for n, v in start.get("versions", {}).items()),
-        "Command": None if command in (None, PYTHON) else f"`{command}`",
+        "Command": None if command in (None, PYTHON) else f"`{_command(command)}`",
         "Started": PYTHON if command == PYTHON else None,
     }
+    taught = learnt([row for row in run.metrics if row.get("iteration", 0) < step], run.game)
     lines = ["---", _metadata(run, base, name, step, adapter).to_yaml(), "---", "", f"# {name}", ""]
-    lines += ["Trained with spicejax, self-play of language models on a corpus.", ""]
+    lines += ["A model of spicejax, self-play of language models on a corpus.", "", *_warning(run, taught, base)]
     lines += [f"- **{key}**: {value}" for key, value in facts.items() if value not in (None, "")]
-    lines += ["", *_scores(run), *_use(name, base, adapter)]
-    lines += ["## Configuration", "", "```json", json.dumps(run.config, indent=1), "```", ""]
+    lines += ["", *_happened(run, taught, step), *_limits(run, step), *usage(name, base, asked(run.config), adapter)]
+    saved = json.dumps(portable(run.config), indent=1)
+    lines += ["<details><summary>Configuration</summary>", "", "```json", saved, "```", "", "</details>", ""]
     return "\n".join(lines)
 
 
@@ -92,67 +113,78 @@ def _datasets(run: RunFolder) -> list[str]:
 def _results(run: RunFolder, step: int) -> list[EvalResult]:
     """The held-out scores of these weights; [] where the run did not evaluate them."""
     row = next((row for row in reversed(run.evaluations) if row["iteration"] == step), {})
+    return [
+        EvalResult(
+            task_type="text-generation",
+            dataset_type="held-out questions",  # no data set of the Hub is meant
+            dataset_config=spec,
+            dataset_name=spec,
+            metric_type="accuracy",
+            metric_name=meaning,
+            metric_value=round(row[key], 4),
+        )
+        for key, spec, meaning in _measured(run)
+        if isinstance(row.get(key), int | float)
+    ]
+
+
+def _measured(run: RunFolder) -> list[tuple[str, str, str]]:
+    """(quantity, the set of questions, what it says of them) of the scores that a run may have."""
     specs = str((run.config.get("eval") or {}).get("tasks") or "")
     sets = questions.suites(specs) if specs not in ("", "none") else [("", "nano world")]
-    found = []
-    for suite, spec in sets:
-        for score, meaning in _SCORES.items():
-            value = row.get("/".join(filter(None, ("eval", suite, score))))
-            if isinstance(value, int | float):
-                found.append(
-                    EvalResult(
-                        task_type="text-generation",
-                        dataset_type="held-out questions",  # no data set of the Hub is meant
-                        dataset_config=questions.named(spec),
-                        dataset_name=questions.named(spec),
-                        metric_type="accuracy",
-                        metric_name=meaning,
-                        metric_value=round(value, 4),
-                    )
-                )
-    return found
+    return [
+        ("/".join(filter(None, ("eval", suite, score))), questions.named(spec), meaning)
+        for suite, spec in sets
+        for score, meaning in _SCORES.items()
+    ]
 
 
-def _scores(run: RunFolder) -> list[str]:
-    """What was measured before and after, as a table."""
-    shown = [key for row in run.evaluations for key in row if key.startswith(("eval/", "probe/"))]
-    if not shown:
+def _warning(run: RunFolder, taught: Learnt, base: Base) -> list[str]:
+    """Where a run learnt nothing, or may have, first of all that."""
+    if not any("learner/steps" in row for row in run.metrics) or taught.steps and not taught.why:
         return []
+    why = f" ({taught.why})" if taught.why else ""
+    same = f": no optimizer step was taken, and the weights are those it began from, {base.words}"
+    return [f"> **Warning: nothing was learnt{why}**{same if not taught.steps else ''}.", ""]
+
+
+def _happened(run: RunFolder, taught: Learnt, step: int) -> list[str]:
+    """Steps, the share of valid tasks, and what was measured before and after."""
+    wanted, asked = run.config.get("iterations"), run.summary.get("held_out_questions")
+    lines = ["## What happened", "", f"- **Iterations**: {step}" + (f" of {wanted}" if wanted else "")]
+    if any("learner/steps" in row for row in run.metrics):
+        lines += [f"- **Optimizer steps**: {taught.steps}"]
+        lines += [f"- **Iterations without a valid task or a step**: {taught.idle}"] if taught.idle else []
+    if taught.valid is not None:
+        lines += [f"- **Valid tasks**: {100 * taught.valid:.0f} % of what was written as one"]
+    if not run.evaluations:
+        return [*lines, ""]
     first, last = run.evaluations[0], run.evaluations[-1]
-    lines = ["## Evaluations during training", ""]
-    lines += [f"| quantity | after {first['iteration']} iterations | after {last['iteration']} |", "|---|--:|--:|"]
-    lines += [f"| {key} | {_number(first, key)} | {_number(last, key)} |" for key in dict.fromkeys(shown)]
-    picture = ["", "![Curves of the run](report.png)"] if (run.folder / "report.png").is_file() else []
-    return [*lines, *picture, ""]
+    head = f"at the start | after {last['iteration']} iterations |"
+    shown = [row for row in _measured(run) if row[0] in first or row[0] in last]
+    table = [f"| {meaning} | {name} | {_number(first, key)} | {_number(last, key)} |" for key, name, meaning in shown]
+    if table:
+        many = f" ({asked} in all)" if asked else ""
+        lines += ["", f"| share of | held-out questions{many} | {head}", "|---|---|--:|--:|", *table]
+    keys = dict.fromkeys(key for row in run.evaluations for key in row if key.startswith(("eval/", "probe/", "loss/")))
+    every = [f"| {key} | {_number(first, key)} | {_number(last, key)} |" for key in keys]
+    lines += ["", "<details><summary>All that was measured</summary>", "", f"| quantity | {head}", "|---|--:|--:|"]
+    lines += [*every, "", "</details>", ""]
+    return [*lines, *(["![Curves of the run](report.png)", ""] if (run.folder / "report.png").is_file() else [])]
+
+
+def _limits(run: RunFolder, step: int) -> list[str]:
+    """What nobody should take from it."""
+    last = run.evaluations[-1]["iteration"] if run.evaluations else None
+    lines = ["No held-out question was asked: how good it is, is not known."]
+    if last is not None:
+        lines = ["Measured was what stands above, greedily and in the words below; nothing else."]
+        lines += [f"These very weights were not: the last evaluation came after {last} iterations."] * (last != step)
+    if run.game and run.game.reads in ("documents", "answers"):
+        lines += ["The questions and answers that it learnt from were written by a model, and not checked by people."]
+    lines += ["What it says may be wrong, and may repeat its corpus. Whether it is safe or fair was not looked at."]
+    return ["## Limits", "", *(f"- {line}" for line in lines), ""]
 
 
 def _number(row: Mapping[str, Any], key: str) -> str:
     return f"{row[key]:.3f}" if isinstance(row.get(key), int | float) else ""
-
-
-def _use(name: str, base: Base, adapter: bool) -> list[str]:
-    if adapter and not base.loads:
-        return [
-            *("## Use", "", f"These are adapters for {base.words}, which transformers and PEFT cannot load by a name."),
-            "Of the run that made them, this writes the whole model, adapters merged:",
-            *("", "```bash", "spicejax export --run=RUN --out=FOLDER", "```", ""),
-            'and `pipeline("text-generation", model="FOLDER")` of transformers loads it.',
-            "",
-        ]
-    if adapter:
-        code = [
-            "from peft import PeftModel",
-            "from transformers import AutoModelForCausalLM, AutoTokenizer",
-            "",
-            f"base = AutoModelForCausalLM.from_pretrained({json.dumps(base.loads)})",
-            f"model = PeftModel.from_pretrained(base, {json.dumps(name)})",
-            f"tokenizer = AutoTokenizer.from_pretrained({json.dumps(name)})",
-        ]
-    else:
-        code = [
-            "from transformers import pipeline",
-            "",
-            f'speak = pipeline("text-generation", model={json.dumps(name)})',
-            'speak([{"role": "user", "content": "..."}], max_new_tokens=512, return_full_text=False)',
-        ]
-    return ["## Use", "", "```python", *code, "```", ""]

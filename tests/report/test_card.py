@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,12 @@ from tiny_models import LLAMA, random_params
 
 from spicejax import config as configuration
 from spicejax import configs
+from spicejax.games.catalogue import game_of
 from spicejax.models import files, hf
-from spicejax.report import card
-from spicejax.text import sentencepieces
+from spicejax.report import card, usage
+from spicejax.report.base import base_of
+from spicejax.text import prompts, render, sentencepieces
+from spicejax.types import Task
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,17 +63,19 @@ def test_the_metadata_is_read_by_the_hubs_library(tmp_path):
     assert found.data.license is None and "look it up" in found.text and found.data.datasets is None
     for text in ("mine.jsonl", "| eval/accuracy | 0.250 | 0.750 |", "SPICE: Self-Play", '"seed": 0', "# out"):
         assert text in found.text, text
+    assert found.text.index("<details><summary>Configuration") < found.text.index('"seed": 0')
 
 
 @pytest.mark.parametrize("path", ["models/Qwen3-4B", "./model", "ABSOLUTE"])
 def test_a_folder_is_no_base_model_of_the_hub(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
     path = path.replace("ABSOLUTE", str(tmp_path / "elsewhere"))
+    name = Path(path).name
     Path(path).mkdir(parents=True)
     run = _run(tmp_path / "run", **{"model.path": path})
     found = _card(tmp_path / "out", run, adapter=True)
     assert found.data.base_model is None and found.data.library_name == "peft"
-    assert f'from_pretrained("{Path(path).absolute()}")' in found.text
+    assert f'from_pretrained("{name}")  # the folder of `{name}`, a folder' in found.text
 
 
 def test_the_license_is_that_of_the_base_models_card(tmp_path, monkeypatch):
@@ -143,7 +149,85 @@ def test_a_later_stage_of_a_chain_names_what_the_first_began_from(tmp_path):
     last = _run(tmp_path / "chain" / "2", **{"model.path": str(policy)})
     assert _card(tmp_path / "whole", last).data.base_model == "Qwen/Qwen3-4B-Base"
     adapters = _card(tmp_path / "adapters", last, adapter=True)
-    assert adapters.data.base_model is None and f'from_pretrained("{policy}")' in adapters.text
+    assert adapters.data.base_model is None and 'from_pretrained("policy")' in adapters.text
+
+
+def log(run, *rows, **summary):
+    """What a run has learnt, iteration by iteration."""
+    rows = [{"iteration": k} | row for k, row in enumerate(rows)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (run / "summary.json").write_text(json.dumps(summary))
+
+
+def test_the_card_says_what_happened(tmp_path):
+    run = _run(tmp_path / "run", **{"eval.tasks": "questions/own.jsonl", "iterations": "2"})
+    shares = {"challenger/valid_fraction": 0.5, "learner/steps": 1.0}
+    log(run, shares, shares | {"challenger/valid_fraction": 0.25}, held_out_questions=150)
+    text = _card(tmp_path / "out", run).text
+    assert "**Iterations**: 2 of 2" in text and "**Optimizer steps**: 2" in text and "**Valid tasks**: 38 %" in text
+    assert "| share of | held-out questions (150 in all) | at the start | after 2 iterations |" in text
+    assert "| boxed answers that are right, greedy | own | 0.250 | 0.750 |" in text
+    assert "nothing was learnt" not in text and "These very weights were not" not in text
+    assert "not checked by people" in text and "do_sample=False" in text
+    earlier = _card(tmp_path / "earlier", run, step=1).text
+    assert "**Optimizer steps**: 1\n" in earlier and "the last evaluation came after 2 iterations" in earlier
+
+
+def test_the_card_of_a_run_that_learnt_nothing_warns(tmp_path):
+    run = _run(tmp_path / "run", **{"model.path": "Qwen/Qwen3-4B-Base"})
+    nothing = {"challenger/valid_fraction": 0.0, "learner/steps": 0.0, "rejected/no_json": 8.0}
+    log(run, nothing, nothing)
+    (run / "evaluations.jsonl").unlink()
+    text = _card(tmp_path / "out", run).text
+    assert "> **Warning: nothing was learnt (no reply is a valid task; commonest reason: no json" in text
+    assert "the weights are those it began from, [Qwen/Qwen3-4B-Base]" in text
+    assert "**Optimizer steps**: 0" in text and "**Valid tasks**: 0 %" in text and "No held-out question" in text
+    log(run, {})  # of a version that did not count
+    old = _card(tmp_path / "old", run).text
+    assert "nothing was learnt" not in old and "Optimizer steps" not in old
+
+
+def test_a_card_names_no_folder_of_this_machine(tmp_path):
+    here = str(tmp_path)
+    given = f"{here}/texts,{here}/more.jsonl,facts:countries"
+    fields = {"model.path": f"{here}/model", "corpus.source": given, "eval.tasks": f"{here}/q.jsonl"}
+    run = _run(tmp_path / "run", **fields, **{"nano.cache": f"{here}/cache", "seats.challenger": f"{here}/other"})
+    words = f"spicejax train --config=spice_nano --workdir={here}/run corpus.source={given} ~/x/y"
+    (run / "starts.jsonl").write_text(json.dumps({"command": words}) + "\n")
+    text = str(_card(tmp_path / "out", run))
+    assert here not in text and "texts,more.jsonl,facts:countries" in text and '"cache": "cache"' in text
+    assert "`spicejax train --config=spice_nano --workdir=run corpus.source=texts,more.jsonl,facts:countries y`" in text
+    assert card.portable({"a": ["/", "b/c", "x=/y", "https://a/b", "a\n/b/c", 3]}) == {
+        "a": ["", "b/c", "x=/y", "https://a/b", "a\n/b/c", 3]
+    }
+
+
+@pytest.mark.parametrize("name", configs.names())
+def test_the_code_of_a_card_asks_in_the_words_of_training(name, monkeypatch):
+    """Run with a pipeline that keeps what it is given."""
+    cfg = configs.load(name)
+    how = usage.asked(configuration.to_json(cfg))
+    lines = usage.usage("a/b", base_of({}), how, adapter=False)
+    code = "\n".join(lines[lines.index("```python") + 1 : lines.index("```")])
+    given, transformers = [], types.ModuleType("transformers")
+
+    class Speak:
+        tokenizer = None
+
+        def __call__(self, prompt, **words):
+            given.append((prompt, words))
+            return [{"generated_text": "Paris"}]
+
+    transformers.pipeline = lambda task, model: Speak()
+    monkeypatch.setitem(sys.modules, "transformers", transformers)
+    exec(code, {})
+    ((prompt, words),) = given
+    exam = game_of(cfg.game).exam(cfg.game)
+    messages = exam.ask(Task("What is the capital of France?", "", "String"))
+    plain = cfg.model.template == "conversation"
+    wanted = prompts.fill(render.CONVERSATION, request=messages[-1]["content"]) if plain else messages
+    assert prompt == wanted and words["do_sample"] is False and words["max_new_tokens"] == exam.max_new
+    assert ("stop_strings" in words) == plain and ("`spicejax ask`" in str(lines)) == exam.searches
 
 
 def test_without_the_hub_the_folder_stays_and_the_way_on_is_said(tmp_path):

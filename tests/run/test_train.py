@@ -113,7 +113,7 @@ def test_a_run_goes_back_and_is_exported_at_its_end(whole, cache, tmp_path, caps
     _, written = hf.load(out)
     step, _, trained, _ = export.load_run(run)
     jax.tree.map(np.testing.assert_array_equal, written, trained)
-    assert step == 6 and "**Iterations**: 6\n" in (out / "README.md").read_text()
+    assert step == 6 and "**Iterations**: 6 of 6\n" in (out / "README.md").read_text()
 
 
 @pytest.mark.slow
