@@ -5,7 +5,8 @@ with answer, document id, sha256 of the document's text, recipe, iteration, pass
 and reward. --solved keeps pass rates in a range. --jsonl writes tasks.jsonl instead, which can be a --corpus of other
 games, and needs no pyarrow. --source_text adds the text of each document, which is left out else.
 
---license=cc-by-4.0 names a licence in the card; think of that of your documents. --push=ORG/NAME uploads the folder
+--license=cc-by-4.0 names a licence in the card, and without it the command asks for one: think of that of your
+documents. --push=ORG/NAME uploads the folder
 to the Hub as a data set (`hf auth login` first); where that fails the folder stays. RUN may be a chain: its last stage
 that has tasks is taken.
 """
@@ -26,8 +27,9 @@ from spicejax.commands import Parser
 from spicejax.report import places, publish
 from spicejax.report.read import RunFolder, holds, last_stage, open_run, rows_of
 
-# Of what is not said by its name alone
 COLUMNS = {
+    "question": "what was asked",
+    "answer": "what its author, or the set it comes from, holds to be right",
     "answer_type": "form of the answer: String, Integer, MCQ, ...",
     "document_id": "the document that the question is about, as the run names it",
     "document_sha256": "sha256 of its text as the run read it, in UTF-8",
@@ -38,6 +40,9 @@ COLUMNS = {
     "verdicts": "whether each of them was right",
     "reward": "what the question earned its author",
 }
+
+# As the Hub sorts data sets -> rows below which they are of this size
+_SIZES = {"n<1K": 1e3, "1K<n<10K": 1e4, "10K<n<100K": 1e5, "100K<n<1M": 1e6, "1M<n<10M": 1e7, "n>10M": float("inf")}
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -78,9 +83,11 @@ def main(argv: Sequence[str]) -> None:
         file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     else:
         file = _parquet(options.out / "data" / "train.parquet", rows)
-    card = _card(run, rows, file.relative_to(options.out), options.license)
+    card = _card(run, rows, file.relative_to(options.out), file.stat().st_size, options.license)
     (options.out / "README.md").write_text(card, encoding="utf-8")
     print(f"{file}: {len(rows)} tasks")
+    if options.license is None:
+        print("the card names no licence: give --license=ID before you share it (that of your documents carries over)")
     if options.push:
         print(publish.push(options.out, options.push, private=options.private, kind="dataset"))
 
@@ -144,11 +151,13 @@ def _parquet(file: Path, rows: list[dict[str, Any]]) -> Path:
     return file
 
 
-def _card(run: RunFolder, rows: list[dict[str, Any]], file: Path, license: str | None) -> str:
+def _card(run: RunFolder, rows: list[dict[str, Any]], file: Path, size: int, license: str | None) -> str:
+    """Args: size: of the file, in bytes."""
     written = run.game is None or run.game.reads in ("documents", "answers")  # else the questions were given
     data = DatasetCardData(
         license=license,
         task_categories=["question-answering"],
+        size_categories=[next(name for name, most in _SIZES.items() if len(rows) < most)],
         tags=["spicejax", *(["synthetic"] if written else [])],
         configs=[{"config_name": "default", "data_files": [{"split": "train", "path": str(file)}]}],
     )
@@ -159,6 +168,8 @@ def _card(run: RunFolder, rows: list[dict[str, Any]], file: Path, license: str |
         told += "answers were not checked by people."
     about = [f"| `{name}` | {text} |" for name, text in COLUMNS.items() if name in rows[0]]
     head = ["---", data.to_yaml(), "---", "", f"# Questions of {run.name}", "", told, ""]
-    head += ["The licence of the corpus carries over to what quotes it.", "", "| column | what it holds |", "|---|---|"]
+    named = f"Licence: {license}." if license else "No licence is named yet: choose one before you share this."
+    head += [f"{named} That of the corpus carries over to what quotes it.", ""]
+    head += [f"{len(rows)} rows, {size / 1e6:.2f} MB.", "", "| column | what it holds |", "|---|---|"]
     method = run.game.paper if run.game else "unknown"
     return "\n".join([*head, *about, "", f"Recipe: {run.config.get('name')}; method: {method}.", ""])

@@ -36,25 +36,18 @@ def write(out: Path, workdir: Path, *, step: int, name: str, adapter: bool = Fal
         shutil.copyfile(workdir / "report.png", out / "report.png")
 
 
-def portable(value: Any) -> Any:
-    """JSON without the folders of this machine: of a path that no other knows its name is left."""
-    if isinstance(value, dict):
-        return {key: portable(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [portable(inner) for inner in value]
-    if isinstance(value, str) and "\n" not in value:
-        return ",".join(Path(part).name if part.startswith(("/", "~/", "../")) else part for part in value.split(","))
-    return value
-
-
 def _command(said: str) -> str:
-    """A command without the folders of this machine."""
-    words = (word.partition("=") for word in shlex.split(said))
-    return shlex.join(key + equals + portable(value) if equals else portable(key) for key, equals, value in words)
+    """A command without the folders of this machine: of a path that no other knows its name is left."""
+    told = []
+    for word in shlex.split(said):
+        key, equals, value = word.rpartition("=")
+        parts = (Path(part).name if part.startswith(("/", "~/", "../")) else part for part in value.split(","))
+        told.append(key + equals + ",".join(parts))
+    return shlex.join(told)
 
 
 def _text(run: RunFolder, base: Base, name: str, step: int, adapter: bool) -> str:
-    model, corpus = (portable(run.config.get(part) or {}) for part in ("model", "corpus"))
+    model, corpus = (run.config.get(part) or {} for part in ("model", "corpus"))
     start = run.starts[-1] if run.starts else {}
     command = start.get("command")
     unknown = "the base model's files name none: look it up before you share this" if model.get("path") else ""
@@ -77,7 +70,7 @@ def _text(run: RunFolder, base: Base, name: str, step: int, adapter: bool) -> st
     lines += ["A model of spicejax, self-play of language models on a corpus.", "", *_warning(run, taught, base)]
     lines += [f"- **{key}**: {value}" for key, value in facts.items() if value not in (None, "")]
     lines += ["", *_happened(run, taught, step), *_limits(run, step), *usage(name, base, asked(run.config), adapter)]
-    saved = json.dumps(portable(run.config), indent=1)
+    saved = json.dumps(run.config, indent=1)
     lines += ["<details><summary>Configuration</summary>", "", "```json", saved, "```", "", "</details>", ""]
     return "\n".join(lines)
 

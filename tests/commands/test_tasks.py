@@ -35,7 +35,7 @@ def run(tmp_path):
     return folder
 
 
-def test_parquet_with_a_card(run, tmp_path):
+def test_parquet_with_a_card(run, tmp_path, capsys):
     (run / "config.json").write_text(json.dumps(configuration.to_json(configs.load("spice_nano"))))
     assert commands.run("tasks", [str(run), "--parquet", f"--out={tmp_path / 'out'}"]) == 0
     rows = pyarrow.parquet.read_table(tmp_path / "out" / "data" / "train.parquet").to_pylist()
@@ -46,6 +46,8 @@ def test_parquet_with_a_card(run, tmp_path):
     assert rows[1]["verdicts"] is None and "document_text" not in rows[0]
     card = DatasetCard.load(tmp_path / "out" / "README.md")
     assert card.data.task_categories == ["question-answering"] and "3 questions" in card.text
+    assert all(f"| `{name}` |" in card.text for name in rows[0]) and "No licence is named yet" in card.text
+    assert "the card names no licence: give --license=ID" in capsys.readouterr().out
     assert commands.run("tasks", [str(run), f"--out={tmp_path / 'out'}"]) == 2
 
 
@@ -70,13 +72,15 @@ def test_the_card_names_the_licence_and_the_file(run, tmp_path, capsys):
     card = DatasetCard.load(tmp_path / "out" / "README.md")  # raises where the YAML is none
     (part,) = card.data.configs[0]["data_files"]
     assert card.data.license == "cc-by-4.0" and (tmp_path / "out" / part["path"]).is_file()
-    assert set(card.data.to_dict()) == {"license", "task_categories", "tags", "configs"}
+    assert set(card.data.to_dict()) == {"license", "task_categories", "size_categories", "tags", "configs"}
+    assert card.data.to_dict()["size_categories"] == ["n<1K"] and "3 rows, 0.00 MB." in card.text
+    assert "Licence: cc-by-4.0." in card.text and "names no licence" not in capsys.readouterr().out
     assert "that a model wrote in self-play" in card.text
     assert DatasetCard(str(card)).data.to_dict() == card.data.to_dict()
     row = json.loads((tmp_path / "out" / part["path"]).read_text().splitlines()[0])
     assert row["document_text"] == "Text"
     told = {name for name in row if f"| `{name}` |" in card.text}
-    assert told == set(row) - {"question", "answer"}
+    assert told == set(row)
     (run / "documents.jsonl").unlink()
     assert commands.run("tasks", [str(run), f"--out={tmp_path / 'more'}", "--source_text"]) == 2
     assert "--source_text: " in capsys.readouterr().err and not (tmp_path / "more").exists()
