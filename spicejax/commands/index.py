@@ -32,6 +32,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"), help="the encoder computes in")
     parser.add_argument("--out", required=True, help="folder of the index")
     parser.add_argument("--words", type=int, default=100, help="longest passage; 0 = documents as they are given")
+    parser.add_argument("--follow_links", action="store_true", help="take what links out of a folder lead to")
     parser.add_argument("--shard", type=int, default=2**14, help="passages a file of vectors")
     parser.add_argument(
         "--tree_from", type=int, default=nearest.TREE_FROM, help="passages from which ScaNN needs a tree; -1 = never"
@@ -57,6 +58,7 @@ def build(options: argparse.Namespace) -> None:
         options.corpus,
         encoder,
         words=options.words,
+        follow_links=options.follow_links,
         shard=options.shard,
         tree_from=None if options.tree_from < 0 else options.tree_from,
         with_bm25=options.bm25,

@@ -26,6 +26,7 @@ def main(argv: Sequence[str]) -> None:
         "--max_bytes_per_document", type=int, default=16 * 1024 * 1024, help="skip longer ones, in bytes"
     )
     parser.add_argument("--text_field", default="", help="key or column of the text; default text or contents")
+    parser.add_argument("--follow_links", action="store_true", help="take what links out of a folder lead to")
     options = parser.parse_args(argv)
     prepare(options)
 
@@ -41,6 +42,7 @@ def prepare(options: argparse.Namespace) -> None:
         min_chars=options.min_chars,
         max_bytes_per_document=options.max_bytes_per_document,
         text_field=options.text_field,
+        follow_links=options.follow_links,
     )
     manifest = {
         "source": options.source,

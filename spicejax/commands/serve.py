@@ -24,6 +24,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--engine", default="scann", choices=("scann", "in_graph", "words"), help="as retrieval.engine")
     parser.add_argument("--corpus", default="", help="engine words without an index: the passages of this corpus")
     parser.add_argument("--words", type=int, default=100, help="its longest passage; 0 = documents as they are given")
+    parser.add_argument("--follow_links", action="store_true", help="take what links out of its folder lead to")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 = all of this machine")
     parser.add_argument("--port", type=int, default=5003)
     options = parser.parse_args(argv)
@@ -33,7 +34,7 @@ def main(argv: Sequence[str]) -> None:
         from spicejax.retrieval.serve import app
     except ImportError as error:
         raise ImportError('the server is not installed: pip install "spicejax[serve]"') from error
-    names = ("engine", "index", "encoder", "corpus", "words")
+    names = ("engine", "index", "encoder", "corpus", "words", "follow_links")
     cfg = RetrievalConfig(**{name: getattr(options, name) for name in names})
     search = open_search(cfg, sharding.make_mesh(MeshConfig()))
     search(["who"], 1)  # compiles before anybody waits for it

@@ -31,6 +31,7 @@ def open_corpus(
     min_chars: int = 100,
     max_bytes_per_document: int = 16 * 1024 * 1024,
     text_field: str = "",
+    follow_links: bool = False,
 ) -> Corpus:
     """Read a corpus and cut it into segments of at most `max_tokens` tokens.
 
@@ -50,6 +51,7 @@ def open_corpus(
       min_chars: shorter documents are skipped.
       max_bytes_per_document: longer ones are skipped, in bytes of UTF-8.
       text_field: key or column of the text; "" = text or contents.
+      follow_links: take what links out of a folder lead to; they are skipped else.
     Raises:
       FileNotFoundError: a source that does not exist.
       ValueError: no usable document, or a prepared folder that does not fit.
@@ -62,14 +64,14 @@ def open_corpus(
         documents = prepared.open_prepared(spec, encode, max_tokens)
         counts, digest = documents.manifest.get("counts", {}), documents.manifest["digest"]
     else:
-        reader = sources.Reader(max_bytes_per_document, text_field)
+        reader = sources.Reader(max_bytes_per_document, text_field, follow_links)
         documents, counts = _read(spec, reader, encode, max_tokens, min_chars)
         digest = prepared.digest(documents)
     if not documents:
         skipped = ", ".join(f"{v} {k.removeprefix('skipped/')}" for k, v in counts.items() if k.startswith("skipped/"))
         raise ValueError(
             f"corpus {spec!r} has no usable document ({counts.get('read', 0)} read; skipped: {skipped or 'none'}); "
-            f"check the path and min_chars={min_chars}{_keys(reader)}"
+            f"check the path and min_chars={min_chars}{_keys(reader)}{_links(reader)}"
         )
     return Corpus(documents, counts, digest)
 
@@ -80,6 +82,12 @@ def _keys(reader: sources.Reader | None) -> str:
         return ""
     missed = " or ".join(reader.fields)
     return f". Records have {', '.join(reader.keys)} and no {missed}: text_field=KEY says which holds the text"
+
+
+def _links(reader: sources.Reader | None) -> str:
+    """What takes links out of a folder."""
+    skipped = reader is not None and reader.skipped["link_out_of_folder"]
+    return "; corpus.follow_links=true (--follow_links) takes what links lead to" if skipped else ""
 
 
 def _read(

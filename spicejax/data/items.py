@@ -98,18 +98,25 @@ def open_items(
     max_tokens: int,
     min_chars: int,
     text_field: str = "",
+    follow_links: bool = False,
 ) -> Items:
     """Read the items of a game.
 
     Args:
-      kind: documents are read by `corpus.open_corpus`, with `encode`, `max_tokens`, `min_chars` and `text_field`; the
-        others are a jsonl file, examples also a folder of launch/prepare_sft.py.
+      kind: documents are read by `corpus.open_corpus`, with all but `seed` and `batch_size`; the others are a
+        jsonl file, examples also a folder of launch/prepare_sft.py.
       seed: of the permutations.
     Raises: FileNotFoundError; ValueError naming file and line, or where nothing can be used.
     """
     if kind == "documents":
-        how = {"max_tokens": max_tokens, "min_chars": min_chars, "text_field": text_field}
-        found = corpus.open_corpus(spec, encode=encode, **how)
+        found = corpus.open_corpus(
+            spec,
+            encode=encode,
+            max_tokens=max_tokens,
+            min_chars=min_chars,
+            text_field=text_field,
+            follow_links=follow_links,
+        )
         return Items(found.documents, found.digest, seed, batch_size)
     if kind == "questions":
         read: list[Any] = [item.task for item in questions.load_items(spec)]
@@ -122,7 +129,7 @@ def open_items(
     return Items(read, hashlib.sha256(text.encode()).hexdigest(), seed, batch_size)
 
 
-def look(kind: Kind, spec: str, text_field: str = "") -> Items | None:
+def look(kind: Kind, spec: str, text_field: str = "", *, follow_links: bool = False) -> Items | None:
     """Raise what `open_items` would of what the beginning of each source shows: path, format, fields, packages.
 
     Returns: the items, but for documents: files of the others are small and were read.
@@ -133,7 +140,7 @@ def look(kind: Kind, spec: str, text_field: str = "") -> Items | None:
         prepared.manifest_of(spec)
     else:
         for source in sources.split_mixture(spec):
-            next(sources.Reader(2**24, text_field).documents(source), None)
+            next(sources.Reader(2**24, text_field, follow_links).documents(source), None)
     return None
 
 

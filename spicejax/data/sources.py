@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import dataclasses
+import functools
 import glob
 import importlib.util
 import json
@@ -13,7 +14,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ class Reader:
 
     max_bytes: int
     text_field: str = ""  # where records keep their text, if not in one of TEXT_FIELDS
+    follow_links: bool = False  # out of a folder too: a corpus from elsewhere may point at files of yours
     read: int = 0
     skipped: Counter[str] = dataclasses.field(default_factory=Counter)
     keys: tuple[str, ...] = ()  # of the first record without text
@@ -108,9 +110,11 @@ class Reader:
     def _folder(self, path: Path) -> Iterator[Raw]:
         if (path / "config.json").is_file() and any(path.glob("*.safetensors")):
             raise ValueError(f"folder {path} holds a model, which model.path takes; {KINDS}")
-        records = sorted(filter(Path.is_file, path.glob("*.array_record*")))
-        files = records or list(_walk(path, TEXT_SUFFIXES))
-        if not files:
+        skip = None if self.follow_links else functools.partial(self.skip, "link_out_of_folder")
+        skipped = self.read
+        records = sorted(_walk(path, (".array_record",), skip, deep=False))
+        files = records or list(_walk(path, TEXT_SUFFIXES, skip))
+        if not files and self.read == skipped:
             other = next((suffix for suffix in (".jsonl", ".ndjson", ".parquet") if any(path.glob(f"*{suffix}"))), "")
             raise FileNotFoundError(
                 f"folder {path} holds no {', '.join(TEXT_SUFFIXES)} and no .array_record files"
@@ -309,18 +313,38 @@ def _expand(spec: str) -> list[Path]:
     return [Path(p) for p in found]
 
 
-def _walk(root: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """Yield files below `root` in sorted order. Links to folders are followed once each, so loops end."""
-    seen: set[str] = set()
+def _walk(
+    root: Path, suffixes: tuple[str, ...], skip: Callable[[], None] | None = None, *, deep: bool = True
+) -> Iterator[Path]:
+    """Yield files below `root` in sorted order. Links to folders are followed once each, so loops end.
+
+    Args:
+      suffixes: of the files; ".array_record" also within a name, as its shards have it.
+      skip: called for each link that leads out of `root`, which is then left out; None follows them.
+      deep: folders within it too.
+    """
+    home, seen = os.path.realpath(root), set[str]()
     found: list[Path] = []
+
+    def stays(path: Path) -> bool:
+        if skip is None or not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(home):
+            return True
+        skip()
+        return False
+
     for folder, folders, names in os.walk(root, followlinks=True):
         if os.path.realpath(folder) in seen:
             folders.clear()
             continue
         seen.add(os.path.realpath(folder))
-        folders.sort()
-        found += [path for path in (Path(folder, name) for name in names) if path.suffix.lower() in suffixes]
+        folders[:] = sorted(name for name in folders if deep and stays(Path(folder, name)))
+        paths = (Path(folder, name) for name in names)
+        found += [path for path in paths if _has_suffix(path, suffixes) and stays(path)]
     yield from sorted(path for path in found if path.is_file() or not path.exists())  # no pipes, no devices
+
+
+def _has_suffix(path: Path, suffixes: tuple[str, ...]) -> bool:
+    return path.suffix.lower() in suffixes or (".array_record" in suffixes and ".array_record" in path.name)
 
 
 def _module_docstrings(file: Path, module: str) -> Iterator[tuple[str, str]]:

@@ -80,6 +80,7 @@ def build(
     tree_from: int | None = nearest.TREE_FROM,
     with_bm25: bool = False,
     max_bytes: int = 16 * 2**20,
+    follow_links: bool = False,
 ) -> Index:
     """Build the index of a corpus in folder `out`, or go on with one that the same call began.
 
@@ -90,6 +91,7 @@ def build(
       tree_from: from so many passages a ScaNN tree is built too; None = never.
       with_bm25: count words too.
       max_bytes: longer documents are skipped, in bytes of UTF-8.
+      follow_links: take what links out of a folder lead to; they are skipped else.
     Raises:
       ValueError: `out` was begun otherwise, or the corpus has no usable passage or another content than before.
       FileExistsError: `out` is a folder of something else.
@@ -100,7 +102,7 @@ def build(
     folder = Path(out).expanduser()
     plan = {"format": FORMAT, "corpus": corpus, "words": words, "shard": shard, "encoder": spec_of(encoder)}
     # Process 0 alone reads and writes what there is, on a disk that all see.
-    hosts.by_first(lambda: _begin(folder, plan, max_bytes))
+    hosts.by_first(lambda: _begin(folder, plan, sources.Reader(max_bytes, follow_links=follow_links)))
     found = passages.load(folder / PASSAGES)
     for k, name in enumerate(_shards(len(found), shard)):
         if hosts.by_first(lambda name=name: not _damaged(folder, [name])):
@@ -118,7 +120,7 @@ def build(
     return load(folder)
 
 
-def _begin(folder: Path, plan: Mapping[str, Any], max_bytes: int) -> None:
+def _begin(folder: Path, plan: Mapping[str, Any], reader: sources.Reader) -> None:
     """Make the folder and its passages where they are not there."""
     if (folder / MANIFEST).is_file():
         begun = read_manifest(folder)
@@ -135,7 +137,6 @@ def _begin(folder: Path, plan: Mapping[str, Any], max_bytes: int) -> None:
         _write(folder, {**plan, "files": {}})
     if not _damaged(folder, [PASSAGES]):
         return
-    reader = sources.Reader(max_bytes)
     count = passages.write(folder / PASSAGES, passages.read(reader, plan["corpus"], words=plan["words"]))
     skipped = {f"skipped/{reason}": n for reason, n in sorted(reader.skipped.items())}
     if not count:

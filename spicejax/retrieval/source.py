@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,7 @@ from spicejax.data import sources
 from spicejax.models.encoder import Style
 from spicejax.retrieval import encode, index, passages, remote, search
 from spicejax.retrieval.search import Search
+from spicejax.types import Passage
 
 Engine = Literal["scann", "in_graph", "words", "http"]
 
@@ -33,6 +35,8 @@ class RetrievalConfig:
     corpus: str = ""
     # its longest passage, in words; 0 = documents as they are given
     words: int = 100
+    # where it is a folder: take what links out of it lead to; false = they are skipped
+    follow_links: bool = False
     # what the index was built with: Hugging Face folder of the encoder, or package:NAME; its style the index knows
     encoder: str = ""
     # precision of the encoder
@@ -84,7 +88,12 @@ class RetrievalConfig:
         if self.index:
             index.read_manifest(Path(self.index).expanduser())
         if self.corpus:
-            next(passages.read(sources.Reader(_LONGEST), self.corpus, words=self.words), None)
+            next(self.passages(), None)
+
+    def passages(self) -> Iterator[Passage]:
+        """Those of `corpus`, read as they are asked for."""
+        reader = sources.Reader(_LONGEST, follow_links=self.follow_links)
+        return passages.read(reader, self.corpus, words=self.words)
 
 
 def open_search(cfg: RetrievalConfig, mesh: Mesh) -> Search:
@@ -99,7 +108,7 @@ def open_search(cfg: RetrievalConfig, mesh: Mesh) -> Search:
     if cfg.engine == "http":
         return remote.search(cfg.url, timeout=cfg.timeout, tries=cfg.tries)
     if cfg.engine == "words" and cfg.corpus:
-        return search.in_memory(list(passages.read(sources.Reader(_LONGEST), cfg.corpus, words=cfg.words)))
+        return search.in_memory(list(cfg.passages()))
     found = index.load(cfg.index)
     if cfg.engine == "words":
         return search.by_words(found)

@@ -176,6 +176,7 @@ def build(cfg: RunConfig, workdir: Path, count: Callable[[int, int], None] = uns
         max_tokens=cfg.corpus.max_tokens,
         min_chars=cfg.corpus.min_chars,
         text_field=cfg.corpus.text_field,
+        follow_links=cfg.corpus.follow_links,
     )
     held_out = questions.load_suites(cfg.eval.tasks.removeprefix("none"), cfg.eval.max_tasks)
     lengths.require_items_fit(cfg, source, held_out, voices)

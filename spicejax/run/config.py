@@ -83,6 +83,8 @@ class CorpusConfig:
     min_chars: int = 32
     # key or column of a document's text; empty = text or contents
     text_field: str = ""
+    # of a folder: take what links out of it lead to; false = they are skipped and counted
+    follow_links: bool = False
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

@@ -68,7 +68,7 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
 def _require_items(cfg: RunConfig) -> None:
     """The items can be read, and their right answers be found right."""
     game = game_of(cfg.game)
-    items = look(game.reads, cfg.corpus.source, cfg.corpus.text_field)
+    items = look(game.reads, cfg.corpus.source, cfg.corpus.text_field, follow_links=cfg.corpus.follow_links)
     if items is not None and game.matches is not None:
         matches = functools.partial(game.matches, cfg.game)
         golds.require(cfg.corpus.source, cast(Sequence[Any], items.sequence), matches)

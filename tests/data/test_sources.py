@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spicejax.data import published
+from spicejax.data.corpus import open_corpus
 from spicejax.data.facts.documents import documents
 from spicejax.data.questions import load_items
 from spicejax.data.sources import MAX_RUN, Raw, Reader, split_mixture
@@ -368,3 +369,27 @@ def test_tables_of_passages(tmp_path: Path) -> None:
     path.write_text("a\tb\tc\n")
     with pytest.raises(ValueError, match="begins with 'a, b, c': give a header with text or contents"):
         _read(path)
+
+
+def test_links_out_of_a_folder_are_taken_only_when_asked_for(tmp_path: Path) -> None:
+    root, outside = tmp_path / "texts", tmp_path / "outside"
+    for path in (root / "in", outside):
+        path.mkdir(parents=True)
+    (outside / "secret.txt").write_text("secret")
+    (root / "in" / "a.txt").write_text("inside")
+    (root / "secret.txt").symlink_to(outside / "secret.txt")
+    (root / "folder").symlink_to(outside)
+    (root / "same.txt").symlink_to("in/a.txt")
+    (tmp_path / "link").symlink_to(root)
+    for spec in (root, tmp_path / "link"):
+        documents, skipped, read = _read(spec)
+        assert {d.text for d in documents} == {"inside"} and skipped == {"link_out_of_folder": 2} and read == 4
+    reader = Reader(1 << 20, follow_links=True)
+    assert [d.text for d in reader.documents(str(root))].count("secret") == 2 and not reader.skipped
+    (outside / "a.array_record").write_text("x")
+    (root / "a.array_record").symlink_to(outside / "a.array_record")
+    assert "link_out_of_folder" in _read(root)[1]
+    for name in ("in/a.txt", "same.txt"):
+        (root / name).unlink()
+    with pytest.raises(ValueError, match="3 link_out_of_folder.*--follow_links. takes what links lead to"):
+        open_corpus(str(root), encode=str.split)
