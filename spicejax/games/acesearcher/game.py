@@ -46,6 +46,9 @@ class AceSearcherConfig:
     # programs that the model writes: off = none is run; sandbox = apart from this machine, or not at all; accept =
     # also where they could read your files (docs/security.md)
     programs: paths.Programs = "off"
+    # how sub-questions are answered where the final reply is a program: words; programs = each by a program of its own,
+    # of at most final_max_new tokens
+    steps: paths.Steps = "words"
     # how it is asked: full = requests; nano = bare, for models of a few million parameters
     request: paths.Request = "full"
     # most sub-questions of a plan; a plan with more is none
@@ -105,6 +108,11 @@ class AceSearcherConfig:
         for name in counts.split():
             if getattr(self, name) < 1:
                 raise ValueError(f"acesearcher.{name}={getattr(self, name)}: must be at least 1")
+        if self.steps == "programs" and self.programs == "off":
+            raise ValueError(
+                "acesearcher.steps=programs runs what the model writes; give acesearcher.programs=sandbox as well "
+                "(docs/security.md)"
+            )
         if self.parts < 0:
             raise ValueError(f"acesearcher.parts={self.parts}: give how many paragraphs are shown, or 0 for all")
         if self.parts:
@@ -281,10 +289,11 @@ def demand(cfg: AceSearcherConfig) -> list[Ask]:
     sought: dict[str, Any] = {"seat": "solver", "finds": cfg.kind in paths.SEARCHING}
     shared: dict[str, Any] = {"group": group, "lesson": lesson, "estimator": "none"}
     shared["off_policy"] = cfg.sampled_by == "initial"
+    answer = cfg.final_max_new if cfg.steps == "programs" else cfg.answer_max_new
     return [
         Ask("decomposer", n, cfg.plans, cfg.plan_max_new, trained=counts[0], **shared),
-        Ask("subquestion", plans, cfg.solutions, cfg.answer_max_new, "document", counts[1], **shared, **sought),
-        Ask("later", every, 1, cfg.answer_max_new, "document", **shared, **sought),
+        Ask("subquestion", plans, cfg.solutions, answer, "document", counts[1], **shared, **sought),
+        Ask("later", every, 1, answer, "document", **shared, **sought),
         Ask("solver", every, 1, cfg.final_max_new, "document", counts[2], programs=cfg.programs, **shared),
     ]
 

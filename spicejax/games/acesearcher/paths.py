@@ -26,6 +26,7 @@ Kind = Literal["qa", "claim", "document", "program"]
 KINDS = get_args(Kind)
 SEARCHING = ("qa", "claim")
 Programs = Literal["off", "sandbox", "accept"]
+Steps = Literal["words", "programs"]  # how sub-questions are answered where the final reply is a program
 Request = Literal["full", "nano"]  # nano: bare, for models of a few million parameters
 
 PACKAGE = "spicejax.games.acesearcher"  # that holds the templates
@@ -41,6 +42,7 @@ class Way:
 
     kind: Kind = "qa"  # unless the question has one of its own
     programs: Programs = "off"
+    steps: Steps = "words"
     request: Request = "full"
     most_questions: int = 6  # of a plan
     found: int = 10  # passages looked up for each sub-question
@@ -128,9 +130,9 @@ def answer_messages(question: str, documents: str, way: Way, kind: Kind) -> Mess
     """Ask a sub-question."""
     if way.request == "nano":
         return _user(f"{documents}\n{question}")
-    # Differs: sub-questions of a program in words; the paper has a program for each (figure 14), the code none
-    name = kind if kind in SEARCHING else "document"
-    return _filled(f"answer_{name}", way.templates, {"documents": documents, "question": question})
+    # Differs: by default in words for a program too; the paper has a program for each (figure 14), the code none
+    name = "program" if _by_program(kind, way) else f"answer_{kind if kind in SEARCHING else 'document'}"
+    return _filled(name, way.templates, {"documents": documents, "question": question})
 
 
 def final_messages(question: str, documents: str, steps: str, way: Way, kind: Kind) -> Messages:
@@ -224,16 +226,32 @@ def _answer(world: World, asked: Sequence[tuple[Path, int]], way: Way, copies: i
             groups.append((prompt, k, [path]))
     whole = [group for group in groups if len(group[2]) == copies]
     parts = [(prompt, k, [path]) for prompt, k, own in groups if len(own) < copies for path in own]
-    for chosen in (whole, parts):
-        found = world.ask(
-            "solver", [prompt for prompt, *_ in chosen], samples=len(chosen[0][2]) if chosen else 1,
-            first_row=[own[0].row + k * _APART for _, k, own in chosen], max_new=way.answer_max_new, stream=stream,
-        ) if chosen else []  # fmt: skip
-        for (_, k, own), replies in zip(chosen, found, strict=True):
-            for path, reply in zip(own, replies, strict=True):
-                path.replies[k], path.answers[k] = reply, sub_answer(reply)
-                if reply.finish_reason == "length" or not path.answers[k]:
-                    path.fault = "sub_answer"
+    for groups in (whole, parts):
+        for programmed in (False, True):
+            chosen = [group for group in groups if _by_program(kind_of(group[2][0].task, way), way) == programmed]
+            if not chosen:
+                continue
+            found = world.ask(
+                "solver", [prompt for prompt, *_ in chosen], samples=len(chosen[0][2]), stream=stream,
+                first_row=[own[0].row + k * _APART for _, k, own in chosen],
+                max_new=way.final_max_new if programmed else way.answer_max_new,
+            )  # fmt: skip
+            answered = [(*each, k) for (_, k, own), replies in zip(chosen, found, strict=True)
+                        for each in zip(own, replies, strict=True)]  # fmt: skip
+            values = _values(world, [reply for _, reply, _ in answered]) if programmed else map(_in_words, answered)
+            for (path, reply, k), (value, fault) in zip(answered, values, strict=True):
+                path.replies[k], path.answers[k], path.fault = reply, value or "", path.fault or fault
+
+
+def _by_program(kind: Kind, way: Way) -> bool:
+    return kind == "program" and way.steps == "programs"
+
+
+def _in_words(answered: tuple[Path, Rollout, int]) -> tuple[str, str]:
+    """What a reply answers to a sub-question, and why it answers nothing."""
+    _, reply, _ = answered
+    said = sub_answer(reply)
+    return said, "" if said and reply.finish_reason != "length" else "sub_answer"
 
 
 def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:

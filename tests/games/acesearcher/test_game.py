@@ -121,6 +121,7 @@ def test_tags_of_final_answers_are_no_part_of_a_sub_answer():
         (lambda text, row: GOOD + "…", "rejected/cut_off"),
         (lambda text, row: GOOD if "plan" in text else " ", "fault/sub_answer"),
         (lambda text, row: GOOD if "plan" in text else "Bo…", "fault/sub_answer"),
+        (lambda text, row: "### a?\n### b?" if "plan" in text else " " if "a?" in text else "Bo", "fault/sub_answer"),
         (lambda text, row: GOOD if "plan" in text else "Oslo", "fault/final_answer"),
         (
             lambda text, row: GOOD if "plan" in text else "<answer> </answer>" if "Answer" in text else "Bo",
@@ -287,6 +288,31 @@ def test_a_round_mixes_kinds_of_questions():
     texts = [text for text, _ in player.asked]
     assert sum("Split it into smaller claims" in text for text in texts) == 1
     assert sum("gave 12.50." in text for text in texts) == 4, "plan, sub-question, two programs"
+
+
+def test_sub_questions_of_a_program_may_be_programs_too():
+    """The value of one is the answer that the next is asked with; what gives none breaks the path off, by name."""
+
+    def programming(text, row):
+        if "Write one of them on each line" in text:
+            return "### How much had Ada?\n### How much is left of #1?"
+        if "left of" in text or "Q2" in text:
+            return f"```python\nans = {'17.5' if row % 2 == 0 else 'x'}\n```"
+        return "```python\ndef solution():\n    return 30\n```"
+
+    cfg = AceSearcherConfig(questions=1, plans=1, solutions=2, programs="accept", kind="program", steps="programs")
+    player = Scripted(programming, buckets=Buckets((4000,), 8))
+    kept = dataclasses.replace(world(player), programs=Sandbox(accept=True).run)
+    played = acesearcher.play(kept, [MIXED[3]], cfg)
+    assert [text for text, _ in player.asked if "How much is left of 30?" in text]
+    assert played.metrics["fault/program_error"] == 1 and played.records[0]["plans"][0]["faults"] == [
+        "",
+        "program_error",
+    ]
+    by_role = {ask.role: ask.max_new for ask in acesearcher.demand(cfg)}
+    assert by_role["subquestion"] == by_role["later"] == cfg.final_max_new
+    with pytest.raises(ValueError, match="acesearcher.steps=programs runs what the model writes"):
+        AceSearcherConfig(steps="programs")
 
 
 @pytest.mark.parametrize("how", ["plan", "direct"])
