@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import http.server
+import io
 import ipaddress
 import re
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,8 @@ from typing import Any
 from spicejax.report.page import render
 from spicejax.report.read import open_run, stages_of
 
+PATIENCE = 10.0  # seconds in which a request is heard whole, and in which an answer is taken whole
+MOST = 64  # connections at once; one more is closed
 _FILES = ("metrics.jsonl", "evaluations.jsonl", "tasks.jsonl", "summary.json", "config.json")
 
 
@@ -48,7 +53,7 @@ def server(folders: Sequence[Path], *, host: str, port: int, every: int) -> http
     try:
         found: Any = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         family, *_, place = min(found, key=lambda one: one[0] != socket.AF_INET)  # a name may have one of each kind
-        return type("Server", (http.server.ThreadingHTTPServer,), {"address_family": family})(place, handler)
+        return type("Server", (_Server,), {"address_family": family})(place, handler)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise OSError(f"cannot listen on {in_url(host)}:{port}: {why}; choose --host and --port") from error
@@ -74,9 +79,52 @@ def _stages(folders: Sequence[Path]) -> list[Path]:
     return [stage for stage in stages if (stage / "metrics.jsonl").exists() or (stage / "config.json").exists()]
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    """A thread for each connection, of which there are MOST."""
+
+    def __init__(self, *args: Any) -> None:
+        self._free = threading.BoundedSemaphore(MOST)
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of who is gone: that is no error of ours."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Heard(io.RawIOBase):
+    """What a connection says within PATIENCE seconds in all."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._end = connection, time.monotonic() + PATIENCE
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        self._connection.settimeout(max(self._end - time.monotonic(), 1e-3))
+        return self._connection.recv_into(buffer)
+
+
 class _Handler(http.server.BaseHTTPRequestHandler):
     answers: dict[str, Callable[[], bytes]]
     names: set[str]  # that a request may call this machine; empty = any
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = io.BufferedReader(_Heard(self.connection))
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
@@ -87,6 +135,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_error(404)
         else:
             body = self.answers[path]()
+            self.connection.settimeout(PATIENCE)  # of all that is sent
             self.send_response(200)
             self.send_header("Content-Type", f"text/{'html' if path == '/' else 'plain'}; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
@@ -17,6 +18,12 @@ from spicejax.types import Passage
 
 MOST_AT_ONCE = 256  # queries that are searched together
 MOST_PASSAGES = 100  # of a query
+MOST_QUERIES = 2**14  # of a request
+LARGEST = 8 * 2**20  # bytes of a request
+
+
+class _TooLarge(Exception):
+    """A request that is not read on."""
 
 
 class _Waiting(NamedTuple):
@@ -30,13 +37,16 @@ class _Waiting(NamedTuple):
 def app(search: Search) -> Starlette:
     """POST /retrieve and /queries, GET /status. What waits while a search runs is searched together next.
 
-    A request that is not as it should be gets status 400 and one line that says why, as {"error": ...}.
+    A request that is not as it should be gets status 400, a too large one 413, and one line that says why, as
+    {"error": ...}.
     """
     queue: asyncio.Queue[_Waiting] = asyncio.Queue()
 
     async def ask(queries: Any, k: Any) -> list[list[Passage]]:
         if not isinstance(queries, list) or not all(isinstance(query, str) for query in queries):
             raise ValueError("queries: give a list of texts")
+        if len(queries) > MOST_QUERIES:
+            raise ValueError(f"{len(queries)} queries: give {MOST_QUERIES} at most")
         if not isinstance(k, int) or not 1 <= k <= MOST_PASSAGES:
             raise ValueError(f"{k!r} passages a query: give 1 to {MOST_PASSAGES}")
         waiting = _Waiting(queries, k, asyncio.get_running_loop().create_future())
@@ -53,7 +63,8 @@ def app(search: Search) -> Starlette:
                 found = await asyncio.to_thread(search, together, max(w.k for w in batch))
             except Exception as error:
                 for w in batch:
-                    w.found.set_exception(RuntimeError(str(error)))
+                    if not w.found.cancelled():
+                        w.found.set_exception(RuntimeError(str(error)))
                 continue
             at = 0
             for w in batch:
@@ -61,8 +72,19 @@ def app(search: Search) -> Starlette:
                     w.found.set_result([row[: w.k] for row in found[at : at + len(w.queries)]])
                 at += len(w.queries)
 
+    async def said(request: Request) -> Any:
+        heard = bytearray()
+        async for part in request.stream():
+            heard += part
+            if len(heard) > LARGEST:
+                raise _TooLarge(f"a request of more than {LARGEST >> 20} MiB; send fewer queries at once")
+        try:
+            return json.loads(heard)
+        except RecursionError:
+            raise ValueError("too deep to be read") from None
+
     async def retrieve(request: Request) -> JSONResponse:
-        body = await request.json()
+        body = await said(request)
         found = await ask(body["queries"], body.get("topk") or 3)
         rows = [[{"id": p.id, "contents": f'"{p.title}"\n{p.text}'} for p in row] for row in found]
         if body.get("return_scores"):  # of another engine each time, so none is told
@@ -70,7 +92,7 @@ def app(search: Search) -> Starlette:
         return JSONResponse({"result": rows})
 
     async def queries(request: Request) -> JSONResponse:
-        body = await request.json()
+        body = await said(request)
         found = await ask(body["queries"], body.get("k", 3))
         return JSONResponse({"answers": [[f"{p.title} {p.text}".strip() for p in row] for row in found]})
 
@@ -78,8 +100,8 @@ def app(search: Search) -> Starlette:
         return JSONResponse({"status": "ok", "waiting": queue.qsize()})
 
     def refused(_: Request, error: Exception) -> JSONResponse:
-        said = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
-        return JSONResponse({"error": said}, status_code=400)
+        text = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+        return JSONResponse({"error": text}, status_code=413 if isinstance(error, _TooLarge) else 400)
 
     def failed(_: Request, error: Exception) -> JSONResponse:
         return JSONResponse({"error": str(error)}, status_code=500)
@@ -91,7 +113,7 @@ def app(search: Search) -> Starlette:
         worker.cancel()
 
     post = [Route(f"/{handler.__name__}", handler, methods=["POST"]) for handler in (retrieve, queries)]
-    bad = dict.fromkeys((ValueError, KeyError, TypeError, AttributeError), refused)
+    bad = dict.fromkeys((ValueError, KeyError, TypeError, AttributeError, _TooLarge), refused)
     return Starlette(
         routes=[*post, Route("/status", status)],
         exception_handlers={**bad, RuntimeError: failed},

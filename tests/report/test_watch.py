@@ -1,9 +1,11 @@
 """The page while a run goes on: it is served to this machine, changes with the run, and refuses other names."""
 
+import contextlib
 import http.client
 import json
 import socket
 import threading
+import time
 
 import pytest
 
@@ -23,6 +25,7 @@ def served(tmp_path):
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
 
+        get.port = server.server_port
         yield get, tmp_path
         server.shutdown()
 
@@ -43,6 +46,35 @@ def test_other_paths_and_other_names_are_refused(served):
     get, _ = served
     assert get("/tasks.jsonl")[0] == get("/../etc/passwd")[0] == 404
     assert get("/", host="evil.example")[0] == 403
+
+
+def test_who_says_nothing_or_takes_nothing_is_left(served, monkeypatch):
+    """Connections that are open, that drip, and that are too many end; the page is served as before."""
+    monkeypatch.setattr(watch, "PATIENCE", 0.5)
+    get, _ = served
+
+    def connect(said=b""):
+        connection = socket.create_connection(("127.0.0.1", get.port), timeout=60)
+        connection.sendall(said)
+        return connection
+
+    silent, dripping = connect(), connect(b"GET / HTTP/1.1\r\n")
+    with silent, dripping:
+        with contextlib.suppress(OSError):  # until it is closed
+            while True:
+                dripping.sendall(b"X: a\r\n")
+                time.sleep(0.05)
+        assert silent.recv(1) == b""
+    monkeypatch.setattr(watch, "PATIENCE", 600.0)
+    many = [connect() for _ in range(watch.MOST)]
+    with connect(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n") as late, contextlib.suppress(ConnectionError):
+        assert late.recv(1) == b""
+    for connection in many:
+        connection.close()
+    while True:  # until the threads have seen it
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            assert get("/version")[0] == 200
+            break
 
 
 def _serves(host, called, at):
