@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from typing import Literal
 
 from spicejax import config as configuration
@@ -67,6 +68,15 @@ class ModelConfig:
     lora: LoraConfig | None = None
     # how messages become a prompt: the chat template of the model's folder, or a plain conversation for base models
     template: Template = "chat"
+    # date that a chat template writes as today's (Llama 3.2's does), YYYY-MM-DD; empty = that of the run's first start,
+    # which is kept with the run
+    date: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            datetime.date.fromisoformat(self.date or "2024-07-26")
+        except ValueError:
+            raise ValueError(f"model.date={self.date}: give a day as 2024-07-26, or nothing") from None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -186,4 +186,4 @@ def _judge(path: str, cfg: RunConfig, mesh: jax.sharding.Mesh) -> Player:
     """A frozen model that judges."""
     model = dataclasses.replace(hf.read_config(path), dtype=cfg.model.dtype, param_dtype=cfg.model.dtype)
     _, params = hf.load(path, dtype=model.dtype, shardings=weights.shardings(weights.parameters(model, mesh)))
-    return seat(model, params, lengths.voice_of(path), cfg.buckets, mesh)
+    return seat(model, params, lengths.voice_of(path, cfg.model.date), cfg.buckets, mesh)

@@ -41,16 +41,16 @@ class Voice(NamedTuple):
 
 def voices_of(cfg: RunConfig, tokenizer: Tokenizer) -> dict[str, Voice]:
     """The voice of every seat; `tokenizer` is the policy's, whose voice also stands under ""."""
-    policy = Voice(tokenizer, cfg.model.template)
+    policy = Voice(tokenizer.dated(cfg.model.date), cfg.model.template)
     voices = {"": policy} | dict.fromkeys((ask.seat or ask.role for ask in cfg.asks), policy)
     for role, path in cfg.seats.items():
-        voices[role] = voice_of(path)
+        voices[role] = voice_of(path, cfg.model.date)
     return voices
 
 
-def voice_of(path: str) -> Voice:
-    """The voice of another model: its chat template where it has one."""
-    tokenizer = tokens.load(path)
+def voice_of(path: str, date: str = "") -> Voice:
+    """The voice of another model: its chat template where it has one, at a date (see model.date)."""
+    tokenizer = tokens.load(path).dated(date)
     return Voice(tokenizer, "conversation" if tokenizer.chat is None else "chat")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import importlib.metadata
 import json
+import logging
 import platform
 import shlex
 import subprocess
@@ -15,14 +17,37 @@ from typing import Any
 import jax
 
 from spicejax import config as configuration
+from spicejax import hosts
 from spicejax.report import places
 from spicejax.report.read import PYTHON
 from spicejax.run.config import RunConfig
+from spicejax.text import tokens
+
+log = logging.getLogger("spicejax")
 
 CONFIG = "config.json"  # --config=RUN/config.json runs the same again
 STARTS = "starts.jsonl"
 _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("spicejax", "jax", "jaxlib", "libtpu", "flax", "optax", "orbax-checkpoint", "numpy", "scann")
+
+
+def dated(cfg: RunConfig, workdir: Path) -> RunConfig:
+    """The configuration with the date that its chat templates write, where one does: that of the run's first start.
+
+    A run of before there was a date to keep goes on with each day's own.
+    """
+    paths = [path for path in (cfg.model.path, *cfg.seats.values()) if path]
+    if cfg.model.date or not any(chat.dated for path in paths if (chat := tokens.load(path).chat)):
+        return cfg
+
+    def first() -> str:
+        made = read(workdir)
+        return made.get("model", {}).get("date", "") if made else datetime.date.today().isoformat()
+
+    date = hosts.by_first(first)
+    if date and hosts.leads():
+        log.info("the chat template writes the date: %s for all of this run (model.date)", date)
+    return dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, date=date))
 
 
 def write(workdir: Path, cfg: RunConfig) -> None:

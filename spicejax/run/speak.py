@@ -65,7 +65,8 @@ def opened(model: str = "", run: Path | None = None, dtype: DType = "float32") -
     if run is not None:
         run = export.find_run(run) or run
         step, shape, params, tokenizer = export.load_run(run, mesh)
-        voice = lengths.Voice(tokenizer, evaluate.config_of(run).model.template)
+        asked = evaluate.config_of(run).model
+        voice = lengths.Voice(tokenizer.dated(asked.date), asked.template)
     else:
         shape, voice = hf.read_config(model), lengths.voice_of(model)
         shape = worded(shape, voice.tokenizer)

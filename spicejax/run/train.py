@@ -71,7 +71,7 @@ def train(
             log.warning("warning: %s", warning)
         screen, clock = stack.enter_context(showing(sys.stdout if hosts.leads() else None))
         workdir.mkdir(parents=True, exist_ok=True)
-        cfg = with_cache(cfg, workdir)
+        cfg = record.dated(with_cache(cfg, workdir), workdir)
         kept = {"keep": cfg.checkpoint.keep, "keep_period": cfg.checkpoint.keep_period}
         recorded = places.kept(configuration.to_json(cfg), workdir)
         checkpoints = stack.enter_context(Checkpoints(workdir / "checkpoints", **kept, config=recorded))

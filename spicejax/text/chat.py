@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,16 +47,24 @@ class Chat:
         self._heads = tuple({t.text[:n] for t in added for n in range(1, len(t.text))})
         self._tails = tuple({t.text[-n:] for t in added for n in range(1, len(t.text))})
 
-    def pieces(self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> list[str | int]:
+    @property
+    def dated(self) -> bool:
+        """Whether the template writes the date."""
+        return "strftime_now" in self.source
+
+    def pieces(
+        self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any], date: datetime.date | None = None
+    ) -> list[str | int]:
         """Render, and return plain text pieces (str) and the ids of the template's added tokens (int) in order.
 
         Args:
           messages: dicts with a `role` and usually a `content`; plain JSON values only.
           variables: the template's other arguments, such as add_generation_prompt or tools; data like the messages.
+          date: what the template may take for today; None = the day when this process first asked.
         Raises:
           ValueError: no message, a role that is no word, or a template error.
         """
-        text, mark = self._render(messages, variables)
+        text, mark = self._render(messages, variables, date)
         pieces: list[str | int] = []
         position = 0
         for match in self._split.finditer(text):
@@ -89,13 +98,16 @@ class Chat:
         begins = text.rfind(THINK[0])
         return text[begins:] if begins > text.rfind(THINK[1]) else ""
 
-    def _render(self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> tuple[str, str]:
+    def _render(
+        self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any], date: datetime.date | None
+    ) -> tuple[str, str]:
         _check_messages(messages)
         used = set("".join(_strings([self.source, messages, variables])))
         mark = next(character for character in map(chr, itertools.chain(*PRIVATE_USE)) if character not in used)
         marked = [{k: v if k == "role" else self._marked(v, mark) for k, v in message.items()} for message in messages]
         context = {k: self._marked(v, mark) for k, v in variables.items()}
         context = {"tools": None, "documents": None, **self._special_names, **context, "messages": marked}
+        context |= {} if date is None else {"strftime_now": templates.clock(date)}
         return self._template(context), mark
 
     def _marked(self, value: Any, mark: str) -> Any:

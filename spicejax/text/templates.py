@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -29,10 +30,7 @@ def compiled(source: str) -> Callable[[Mapping[str, Any]], str]:
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, jinja2.ext.loopcontrols]
     )
     environment.filters["tojson"] = _tojson
-    environment.globals |= {
-        "raise_exception": _raise_exception,
-        "strftime_now": lambda pattern: datetime.datetime.now().strftime(pattern),
-    }
+    environment.globals |= {"raise_exception": _raise_exception, "strftime_now": clock()}
     with _as_value_error("does not compile"):
         template = environment.from_string(source)
 
@@ -41,6 +39,16 @@ def compiled(source: str) -> Callable[[Mapping[str, Any]], str]:
             return template.render(variables)
 
     return render
+
+
+def clock(date: datetime.date | None = None) -> Callable[[str], str]:
+    """`strftime_now` of templates at a date; by default when it was first asked, so that prompts stay the same."""
+    return lambda pattern: (_now() if date is None else date).strftime(pattern)
+
+
+@functools.cache
+def _now() -> datetime.datetime:
+    return datetime.datetime.now()
 
 
 @contextlib.contextmanager

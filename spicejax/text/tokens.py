@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import functools
 import hashlib
 import json
@@ -66,6 +67,11 @@ class Tokenizer:
     source: str  # what it was loaded from
     files: tuple[Path, ...]  # the files it was read from
     written: Mapping[str, str]  # files rebuilt at load: name -> content
+    date: datetime.date | None = None  # what the chat template takes for today; None = when this process first asked
+
+    def dated(self, date: str) -> Tokenizer:
+        """The same tokenizer at a date, YYYY-MM-DD; empty = itself."""
+        return dataclasses.replace(self, date=datetime.date.fromisoformat(date)) if date else self
 
     def require_rows(self, rows: int) -> None:
         """Raise ValueError where an id of this tokenizer has no row among a model's `rows` (there may be more)."""
@@ -119,7 +125,7 @@ class Tokenizer:
                 "family's chat_template.jinja beside the tokenizer"
             )
         ids: list[int] = []
-        for piece in self.chat.pieces(messages, {"add_generation_prompt": True, **variables}):
+        for piece in self.chat.pieces(messages, {"add_generation_prompt": True, **variables}, self.date):
             ids.extend([piece] if isinstance(piece, int) else self.encode(piece))
         return ids
 

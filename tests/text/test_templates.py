@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from spicejax.text.chat import Chat
 from spicejax.text.templates import compiled
 
 REFUSED = {
@@ -91,6 +92,20 @@ def test_real_templates_write_what_transformers_writes(shared_data: Path, family
                 )
                 variables = {"tools": None, "documents": None, "messages": messages, "add_generation_prompt": opens}
                 assert ours(variables | more) == text
+
+
+def test_a_template_writes_the_date_it_is_given() -> None:
+    """Llama 3.2's way to it."""
+    source = "{% if strftime_now is defined %}{{ strftime_now('%d %b %Y') }}{% else %}26 Jul 2024{% endif %}"
+    user = [{"role": "user", "content": "a"}]
+    for day, written in ((datetime.date(2026, 2, 3), "03 Feb 2026"), (datetime.date(2025, 12, 31), "31 Dec 2025")):
+        assert Chat(source, []).pieces(user, {}, day) == [written]
+    assert Chat(source, []).dated and not Chat("a", []).dated
+
+
+def test_the_time_stays_that_of_the_first_question() -> None:
+    clock = compiled("{{ strftime_now('%H:%M:%S.%f') }}")
+    assert clock({}) == clock({}) == compiled("{{ strftime_now('%H:%M:%S.%f') }}")({})
 
 
 def test_date_function() -> None:
