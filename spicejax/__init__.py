@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 if TYPE_CHECKING:
     from spicejax.games.game import Reply
@@ -44,12 +44,18 @@ def train(
 
 
 def evaluate(
-    model: str | Path, questions: str | Path, *, config: str = "", changes: Sequence[str] = (), most: int = 0
+    model: str | Path,
+    questions: str | Path,
+    *,
+    config: str = "",
+    changes: Sequence[str] = (),
+    most: int = 0,
+    progress: TextIO | None = None,
 ) -> dict[str, Any]:
     """Score a model on questions with known answers, greedy, as its game asks them.
 
     Args:
-      model, config, changes: see `answer`.
+      model, config, changes, progress: see `answer`.
       questions: a file or set, as for eval.tasks.
       most: the first so many; 0 = all.
     Returns: {"scores": name -> mean, low and high of the 95 % interval, "items": a record a question, see
@@ -60,12 +66,18 @@ def evaluate(
     from spicejax.run import evaluate
 
     cfg, run = evaluate.config_for(str(model), _recipe(config), list(changes))
-    records = evaluate.evaluate(cfg, load_suites(str(questions), most), run)
+    records = evaluate.evaluate(cfg, load_suites(str(questions), most), run, stream=progress)
     return {"scores": scores.means(records), "items": records}
 
 
 def answer(
-    model: str | Path, questions: Sequence[str], *, context: str = "", config: str = "", changes: Sequence[str] = ()
+    model: str | Path,
+    questions: Sequence[str],
+    *,
+    context: str = "",
+    config: str = "",
+    changes: Sequence[str] = (),
+    progress: TextIO | None = None,
 ) -> list[Reply]:
     """Answer questions as the model's game does, greedy: at once, by searching, or by a plan.
 
@@ -74,6 +86,7 @@ def answer(
       context: the text that the questions are about, for games that show one.
       config: a recipe of configs/, of a chain its last run; a run has its own.
       changes: fields of it, "a.b=c", as on the command line.
+      progress: where it is shown how far it is, such as sys.stderr; None = nowhere.
     Raises: as run.evaluate.opened; ValueError for an empty question, or one too long for the model's longest prompt.
     """
     if empty := [number for number, question in enumerate(questions, 1) if not question.strip()]:
@@ -83,7 +96,7 @@ def answer(
 
     cfg, run = evaluate.config_for(str(model), _recipe(config), list(changes))
     tasks = [Task(question, "", "String", context=context) for question in questions]
-    return evaluate.answer(cfg, tasks, run)
+    return evaluate.answer(cfg, tasks, run, stream=progress)
 
 
 def respond(

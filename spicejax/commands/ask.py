@@ -18,11 +18,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from spicejax import configs
+import spicejax
 from spicejax.commands import Parser
 from spicejax.games.game import Reply
-from spicejax.run import evaluate
-from spicejax.types import Task
 
 
 def main(argv: Sequence[str]) -> None:
@@ -34,9 +32,14 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--context", default="", help="the text that the questions are about, for games that show one")
     parser.add_argument("--json", action="store_true", help="print one JSON object a question")
     options, rest = parser.parse_known_args(argv)
-    cfg, run = evaluate.config_for(options.model, configs.load(options.config) if options.config else None, rest)
-    tasks = [Task(question, "", "String", context=options.context) for question in options.question]
-    replies = evaluate.answer(cfg, tasks, run, stream=sys.stderr)
+    replies = spicejax.answer(
+        options.model,
+        options.question,
+        context=options.context,
+        config=options.config,
+        changes=rest,
+        progress=sys.stderr,
+    )
     for question, reply in zip(options.question, replies, strict=True):
         told = {"question": question, "answer": reply.answer, "steps": reply.transcript or []}
         print(json.dumps(told | {"text": reply.rollout.text}) if options.json else shown(question, reply))

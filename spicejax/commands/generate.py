@@ -56,12 +56,12 @@ def main(argv: Sequence[str]) -> None:
         raise ValueError("--raw has no turns to chat in; leave one of --raw and --chat out")
     asked = _read(args.prompts) if args.prompts else [[{"role": "user", "content": args.prompt}]]
     settings = SamplerConfig(args.temperature, args.top_k, args.top_p, args.min_p)
-    found = speak.opened(args.model, args.run, args.dtype)
+    found = speak.opened(args.model, args.run, args.dtype, sys.stderr)
     # Where no template is written, none opens thinking.
     player = dataclasses.replace(found.player, opening="") if args.raw else found.player
     if found.run:
         print(f"{found.run}: policy after {found.step} iterations", file=sys.stderr)
-    speaker = speak.Speaker(player, settings, args.max_new, args.seed)
+    speaker = speak.Speaker(player, settings, args.max_new, args.seed, sys.stderr)
     if args.chat:
         return _chat(speaker)
     encode = found.voice.tokenizer.encode_raw

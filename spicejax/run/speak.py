@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import jax
 
@@ -17,6 +17,7 @@ from spicejax.models import hf
 from spicejax.models.transformer import DType
 from spicejax.run import evaluate, export, lengths
 from spicejax.run.build import seat
+from spicejax.run.screen import showing
 from spicejax.run.settle import worded
 from spicejax.types import Rollout
 
@@ -39,27 +40,35 @@ class Speaker(NamedTuple):
     settings: SamplerConfig
     max_new: int
     seed: int
+    stream: TextIO | None = None  # where it is shown how far it is
 
     def say(self, prompts: Sequence[list[int]]) -> list[Rollout]:
         """One response to each prompt; the longest one, rounded up to a power of two, sets the compiled shape."""
         bucket = 1 << max(4, (max(map(len, prompts)) - 1).bit_length())
         player = dataclasses.replace(self.player, buckets=Buckets((bucket,), min(ROWS, len(prompts))))
-        rows = player.respond(
-            prompts,
-            samples=1,
-            first_row=range(len(prompts)),
-            key=jax.random.key(self.seed),
-            settings=self.settings,
-            max_new=self.max_new,
-        )
+        with showing(self.stream, stages=False) as (screen, clock), clock.stage("answering"):
+            rows = dataclasses.replace(player, count=screen.count).respond(
+                prompts,
+                samples=1,
+                first_row=range(len(prompts)),
+                key=jax.random.key(self.seed),
+                settings=self.settings,
+                max_new=self.max_new,
+            )
         return [rollout for (rollout,) in rows]
 
 
-def opened(model: str = "", run: Path | None = None, dtype: DType = "float32") -> Opened:
+def opened(model: str = "", run: Path | None = None, dtype: DType = "float32", stream: TextIO | None = None) -> Opened:
     """The newest policy of a work folder `run`, of a chain that of its last stage with one, or what model.path takes.
 
+    stream: where it is shown that it loads.
     Raises: as export.find_run, export.load_run and hf.load.
     """
+    with showing(stream, stages=False) as (_, clock), clock.stage("loading"):
+        return _opened(model, run, dtype)
+
+
+def _opened(model: str, run: Path | None, dtype: DType) -> Opened:
     mesh = sharding.make_mesh(sharding.MeshConfig(data=1, tensor=1), jax.devices()[:1])
     step = 0
     if run is not None:

@@ -57,6 +57,7 @@ def test_a_policy_says_the_same_on_eight_devices(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Screen, "tell", lambda self, what, seconds=None: seen.append(what))
     monkeypatch.setattr(Screen, "count", lambda self, done, whole: seen.append((done, whole)))
     assert [commands.run(name, words) for name, words in asking(run, one)] == [0] * 4
+    assert {"loading", (1, 1)} <= set(seen), "of generate too"
     for stage in ("answering", "evaluating"):  # a screen hears of every stage, and how far it is
         heard = seen[seen.index(stage) :]
         assert {(0, len(ASKED)), (len(ASKED), len(ASKED))} <= {what for what in heard if isinstance(what, tuple)}
