@@ -58,9 +58,13 @@ class Task:
 class Example:
     """A prompt with the reply that shall be learnt."""
 
-    prompt: tuple[tuple[str, str], ...]  # (role, content) of each turn
+    prompt: tuple[tuple[str, str], ...]  # (role, content) of each turn; () = `question` is asked as the game does
     reply: str
     source: str = ""  # the set it is from, where it is told
+    question: str = ""
+    # what stands between prompt and reply: text that is learnt, and what it was shown then, which is not
+    turns: tuple[tuple[str, str], ...] = ()
+    ended: bool = True  # the reply's end of turn is learnt too; False where a tag ends the row
 
     @property
     def messages(self) -> Messages:

@@ -2,33 +2,109 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from spicejax import tags
 from spicejax.data import prepared, rows
-from spicejax.types import Example
+from spicejax.tags import Tags
+from spicejax.types import Example, Passage
+
+log = logging.getLogger(__name__)
+
+# What stands around a query and what was found, by the name that a row may give as "tags".
+TAGS = {"search": tags.SEARCH_TAGS, "query": tags.QUERY_TAGS, "nano": tags.NANO_TAGS}
+_OBSERVATIONS = {tag for known in TAGS.values() for tag in known.observation}
 
 
 def load_examples(path: str | Path) -> list[Example]:
-    """Read a jsonl of {"prompt", "completion"} or {"messages"}; the last message is then the assistant's.
+    """Read a jsonl of prompts with replies, or a folder of launch/prepare_sft.py as a whole.
 
-    A row may name its "source". A folder of launch/prepare_sft.py is read as a whole.
+    The prompt is a "prompt", "messages", or a "question", which the game asks in its own words. The reply is a
+    "completion", the last of the messages, then the assistant's, or "turns" with what was shown between them: a list of
+    {"wrote", "shown"}, the last without "shown", which is a list of {"title", "text"}; "tags" says what stands around
+    them. A row may name its "source".
 
     Raises: ValueError naming file, line and what is missing; FileNotFoundError.
     """
     if prepared.is_prepared(str(path)):
         stored = prepared.open_examples(path)
         return [stored[i] for i in range(len(stored))]
-    found = []
-    for where, row in rows.read_rows(path, "prompts with completions, or messages"):
-        pair = [{"role": "user", "content": row.get("prompt")}, {"role": "assistant", "content": row.get("completion")}]
-        try:
-            messages = row.get("messages", pair)
-            turns = [(rows.text(message["role"]), rows.text(message["content"])) for message in messages]
-        except (TypeError, KeyError, ValueError):
-            turns = []
-        if len(turns) < 2 or turns[-1][0] != "assistant":
-            raise ValueError(
-                f"{where}: needs prompt and completion, or messages ending with the assistant's; all texts"
-            )
-        found.append(Example(tuple(turns[:-1]), turns[-1][1], rows.field(where, row, "source", rows.label)))
+    found = [_example(where, row) for where, row in rows.read_rows(path, "prompts with completions, or messages")]
+    if forged := [k for k, example in enumerate(found, 1) if any(tag in example.reply for tag in _OBSERVATIONS)]:
+        log.warning(
+            "%s: %d of %d replies hold the tags of search results, the first is number %d: what was found is learnt as "
+            'if the model had written it; give it apart, as "turns"',
+            *(path, len(forged), len(found), forged[0]),
+        )
     return found
+
+
+def _example(where: str, row: Mapping[str, Any]) -> Example:
+    source = rows.field(where, row, "source", rows.label)
+    question = rows.field(where, row, "question", rows.text) if "question" in row else ""
+    if "turns" in row:
+        known = _tags(where, row)
+        *before, reply = _turns(where, row["turns"], known)
+        prompt = () if question else _messages(where, row, [{"role": "user", "content": row.get("prompt")}])
+        ended = not reply[0].rstrip().endswith(known.ends)
+        return Example(prompt, reply[0] if ended else reply[0].rstrip(), source, question, tuple(before), ended)
+    if question:
+        return Example((), rows.field(where, row, "completion", rows.text), source, question)
+    pair = [{"role": "user", "content": row.get("prompt")}, {"role": "assistant", "content": row.get("completion")}]
+    messages = _messages(where, row, pair)
+    if len(messages) < 2 or messages[-1][0] != "assistant":
+        raise ValueError(f"{where}: needs prompt and completion, or messages ending with the assistant's; all texts")
+    return Example(messages[:-1], messages[-1][1], source)
+
+
+def _messages(where: str, row: Mapping[str, Any], other: list[Any]) -> tuple[tuple[str, str], ...]:
+    """The row's messages, or others where it has none."""
+    try:
+        return tuple((rows.text(m["role"]), rows.text(m["content"])) for m in row.get("messages", other))
+    except (TypeError, KeyError, ValueError):
+        raise ValueError(
+            f"{where}: needs prompt and completion, or messages ending with the assistant's; all texts"
+        ) from None
+
+
+def _tags(where: str, row: Mapping[str, Any]) -> Tags:
+    name = row.get("tags", "search")
+    if name not in TAGS:
+        raise ValueError(f"{where}: tags={name!r}: choose from {', '.join(TAGS)}")
+    return TAGS[name]
+
+
+def _turns(where: str, told: Any, known: Tags) -> list[tuple[str, str]]:
+    """What was written at each turn, and the observation behind it; the last has none.
+
+    Raises: ValueError for a turn that asks for nothing and is shown something, or the other way round, and for tags of
+      an observation in what was written.
+    """
+    if not isinstance(told, list) or not all(isinstance(turn, dict) for turn in told) or not told:
+        raise ValueError(f'{where}: turns: give a list of {{"wrote", "shown"}}')
+    found = []
+    for number, turn in enumerate(told, 1):
+        place, last = f"{where}: turn {number}", number == len(told)
+        wrote = rows.field(place, turn, "wrote", rows.text)
+        if tag := next((tag for tag in known.observation if tag in wrote), ""):
+            raise ValueError(f'{place} wrote {tag}, which stands around what is found; give that as "shown"')
+        asks = wrote.rstrip().endswith(known.query[1]) and known.query[0] in wrote
+        if asks == last or ("shown" in turn) == last:
+            end = (
+                "the last turn asks for nothing and is shown nothing" if last else "only the last turn is not shown any"
+            )
+            raise ValueError(f"{place}: what ends with {known.query[1]} is shown a list of passages; {end}")
+        found.append((wrote, "") if last else (wrote.rstrip(), known.show(_passages(place, turn["shown"]))))
+    return found
+
+
+def _passages(place: str, shown: Any) -> list[Passage]:
+    if not isinstance(shown, list) or not all(isinstance(passage, dict) for passage in shown):
+        raise ValueError(f'{place}: shown: give a list of {{"title", "text"}}, [] where nothing was found')
+    return [
+        Passage("", rows.field(place, passage, "title", rows.label), rows.field(place, passage, "text", rows.text))
+        for passage in shown
+    ]

@@ -13,6 +13,8 @@ import numpy as np
 
 from spicejax.data import answers, corpus, examples, prepared, questions, sources
 
+_LATER = {"question": "", "turns": (), "ended": True}
+
 Kind = Literal["documents", "questions", "answers", "examples"]
 
 
@@ -125,8 +127,14 @@ def open_items(
         return Items(cast(Sequence[Any], stored), stored.manifest["digest"], seed, batch_size)
     else:
         read = answers.load_answers(spec) if kind == "answers" else examples.load_examples(spec)
-    text = json.dumps([dataclasses.asdict(item) for item in read])
+    text = json.dumps([_told(item) for item in read])
     return Items(read, hashlib.sha256(text.encode()).hexdigest(), seed, batch_size)
+
+
+def _told(item: Any) -> dict[str, Any]:
+    """An item's fields; those that examples had not when the first digests were saved are left out while empty."""
+    fields = dataclasses.asdict(item)
+    return {name: value for name, value in fields.items() if name not in _LATER or value != _LATER[name]}
 
 
 def look(kind: Kind, spec: str, text_field: str = "", *, follow_links: bool = False) -> Items | None:

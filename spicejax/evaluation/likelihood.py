@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from spicejax.games.game import Exam
 from spicejax.games.world import World
 from spicejax.models import transformer
 from spicejax.types import Example, Params
@@ -19,14 +20,16 @@ _SHORTEST = 64  # tokens of a row; longer ones by doubling
 _CHUNK = 8192  # vocabulary entries at a time
 
 
-def losses(world: World, role: str, examples: Sequence[Example]) -> dict[str, dict[str, float]]:
+def losses(world: World, exam: Exam, examples: Sequence[Example]) -> dict[str, dict[str, float]]:
     """Mean negative log-likelihood of a reply's token, in nats, of each source ("" = untold) and of all ("all").
 
+    What an example was shown between its turns is no token of the reply; the end of the turn is.
+
     Args:
-      role: whose seat's policy, tokenizer and chat template are taken; the end of the turn counts as a token.
+      exam: whose seat's policy, tokenizer and chat template are taken, and how a question is asked.
     """
-    player = world.players[role]
-    given = [world.given(role, example) for example in examples]
+    player = world.players[exam.role]
+    given = [world.given(exam.role, example, exam.ask) for example in examples]
     longest = [len(r.prompt_ids) + len(r.token_ids) for r in given]
     sums = np.zeros(len(given))
     order = np.argsort(longest, kind="stable")
@@ -37,9 +40,9 @@ def losses(world: World, role: str, examples: Sequence[Example]) -> dict[str, di
         for row, k in enumerate(own):
             prompt, reply = given[k].prompt_ids, given[k].token_ids
             tokens[row, : longest[k]] = [*prompt, *reply]
-            weight[row, len(prompt) : longest[k]] = 1
+            weight[row, len(prompt) : longest[k]] = given[k].loss_mask
         sums[own] = np.asarray(_nll(player.cfg, player.params, tokens, weight))[: len(own)]
-    counts = np.array([len(r.token_ids) for r in given])
+    counts = np.array([int(r.loss_mask.sum()) for r in given])
     names = np.array([example.source for example in examples])
     chosen = {name: names == name for name in sorted(set(names))} | {"all": np.ones(len(names), bool)}
     return {

@@ -154,13 +154,23 @@ class World:
         said = dict(zip(asked, map(judge.agrees, replies), strict=True))
         return [said.get(n, False) for n in range(len(claims))]
 
-    def given(self, role: str, example: Example) -> Rollout:
-        """An example as a rollout of `role`: as if the player had written every token of the reply."""
+    def given(self, role: str, example: Example, ask: Callable[[Task], Messages]) -> Rollout:
+        """An example as a rollout of `role`: as if the player had written all of it but what it was shown.
+
+        Who wrote a token is known from where it stands, as in rollouts; the loss mask of what was shown is 0.
+
+        Args:
+          ask: a question's prompt, for examples that have one.
+        """
         player = self.players[role]
-        prompt = player.render(example.messages)
-        reply = np.asarray(player.write(example.reply), np.int32)
-        zeros = np.zeros(len(reply), np.float32)
-        return Rollout(np.asarray(prompt, np.int32), reply, zeros, zeros, zeros + 1, example.reply, "stop")
+        asked = example.messages or ask(Task(example.question, "", "String"))
+        parts = [(player.encode(text), by) for turn in example.turns for text, by in zip(turn, (1, 0), strict=True)]
+        parts.append(((player.write if example.ended else player.encode)(example.reply), 1))
+        ids = np.array([token for tokens, _ in parts for token in tokens], np.int32)
+        mask = np.repeat(np.array([by for _, by in parts], np.float32), [len(tokens) for tokens, _ in parts])
+        text = "".join([*(text for turn in example.turns for text in turn), example.reply])
+        none = np.zeros(len(ids), np.float32)
+        return Rollout(np.asarray(player.render(asked), np.int32), ids, none, none, mask, text, "stop")
 
     def examines(self, question: str) -> bool:
         """Whether the evaluation asks this question too, word for word."""

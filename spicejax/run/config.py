@@ -204,8 +204,10 @@ class RunConfig:
 
     @property
     def searches(self) -> bool:
-        """Whether a role searches, or the game for it."""
-        return any(ask.talk or ask.finds for ask in self.asks)
+        """Whether a role searches, or the game for it; in training, or in evaluations alone."""
+        evaluates = self.eval.tasks != "none" and bool(self.eval.tasks or self.nano)
+        sampled = any((ask.talk or ask.finds) and ask.samples for ask in self.asks)
+        return sampled or (evaluates and game_of(self.game).exam(self.game).searches)
 
     @property
     def programs(self) -> Literal["off", "sandbox", "accept"]:

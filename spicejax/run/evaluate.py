@@ -110,7 +110,7 @@ def likelihood(
 ) -> dict[str, dict[str, float]]:
     """How likely given replies are, source by source, see likelihood.losses and `evaluate`. Raises: as `opened`."""
     with _shown("evaluating", stream, cfg, workdir, alone=True) as (world, exam):
-        return losses(world, exam.role, examples)
+        return losses(world, exam, examples)
 
 
 @contextlib.contextmanager

@@ -1,18 +1,20 @@
 """Supervised fine-tuning as a game: replies are given, not sampled, and each is worth 1.
 
-Set learner.loss=supervised: the negative log-likelihood of the replies' tokens.
+Set learner.loss=supervised: the negative log-likelihood of the replies' tokens. An example may have searched: what it
+was shown between its turns is read and not learnt.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
-from spicejax.games import reasoner
+from spicejax.games import reasoner, solver
 from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts
 from spicejax.games.world import World
-from spicejax.types import Episode, Example
+from spicejax.generate.search import Limits
+from spicejax.types import Episode, Example, Rollout, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,15 +23,26 @@ class SupervisedConfig:
 
     # examples per iteration
     examples: int = 64
-    # longest reply that is learnt, in tokens, end of turn included; longer ones are left out and counted
+    # longest reply that is learnt, in tokens, end of turn included; longer ones are left out and counted. With
+    # `request` it is limits.total
     max_new: int = 1024
-    # how held-out questions are asked: `full`, `simple` with two worked examples, `nano` the bare question
+    # how questions are asked, held-out ones and those of examples: `full`, `simple` with two worked examples, `nano`
+    # the bare question
     style: reasoner.Style = "full"
+    # the same of a Solver who searches, see r1searcher.request and ssp.request; "" = nobody searches, `style` holds
+    request: Literal["", solver.Request] = ""
+    # with `request`: what a row may take, in tokens
+    limits: Limits = Limits(turns=9, turn=512, observation=768, total=4096)
 
     @property
     def items(self) -> int:
         """Examples of an iteration."""
         return self.examples
+
+    @property
+    def longest(self) -> int:
+        """Most tokens of a reply, with what it was shown."""
+        return self.limits.total if self.request else self.max_new
 
     def __post_init__(self) -> None:
         for name in ("examples", "max_new"):
@@ -38,16 +51,24 @@ class SupervisedConfig:
 
 
 def play(world: World, examples: Sequence[Example], cfg: SupervisedConfig, state: None = None) -> Played:
-    """Write the examples as rollouts; one too long for the longest prompt bucket or `max_new` is left out."""
-    given = [world.given("reasoner", example) for example in examples]
-    longest = world.players["reasoner"].buckets.prompt[-1]
+    """Write the examples as rollouts; one too long for the longest prompt bucket or a reply is left out."""
+    asked, role = exam(cfg), exam(cfg).role
+    given = [world.given(role, example, asked.ask) for example in examples]
+    room = world.players[role].buckets.prompt[-1]
+
     # Differs: AceSearcher's code cuts what is longer than 2304 tokens; half a reply teaches to end nowhere
-    fits = [len(r.prompt_ids) <= longest and len(r.token_ids) <= cfg.max_new for r in given]
-    lessons = [Episode("reasoner", k, r, 1.0) for k, (r, fit) in enumerate(zip(given, fits, strict=True)) if fit]
+    def fits(r: Rollout) -> bool:
+        behind = len(r.token_ids) - 1 if cfg.request else 0  # a row that searches stands whole in a bucket
+        return len(r.prompt_ids) + behind <= room and len(r.token_ids) <= cfg.longest
+
+    lessons = [Episode(role, k, r, 1.0) for k, r in enumerate(given) if fits(r)]
     metrics = {
-        "reasoner/too_long": float(len(examples) - len(lessons)),
-        "reasoner/response_length": sum(len(e.rollout.token_ids) for e in lessons) / max(len(lessons), 1),
+        f"{role}/too_long": float(len(examples) - len(lessons)),
+        f"{role}/response_length": sum(float(e.rollout.loss_mask.sum()) for e in lessons) / max(len(lessons), 1),
     }
+    if any(example.turns for example in examples):
+        shown = [float((e.rollout.loss_mask == 0).sum()) for e in lessons]
+        metrics[f"{role}/observation_length"] = sum(shown) / max(len(lessons), 1)
     progress = {"examples": float(len(lessons))}
     return Played(lessons, metrics, [], progress=progress, totals={"examples_seen": len(lessons)})
 
@@ -55,17 +76,20 @@ def play(world: World, examples: Sequence[Example], cfg: SupervisedConfig, state
 def demand(cfg: SupervisedConfig) -> list[Ask]:
     """Nothing is sampled."""
     taught: dict[str, Any] = {"trained": cfg.examples, "group": 1, "estimator": "none", "lesson": "given"}
-    return [Ask("reasoner", cfg.examples, 0, cfg.max_new, "document", **taught)]
+    if cfg.request:
+        return [Ask("solver", cfg.examples, 0, cfg.longest, talk=cfg.limits.talk, **taught)]
+    return [Ask("reasoner", cfg.examples, 0, cfg.longest, "document", **taught)]
 
 
 def exam(cfg: SupervisedConfig) -> Exam:
-    """The policy answers with as many tokens as a reply may have."""
-    return reasoner.exam(cfg.style, cfg.max_new)
+    """The policy answers with as many tokens as a reply may have, searching or not."""
+    return solver.exam(cfg.request, cfg.limits) if cfg.request else reasoner.exam(cfg.style, cfg.max_new)
 
 
 def prompts_of(cfg: SupervisedConfig, example: Example) -> Prompts:
     """The policy is given the example's prompt."""
-    return [("reasoner", example.messages)]
+    asked = exam(cfg)
+    return [(asked.role, example.messages or asked.ask(Task(example.question, "", "String")))]
 
 
 PANELS = (
@@ -83,5 +107,4 @@ GAME = Game(
     prompts_of=prompts_of,
     panels=PANELS,
     paper="supervised fine-tuning",
-    fixes={"reasoner/too_long": "raise the last of buckets.prompt, or supervised.max_new"},
 )

@@ -1,23 +1,32 @@
 """Supervised runs: given replies as rollouts, their loss, and what is left out."""
 
 import dataclasses
+import json
+import tempfile
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scripted import Scripted
+from scripted import Scripted, typist
 from tiny_models import QWEN3, random_params
 
+from spicejax import config as configuration
+from spicejax import configs
+from spicejax.data.examples import load_examples
+from spicejax.games import solver
 from spicejax.games.supervised import game as supervised
 from spicejax.games.supervised.game import SupervisedConfig
 from spicejax.games.world import World
 from spicejax.generate.policy import Buckets
 from spicejax.generate.sampler import SamplerConfig
+from spicejax.generate.search import Limits
 from spicejax.learn import deal
 from spicejax.learn.learner import LearnerConfig, init_state, make_learner, make_optimizer
 from spicejax.models import transformer
-from spicejax.types import Example
+from spicejax.tags import NANO_TAGS
+from spicejax.types import Example, Passage
 
 EXAMPLES = [Example((("user", "ab"),), "cd"), Example((("user", "q" * 30),), "x"), Example((("user", "a"),), "y" * 9)]
 CFG = SupervisedConfig(examples=3, max_new=4)
@@ -70,6 +79,73 @@ def test_steps_on_it_make_the_reply_likelier():
         state, out = learner.step(state, batch, jnp.int32(micro))
         losses.append(float(out["loss"]))
     assert losses == sorted(losses, reverse=True) and losses[-1] < 0.5 * losses[0]
+
+
+LIMITS = Limits(turns=3, turn=60, observation=200, total=400)
+SEARCHING = SupervisedConfig(examples=1, request="nano", limits=LIMITS)
+
+
+def searcher(text, row):
+    """Searches twice, each time for something else, and answers."""
+    found = text.count("</information>")
+    return f"<search>hill {found}</search>" if found < 2 else "So <answer>Rome</answer>"
+
+
+def test_a_transcript_is_learnt_as_the_rollout_that_it_was():
+    """Ids and loss mask: what was shown carries no loss, and nothing else goes without."""
+
+    def find(queries, most):
+        return [[Passage(q, "", f"{q} lies </search> far <answer>away</answer>.")] for q in queries]
+
+    world = World({"solver": typist(searcher)}, lambda pairs: [], SamplerConfig(), seed=0, iteration=0, find=find)
+    (lived,) = world.search("solver", [solver.messages("Which?", "nano")], tags=NANO_TAGS, limits=LIMITS, samples=1,
+                            first_row=[0], stream=0)[0]  # fmt: skip
+    *turns, last = lived.turns
+    told = [{"wrote": turn.text, "shown": [{"text": p.text} for p in turn.passages]} for turn in turns]
+    example = written({"question": "Which?", "turns": [*told, {"wrote": last.text}], "tags": "nano"})
+    (lesson,) = supervised.play(world, [example], SEARCHING).lessons
+    for name in ("prompt_ids", "token_ids", "loss_mask"):
+        np.testing.assert_array_equal(getattr(lesson.rollout, name), getattr(lived.rollout, name), err_msg=name)
+    assert lesson.role == "solver" and lesson.rollout.text == lived.rollout.text
+    learnt = bytes(lesson.rollout.token_ids[lesson.rollout.loss_mask > 0].tolist()).decode()
+    assert learnt == "<search>hill 0</search><search>hill 1</search>So <answer>Rome</answer>"
+    cfg = LearnerConfig(loss="supervised", aggregation="token_mean", row_length=512, rows=1)
+    (((batch, _),),) = deal.steps([lesson], np.ones(1, np.float32), cfg, np.random.default_rng(0))
+    assert (batch.loss_weight > 0).sum() == len(learnt)
+
+
+def written(row):
+    with tempfile.TemporaryDirectory() as folder:
+        (path := Path(folder, "x.jsonl")).write_text(json.dumps(row))
+        return load_examples(path)[0]
+
+
+def test_rows_that_search_stand_whole_in_a_bucket():
+    ask, *others = supervised.demand(SEARCHING)
+    assert not others and (ask.role, ask.samples, ask.max_new, ask.behind) == ("solver", 0, 400, 400)
+    assert supervised.exam(SEARCHING).searches and not supervised.exam(CFG).searches
+    example = Example(
+        (), "<answer>x</answer>", question="Which?", turns=(("<search>a</search>", "b" * 99),), ended=False
+    )
+    tight, wide = (dataclasses.replace(typist(None), buckets=Buckets((room,), 8)) for room in (139, 140))
+    left_out = [
+        supervised.play(
+            World({"solver": player}, lambda pairs: [], SamplerConfig(), 0, 0), [example], SEARCHING
+        ).metrics
+        for player in (tight, wide)
+    ]
+    assert [metrics["solver/too_long"] for metrics in left_out] == [1, 0]
+    assert left_out[1]["solver/observation_length"] == 99 and left_out[1]["solver/response_length"] == 36
+    assert supervised.prompts_of(SEARCHING, example) == [("solver", [{"role": "user", "content": "Which?"}])]
+
+
+@pytest.mark.parametrize(("changes", "searches"), [({"eval.tasks": "none"}, False), ({}, True)])
+def test_an_index_is_needed_for_the_evaluation_alone(changes, searches):
+    cfg = configs.load("search_r1_nano")
+    game = SupervisedConfig(request="nano", limits=cfg.game.limits)
+    learner = dataclasses.replace(cfg.learner, loss="supervised")
+    cfg = dataclasses.replace(cfg, game=game, learner=learner)
+    assert configuration.override(cfg, changes).searches is searches
 
 
 def test_bad_settings_are_named():
