@@ -89,8 +89,6 @@ def answer(
       progress: where it is shown how far it is, such as sys.stderr; None = nowhere.
     Raises: as run.evaluate.opened; ValueError for an empty question, or one too long for the model's longest prompt.
     """
-    if empty := [number for number, question in enumerate(questions, 1) if not question.strip()]:
-        raise ValueError(f"question {empty[0]} is empty; give a text")
     from spicejax.run import evaluate
     from spicejax.types import Task
 

@@ -93,8 +93,11 @@ def answer(
     Args:
       tasks: their answers are not looked at.
       cfg, workdir, stream: see `evaluate`.
-    Raises: as `opened`; ValueError for a question too long for the model's longest prompt.
+    Raises: as `opened`; ValueError for an empty question, before a model is read, or one too long for the model's
+      longest prompt.
     """
+    if empty := [number for number, task in enumerate(tasks, 1) if not task.question.strip()]:
+        raise ValueError(f"question {empty[0]} is empty; give a text")
     with _shown("answering", stream, cfg, workdir) as (world, exam):
         world = dataclasses.replace(world, sampler=SamplerConfig(temperature=0.0))
         for number, task in enumerate(tasks, 1):

@@ -60,6 +60,6 @@ def test_prepare_refuses_in_one_line(tmp_path, capsys, option, message):
 
 @pytest.mark.parametrize("question", ["", " \n"])
 def test_an_empty_question_is_refused_before_a_model_is_read(capsys, question):
-    words = ["--model=/no/such", "--config=rlvr_nano", "--question=How many?", f"--question={question}"]
+    words = ["--model=package:nothing", "--config=rlvr_smollm2", "--question=How many?", f"--question={question}"]
     assert commands.run("ask", words) == 2
     assert capsys.readouterr().err == "error: question 2 is empty; give a text\n"
