@@ -14,7 +14,7 @@ PROGRAM = textwrap.dedent(
     """
     import os, sys
     import numpy as np, jax
-    from spicejax import hosts, sharding
+    from spicejax import hosts, interrupt, sharding
     coordinator, count, me = (word.partition("=")[2] for word in sys.argv[1:])
     hosts.start(coordinator, int(count), int(me))
     me = int(me)
@@ -36,6 +36,21 @@ PROGRAM = textwrap.dedent(
             assert words in str(error), error
         else:
             raise AssertionError(words)
+
+    # A signal that reaches one process, or that process 0 sees while it acts for all, stops both.
+    def act():
+        raise interrupt.Stopped("while it waited")
+
+    with interrupt.Interrupt() as asked:
+        interrupt.check("nobody")
+        asked.requested = me == 1
+        for stop in (lambda: interrupt.check("one"), lambda: hosts.by_first(act)):
+            try:
+                stop()
+            except interrupt.Stopped as error:
+                assert str(error) in ("one", "while it waited"), error
+            else:
+                raise AssertionError("went on")
 
     # Every process holds the whole array, its devices their part, and it comes back whole.
     mesh = sharding.make_mesh(sharding.MeshConfig(data=2, fsdp=2))

@@ -17,6 +17,8 @@ from processes import PATIENCE
 from tiny_models import QWEN3
 
 from spicejax import configs, interrupt, sharding
+from spicejax.data import sources
+from spicejax.data.corpus import open_corpus
 from spicejax.generate.policy import Buckets, Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
@@ -62,6 +64,21 @@ def test_a_lock_of_another_machine_is_not_waited_for(asked, tmp_path):
     (tmp_path / "lock.json").write_text(json.dumps({"pid": 1, "host": "elsewhere", "token": "x", "beats": 0}))
     with pytest.raises(Stopped, match="locked; nothing was begun"):
         Lock(tmp_path, stale_seconds=PATIENCE)
+
+
+def test_a_corpus_is_not_read_on(asked, tmp_path):
+    """Neither after a document, nor within one that is cut."""
+    (tmp_path / "corpus.jsonl").write_text('{"text": "one two three"}\n' * 3)
+    with pytest.raises(Stopped, match="stopped after 1 documents of .*corpus.jsonl; the same command reads them again"):
+        list(sources.Reader(1000).documents(str(tmp_path / "corpus.jsonl")))
+
+    def encode(text):
+        asked.requested = True
+        return list(text.encode())
+
+    asked.requested = False
+    with pytest.raises(Stopped, match="stopped after 1 documents"):
+        open_corpus(str(tmp_path / "corpus.jsonl"), encode=encode, max_tokens=5, min_chars=1)
 
 
 def test_a_warm_start_stops_before_its_next_step(asked):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from spicejax import interrupt
 from spicejax.data import prepared, segments, sources
 from spicejax.types import Document
 
@@ -98,6 +99,7 @@ def _read(
     def count(text: str) -> list[int]:
         """Encode, and now and then say how far the reading has come: one document may take a minute."""
         nonlocal said
+        interrupt.glance(f"stopped after {reader.read} documents of {spec}; the same command reads them again")
         if time.monotonic() - said >= SAID_EVERY:
             said = time.monotonic()
             log.info("%s: %d documents read, %d segments", spec, reader.read, len(documents))

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from spicejax import interrupt
 from spicejax.data.facts.documents import documents as facts
 from spicejax.models.files import looks_like
 from spicejax.text.vocabulary import well_formed
@@ -72,7 +73,13 @@ class Reader:
         Raises:
           FileNotFoundError: no such path or package.
           ValueError: a kind of file that is not known.
+          interrupt.Stopped: a signal came.
         """
+        for raw in self._documents(spec):
+            interrupt.glance(f"stopped after {self.read} documents of {spec}; the same command reads them again")
+            yield raw
+
+    def _documents(self, spec: str) -> Iterator[Raw]:
         if spec.startswith("docstrings:"):
             for package in spec.removeprefix("docstrings:").split(","):
                 yield from self._docstrings(package)
