@@ -1,5 +1,6 @@
 # Every target makes what it needs, on a machine with Python >= 3.11 alone; a second call installs nothing.
-PYTHON ?= python3
+# Python 3.12 where it is there: 3.11 gets no JAX above 0.10.2.
+PYTHON ?= $(firstword $(foreach python,python3.12 python3.13,$(shell $(python) -c 'print("$(python)")' 2>/dev/null)) python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
 # Processes of `make test`: compiling, most of its time, uses one core each.

