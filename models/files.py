@@ -7,12 +7,13 @@ import importlib.util
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 import numpy as np
 
 from spicejax.models import hub
+from spicejax.models.config import Family
 
 # What a tokenizer or a chat template may consist of.
 TOKENIZER_FILES = (
@@ -45,6 +46,24 @@ _BEGINNINGS = (
     (b"\xff\xfe", "text in UTF-16: write it as UTF-8"),
     (b"\xfe\xff", "text in UTF-16: write it as UTF-8"),
 )
+
+# What llama.cpp calls the rule that cuts texts before pairs are merged: the same rule for tokenizer.json.
+GGUF_PRE_TOKENIZERS: dict[str, dict[str, Any]] = {
+    # llama.cpp's rule "smollm": every digit alone, then the GPT-2 pattern.
+    "smollm": {
+        "type": "Sequence",
+        "pretokenizers": [
+            {"type": "Digits", "individual_digits": True},
+            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        ],
+    },
+}
+# Of a GGUF file's metadata what stands before its vocabulary, with the values that can be read.
+_GGUF_KNOWN = {
+    "general.architecture": get_args(Family),
+    "tokenizer.ggml.model": ("gpt2",),
+    "tokenizer.ggml.pre": tuple(GGUF_PRE_TOKENIZERS),
+}
 
 
 class Tensor(NamedTuple):
@@ -116,8 +135,16 @@ def sound(where: str, value: np.ndarray) -> np.ndarray:
     return value
 
 
+class _Unknown(Exception):
+    """A key of a GGUF file, its value, and those that are known."""
+
+
 def gguf_reader(path: Path) -> Any:
-    """The library's reader of a .gguf file. Raises ValueError naming one that is not whole."""
+    """The library's reader of a .gguf file.
+
+    Raises: ValueError naming one that is not whole, or whose architecture or tokenizer is not known: that is said at
+    once, where reading a large vocabulary takes half a minute.
+    """
     found = path.stat()
     return _gguf_reader(path, found.st_mtime_ns, found.st_size)
 
@@ -126,8 +153,21 @@ def gguf_reader(path: Path) -> Any:
 def _gguf_reader(path: Path, *_: int) -> Any:
     from gguf import GGUFReader  # here: the library is slow to import
 
+    class Reader(GGUFReader):
+        def _push_field(self, field: Any, skip_sum: bool = False) -> int:
+            known = _GGUF_KNOWN.get(field.name)
+            if known is not None and (value := field.contents()) not in known:
+                raise _Unknown(field.name, value, known)
+            return super()._push_field(field, skip_sum)
+
     try:
-        return GGUFReader(path)
+        return Reader(path)
+    except _Unknown as error:
+        name, value, known = error.args
+        raise ValueError(
+            f"{path}: GGUF metadata {name}={value!r:.100} is not supported; known are {', '.join(known)}; give the "
+            "model's Hugging Face folder instead"
+        ) from None
     except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
         raise ValueError(f"{path} is no GGUF file, or cut short ({error}); download it again") from error
 

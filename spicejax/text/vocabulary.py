@@ -17,18 +17,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import msgspec
 import tokenizers
 
-from spicejax.models.files import checked, gguf_reader
+from spicejax.models.files import GGUF_PRE_TOKENIZERS, checked, gguf_reader
 
-GGUF_PRE_TOKENIZERS: dict[str, dict[str, Any]] = {
-    # llama.cpp's rule "smollm": every digit alone, then the GPT-2 pattern.
-    "smollm": {
-        "type": "Sequence",
-        "pretokenizers": [
-            {"type": "Digits", "individual_digits": True},
-            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
-        ],
-    },
-}
 GGUF_CONTROL, GGUF_USER_DEFINED, GGUF_UNUSED = 3, 4, 5  # values of tokenizer.ggml.token_type
 
 
@@ -220,7 +210,7 @@ def tokenizer_json_from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any]
     """Rebuild `tokenizer.json` and `tokenizer_config.json` from GGUF metadata, and the further ids that end a turn.
 
     Raises:
-      ValueError: tokenizer model other than gpt2, or a pre-tokenizer rule not listed in GGUF_PRE_TOKENIZERS.
+      ValueError: as gguf_reader, or a vocabulary that is not whole.
     """
     fields = gguf_reader(path).fields
 
@@ -228,12 +218,8 @@ def tokenizer_json_from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any]
         field = fields.get(f"tokenizer.{key}")
         return None if field is None else field.contents()
 
-    model, pre = get("ggml.model"), get("ggml.pre")
-    if model != "gpt2" or pre not in GGUF_PRE_TOKENIZERS:
-        raise ValueError(
-            f"{path}: GGUF tokenizer model {model!r} with pre-tokenizer {pre!r} is not supported (model 'gpt2' with "
-            f"one of {sorted(GGUF_PRE_TOKENIZERS)}); give a folder with the model's tokenizer.json instead"
-        )
+    if (pre := get("ggml.pre")) is None or get("ggml.model") is None:
+        raise ValueError(f"{path}: this GGUF file names no tokenizer; give the model's Hugging Face folder instead")
     lists = {name: get(f"ggml.{name}") for name in GgufTokens.__annotations__}
     checked(lists, GgufTokens, f"{path}: GGUF metadata tokenizer.ggml")
     tokens, types = lists["tokens"], lists["token_type"]

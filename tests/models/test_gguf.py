@@ -160,7 +160,9 @@ def test_written_file_loads_as_saved(base, tmp_path):
 def test_refusals_name_the_reason(tmp_path):
     params = random_params(QWEN3)
     write_gguf(tmp_path / "a.gguf", QWEN3, params, arch="gemma3")
-    with pytest.raises(ValueError, match="architecture 'gemma3' is not supported"):
+    with pytest.raises(
+        ValueError, match=r"a.gguf: GGUF metadata general.architecture='gemma3' is not supported; known are qwen3"
+    ):
         hf.load(tmp_path / "a.gguf")
     write_gguf(tmp_path / "b.gguf", QWEN3, params, sliding_window=64)
     with pytest.raises(ValueError, match=r"attention.sliding_window': 64"):
@@ -185,7 +187,7 @@ def test_a_file_cut_short_is_named(tmp_path, share):
     [
         ("block_count", 4, (10**9).to_bytes(4, "little"), "block_count=1000000000, but there are tensors of 3 layers"),
         ("embedding_length", -16, b"E", "embedding_length=None"),
-        ("general.architecture", -20, b"G", "architecture None"),
+        ("general.architecture", -20, b"G", "name no general.architecture"),
         ("attention.layer_norm_rms_epsilon", 4, bytes(4), "layer_norm_rms_epsilon=0.0"),
         ("attention.head_count_kv", 4, b"\5", "m.gguf: .*num_heads=6 is not a multiple of num_kv_heads=5"),
         ("output_norm.weight", 4 + 8, bytes([26]), "m.gguf: output_norm.weight: .* I32 is not"),  # its kind

@@ -10,6 +10,7 @@ import tokenizers
 from hypothesis import strategies as st
 from tiny_models import write_tokenizer
 
+from spicejax.models import hf
 from spicejax.text import tokens
 
 FAMILIES = ("qwen3", "smollm2")
@@ -264,6 +265,19 @@ def test_padding_that_a_gguf_file_names_is_no_token(tmp_path: Path) -> None:
     write_vocabulary(tmp_path / "x.gguf", ["a", "b", "ab", "<end>", "[PAD4]", "[PAD5]"], [1, 1, 1, 3, 5, 5], 3)
     tokenizer = tokens.load(tmp_path / "x.gguf")
     assert tokenizer.unused(6) == (4, 6) and tokenizer.encode("ab") == [2]
+
+
+def test_an_unknown_pre_tokenizer_is_refused_before_the_vocabulary_is_read(tmp_path: Path) -> None:
+    """The rest of the file is not there: nothing but its beginning can have been looked at."""
+    file = tmp_path / "x.gguf"
+    write_vocabulary(file, ["a", "b"], [1, 1], 1, "qwen2")
+    data = file.read_bytes()
+    file.write_bytes(data[: data.index(b"tokenizer.ggml.tokens") + 40])
+    for read in (hf.read_config, hf.load, tokens.load):
+        with pytest.raises(
+            ValueError, match=r"x.gguf: .*tokenizer.ggml.pre='qwen2' is not supported; known are smollm"
+        ):
+            read(file)
 
 
 @pytest.mark.parametrize(
