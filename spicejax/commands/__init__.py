@@ -66,6 +66,18 @@ class Parser(argparse.ArgumentParser):
         raise ValueError(f"{message}; did you mean {near[0]}?" if near else f"{message} ({self.prog} --help)")
 
 
+class _Plain(logging.Formatter):
+    """Lines that no terminal takes for more: they name files, documents and what servers said."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return plain(super().format(record), LINES)
+
+
+def tell(text: str) -> None:
+    """Print what a model or a document says: as it is, but for what a terminal would obey where there is one."""
+    print(plain(text, LINES) if sys.stdout.isatty() else text, flush=True)
+
+
 def run(name: str = "--help", words: Sequence[str] = ()) -> int:
     """Run a command; return its exit code: 2 and one line on stderr for whatever the user can mend.
 
@@ -80,7 +92,9 @@ def run(name: str = "--help", words: Sequence[str] = ()) -> int:
             near = difflib.get_close_matches(name, COMMANDS, 1)
             hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(COMMANDS)}"
             raise ValueError(f"unknown command {name!r}; {hint}")
-        logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
+        told = logging.StreamHandler()
+        told.setFormatter(_Plain("%(message)s"))
+        logging.basicConfig(level=logging.WARNING, handlers=[told], force=True)
         logging.getLogger("spicejax").setLevel(logging.INFO)
         with _ended_by_signals():
             return importlib.import_module(f"{__name__}.{name}").main(words) or 0

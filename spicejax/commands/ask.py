@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import spicejax
-from spicejax.commands import Parser
+from spicejax.commands import Parser, tell
 from spicejax.games.game import Reply
 
 
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> None:
     )
     for question, reply in zip(options.question, replies, strict=True):
         told = {"question": question, "answer": reply.answer, "steps": reply.transcript or []}
-        print(json.dumps(told | {"text": reply.rollout.text}) if options.json else shown(question, reply))
+        tell(json.dumps(told | {"text": reply.rollout.text}) if options.json else shown(question, reply))
 
 
 def _passage(found: Any) -> str:

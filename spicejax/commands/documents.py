@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from spicejax.commands import Parser
+from spicejax.commands import Parser, tell
 from spicejax.report.read import holds, last_stage, open_run, rows_of
 
 
@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> None:
         raise ValueError(f"{options.run} has no documents.jsonl: its game reads none, or no iteration is done yet")
     if not options.id:
         for row in rows_of(run.folder / "documents.jsonl"):
-            print(json.dumps(row) if options.json else f"{row['id']}\t{row['title']}")
+            tell(json.dumps(row) if options.json else f"{row['id']}\t{row['title']}")
         return
     found = run.documents(options.id)
     if missing := [name for name in options.id if name not in found]:
@@ -34,4 +34,4 @@ def main(argv: Sequence[str]) -> None:
             f"{options.run} has read no document {missing[0]!r}; spicejax documents {options.run} lists them"
         )
     for row in (found[name] for name in options.id):
-        print(json.dumps(row) if options.json else f"{row['id']}  {row['title']}\n\n{row['text']}\n")
+        tell(json.dumps(row) if options.json else f"{row['id']}  {row['title']}\n\n{row['text']}\n")

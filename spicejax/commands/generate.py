@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from spicejax.commands import Parser
+from spicejax.commands import Parser, tell
 from spicejax.data.rows import read_rows
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.run import speak
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> None:
             end = {"text": rollout.text, "finish_reason": rollout.finish_reason}
             print(json.dumps({"prompt": messages[-1]["content"], **end}))
         else:
-            print(_whole(rollout) if args.json else rollout.text)
+            tell(_whole(rollout) if args.json else rollout.text)
 
 
 def _read(path: str) -> list[Messages]:
@@ -110,7 +110,7 @@ def _chat(speaker: speak.Speaker) -> None:
         messages.append({"role": "user", "content": text})
         (rollout,) = speaker.say([speaker.player.render(messages)])
         messages.append({"role": "assistant", "content": rollout.text})
-        print(f"model: {rollout.text}", flush=True)
+        tell(f"model: {rollout.text}")
 
 
 def _whole(rollout: Rollout) -> str:

@@ -2,6 +2,8 @@
 
 import contextlib
 import importlib
+import io
+import logging
 import re
 import signal
 import subprocess
@@ -68,7 +70,8 @@ def test_a_signal_in_the_warm_start_ends_it_and_says_what_is_kept(tmp_path):
     )
     last = said.splitlines()[-1]
     assert re.fullmatch(r"stopped in the warm start, before step \d+ of \d+; the same command begins it anew", last)
-    assert [path.name for path in (tmp_path / "cache").iterdir()] == []
+    left = [path.name for path in (tmp_path / "cache").rglob("*")]
+    assert not any(name.startswith(".") or "model" in name for name in left), "texts stay, of the model nothing"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -141,3 +144,22 @@ def test_a_name_starts_nothing_heavy():
     code = "import sys; from spicejax import __main__, commands; commands.run(); print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout.endswith("False\n"), done.stdout + done.stderr
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_what_models_and_files_say_does_nothing_to_a_terminal(monkeypatch, capsys):
+    commands.tell("a\x1b[2J\n")
+    assert capsys.readouterr().out == "a\x1b[2J\n\n", "a pipe gets it whole"
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    commands.tell("a\x1b[2J\nb")
+    assert sys.stdout.getvalue() == "a [2J\nb\n"
+
+    def warns(words):
+        logging.getLogger("spicejax").info("file %s", "a\x1b[2J")
+
+    monkeypatch.setattr(configs_command, "main", warns)
+    assert commands.run("configs") == 0 and capsys.readouterr().err == "file a [2J\n"
