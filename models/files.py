@@ -91,16 +91,18 @@ def looks_like(path: Path, *own: str) -> str:
     return "" if not kinds or any(word in kinds[0] for word in own) else kinds[0]
 
 
-def read_object(file: Path, shape: Any = dict[str, Any]) -> dict[str, Any]:
-    """The JSON object in `file`, `checked`. Raises ValueError naming the file and what is wrong with it."""
+def read_object(
+    file: Path, shape: Any = dict[str, Any], fix: str = "correct it, or download it again"
+) -> dict[str, Any]:
+    """The JSON object in `file`, `checked`. Raises ValueError naming the file, what is wrong with it and the fix."""
     try:
         content = msgspec.json.decode(file.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is not valid JSON ({error}); download it again") from error
-    return checked(content, shape, str(file))
+        raise ValueError(f"{file} is not valid JSON ({error}); {fix}") from error
+    return checked(content, shape, str(file), fix)
 
 
-def checked(content: Any, shape: Any, where: str) -> dict[str, Any]:
+def checked(content: Any, shape: Any, where: str, fix: str = "correct it, or download it again") -> dict[str, Any]:
     """`content` itself, whose fields have the types that `shape`, a TypedDict, names; other fields may be there too.
 
     Raises ValueError naming field and value.
@@ -114,7 +116,7 @@ def checked(content: Any, shape: Any, where: str) -> dict[str, Any]:
         name = absent[1] if absent else next((name for name in names if f"`$.{name}" in said), None)
         value = content if name is None else content.get(name)
         what = f"{name}={value!r:.100}" if name is not None else f"{value!r:.100}"
-        raise ValueError(f"{where}: {what}: {said}; correct it, or download the file again") from error
+        raise ValueError(f"{where}: {what}: {said}; {fix}") from error
     return content
 
 

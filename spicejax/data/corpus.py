@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -68,12 +69,15 @@ def open_corpus(
         reader = sources.Reader(max_bytes_per_document, text_field, follow_links)
         documents, counts = _read(spec, reader, encode, max_tokens, min_chars)
         digest = prepared.digest(documents)
+    skipped = ", ".join(f"{v} {k.removeprefix('skipped/')}" for k, v in counts.items() if k.startswith("skipped/"))
     if not documents:
-        skipped = ", ".join(f"{v} {k.removeprefix('skipped/')}" for k, v in counts.items() if k.startswith("skipped/"))
         raise ValueError(
             f"corpus {spec!r} has no usable document ({counts.get('read', 0)} read; skipped: {skipped or 'none'}); "
             f"check the path and min_chars={min_chars}{_keys(reader)}{_links(reader)}"
         )
+    if reader is not None:
+        told = (spec, reader.read, counts["kept"], len(documents), skipped or "nothing")
+        log.info("%s: %d documents read, %d kept, %d segments; skipped: %s", *told)
     return Corpus(documents, counts, digest)
 
 
@@ -113,14 +117,16 @@ def _read(
         for raw in reader.documents(source):
             text = raw.text.strip()
             content = hashlib.sha256(text.encode("utf-8")).digest()
+            composed = unicodedata.normalize("NFC", text)  # however its accents are written, a text is the same
+            same = content if composed == text else hashlib.sha256(composed.encode("utf-8")).digest()
             if len(text) < min_chars:
                 reader.skipped["too_short"] += 1
                 continue
             # Differs: equal texts count once, short ones not at all, long ones as several; SPICE says "segments" alone
-            if content in texts:
+            if same in texts:
                 reader.skipped["duplicate"] += 1
                 continue
-            texts.add(content)
+            texts.add(same)
             kept += 1
             name = raw.id or content.hex()[:16]
             parts = segments.cut(text, count, max_tokens)

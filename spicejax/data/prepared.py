@@ -87,12 +87,9 @@ def is_prepared(path: str) -> bool:
 def manifest_of(path: str) -> dict[str, Any]:
     """The manifest of a prepared corpus. Raises ValueError for a broken one, and for a folder of something else."""
     folder = Path(path).expanduser()
-    try:
-        manifest = read_object(folder / MANIFEST)
-        if manifest.get("format", FORMAT) == FORMAT:
-            checked(manifest, Manifest, MANIFEST)
-    except ValueError as error:
-        raise ValueError(f"{folder / MANIFEST} is broken ({error}); {_AGAIN}") from error
+    manifest = read_object(folder / MANIFEST, fix=_AGAIN)
+    if manifest.get("format", FORMAT) == FORMAT:
+        checked(manifest, Manifest, str(folder / MANIFEST), _AGAIN)
     if manifest["format"] != FORMAT:
         other = next((kind for start, kind in _OTHERS.items() if str(manifest["format"]).startswith(start)), _AGAIN)
         raise ValueError(f"{folder}: format {manifest['format']!r:.80}, expected {FORMAT!r}; {other}")
@@ -151,10 +148,7 @@ def open_examples(path: str | Path) -> Examples:
     Raises: ValueError for another format, or where records are missing or broken.
     """
     folder, again = Path(path).expanduser(), "run launch/prepare_sft.py again"
-    try:
-        manifest = read_object(folder / MANIFEST)
-    except ValueError as error:
-        raise ValueError(f"{folder / MANIFEST} is broken ({error}); {again}") from error
+    manifest = read_object(folder / MANIFEST, fix=again)
     if manifest.get("format") != EXAMPLES or not isinstance(manifest.get("examples"), int):
         raise ValueError(f"{folder}: format {manifest.get('format')!r:.80}, expected {EXAMPLES!r}; {again}")
     return Examples(manifest, _records(folder / EXAMPLE_RECORDS, manifest["examples"], again))

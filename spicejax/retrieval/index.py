@@ -29,6 +29,7 @@ log = logging.getLogger("spicejax")
 
 FORMAT = "spicejax-index-1"
 MANIFEST, PASSAGES, TREE, BM25 = "manifest.json", "passages.array_record", "tree", "bm25"
+COPY = "manifest.copy.json"  # a build takes it where the manifest is damaged
 AGAIN = "run launch/build_index.py again with the same --out, which makes it anew"
 
 
@@ -122,8 +123,7 @@ def build(
 
 def _begin(folder: Path, plan: Mapping[str, Any], reader: sources.Reader) -> None:
     """Make the folder and its passages where they are not there."""
-    if (folder / MANIFEST).is_file():
-        begun = read_manifest(folder)
+    if begun := _begun(folder):
         for name, value in _flat(plan).items():
             if _flat(begun)[name] != value:
                 raise ValueError(
@@ -145,6 +145,28 @@ def _begin(folder: Path, plan: Mapping[str, Any], reader: sources.Reader) -> Non
     if before is not None and before != sha256(folder / PASSAGES):
         raise ValueError(f"the corpus {plan['corpus']!r} is not what {folder} was built from; give another --out")
     _add(folder, [PASSAGES], counts={"passages": count, "read": reader.read, **skipped})
+
+
+def _begun(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a build that was begun, from its copy where it is damaged or missing; None without either.
+
+    Raises: ValueError where neither can be read.
+    """
+    damaged = False
+    for name in (MANIFEST, COPY):
+        if (folder / name).is_file():
+            try:
+                found = read_manifest(folder, name)
+            except ValueError:
+                damaged = True
+                continue
+            if name == COPY:
+                log.warning("warning: %s is damaged or missing; its copy takes its place", folder / MANIFEST)
+                _write(folder, found)
+            return found
+    if damaged:
+        raise ValueError(f"{folder}: {MANIFEST} is damaged or of another kind, without a copy; give another --out")
+    return None
 
 
 def _flat(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,18 +211,19 @@ def _add(folder: Path, names: Iterable[str], **more: Any) -> None:
 
 def _write(folder: Path, manifest: Mapping[str, Any]) -> None:
     beside = folder / f".{MANIFEST}"
-    beside.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    os.replace(beside, folder / MANIFEST)
+    for name in (COPY, MANIFEST):
+        beside.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        os.replace(beside, folder / name)
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path, name: str = MANIFEST) -> dict[str, Any]:
     """The manifest of an index. Raises: FileNotFoundError where there is none; ValueError for another format."""
-    if not (folder / MANIFEST).is_file():
-        raise FileNotFoundError(f"{folder} is no index: it has no {MANIFEST}; make one with launch/build_index.py")
-    manifest = read_object(folder / MANIFEST)
+    if not (folder / name).is_file():
+        raise FileNotFoundError(f"{folder} is no index: it has no {name}; make one with launch/build_index.py")
+    manifest = read_object(folder / name, fix=AGAIN)
     if manifest.get("format") != FORMAT:
         raise ValueError(f"{folder}: format {manifest.get('format')!r:.80}, expected {FORMAT!r}; build it anew")
-    return checked(manifest, Manifest, str(folder / MANIFEST))
+    return checked(manifest, Manifest, str(folder / name), AGAIN)
 
 
 def _damaged(folder: Path, names: Iterable[str]) -> list[str]:

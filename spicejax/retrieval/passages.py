@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,19 +37,25 @@ def read(reader: sources.Reader, spec: str, *, words: int = 100) -> Iterator[Pas
     for source in sources.split_mixture(spec):
         for raw in reader.documents(source):
             # Parts of similar length that end with a sentence where they can, not after so many words as in DPR.
-            parts = segments.cut(raw.text, str.split, words) if words else [raw.text.strip()]
+            title, whole = composed(raw.title), composed(raw.text)
+            parts = segments.cut(whole, str.split, words) if words else [whole.strip()]
             for k, text in enumerate(parts):
-                content = hashlib.sha256(f"{raw.title}\0{text}".encode()).digest()[:16]
+                content = hashlib.sha256(f"{title}\0{text}".encode()).digest()[:16]
                 if content in contents:
                     reader.skipped["duplicate_passage"] += 1
                     continue
                 contents.add(content)
-                name = raw.id or hashlib.sha256(raw.text.encode()).hexdigest()[:16]
+                name = raw.id or hashlib.sha256(whole.encode()).hexdigest()[:16]
                 name = f"{name}#{k}" if len(parts) > 1 else name
                 if name in ids:  # another text under the same id: the later one gets its content in its name
                     name += f"@{content.hex()}"
                 ids.add(name)
-                yield Passage(name, raw.title, text)
+                yield Passage(name, title, text)
+
+
+def composed(text: str) -> str:
+    """The text with accents in one character each (NFC): passages and queries are written alike in every engine."""
+    return unicodedata.normalize("NFC", text)
 
 
 @dataclasses.dataclass(frozen=True)

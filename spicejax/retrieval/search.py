@@ -13,6 +13,7 @@ from spicejax.retrieval import bm25, nearest
 from spicejax.retrieval.encode import Encoder
 from spicejax.retrieval.index import BM25, TREE, Index
 from spicejax.retrieval.nearest import Nearest
+from spicejax.retrieval.passages import composed
 from spicejax.types import Passage
 
 # Queries and k to the k best passages of each, the best first; fewer where there are no more.
@@ -71,6 +72,7 @@ def _passages(passages: Any, rank: Callable[[Sequence[str], int], list[list[int]
     def search(queries: Sequence[str], k: int) -> list[list[Passage]]:
         if k < 1:
             raise ValueError(f"k={k}: ask for at least one passage")
-        return [[passages[i] for i in row] for row in rank(queries, k)] if queries else []
+        asked = list(map(composed, queries))
+        return [[passages[i] for i in row] for row in rank(asked, k)] if asked else []
 
     return search

@@ -47,7 +47,7 @@ def app(search: Search) -> Starlette:
             raise ValueError("queries: give a list of texts")
         if len(queries) > MOST_QUERIES:
             raise ValueError(f"{len(queries)} queries: give {MOST_QUERIES} at most")
-        if not isinstance(k, int) or not 1 <= k <= MOST_PASSAGES:
+        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MOST_PASSAGES:
             raise ValueError(f"{k!r} passages a query: give 1 to {MOST_PASSAGES}")
         waiting = _Waiting(queries, k, asyncio.get_running_loop().create_future())
         await queue.put(waiting)
@@ -85,7 +85,7 @@ def app(search: Search) -> Starlette:
 
     async def retrieve(request: Request) -> JSONResponse:
         body = await said(request)
-        found = await ask(body["queries"], body.get("topk") or 3)
+        found = await ask(body["queries"], 3 if body.get("topk") is None else body["topk"])
         rows = [[{"id": p.id, "contents": f'"{p.title}"\n{p.text}'} for p in row] for row in found]
         if body.get("return_scores"):  # of another engine each time, so none is told
             return JSONResponse({"result": [[{"document": d, "score": None} for d in row] for row in rows]})
@@ -93,7 +93,7 @@ def app(search: Search) -> Starlette:
 
     async def queries(request: Request) -> JSONResponse:
         body = await said(request)
-        found = await ask(body["queries"], body.get("k", 3))
+        found = await ask(body["queries"], 3 if body.get("k") is None else body["k"])
         return JSONResponse({"answers": [[f"{p.title} {p.text}".strip() for p in row] for row in found]})
 
     async def status(_: Request) -> JSONResponse:

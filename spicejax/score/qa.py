@@ -1,6 +1,9 @@
 """Scores of question answering: exact match, token F1, and the three meanings of cover exact match.
 
 Each paper normalises its own way, so the way is an argument, never shared. An empty prediction scores 0 everywhere.
+
+Differs: the papers' code knows ASCII's punctuation alone and compares code points. Here a letter is the same however
+its accent is written (NFC), and typographic quotes, dashes and the minus sign are those of the keyboard.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 import string
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, get_args
@@ -23,19 +27,34 @@ NEAR = 0.0015  # of the right number
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = dict.fromkeys(map(ord, string.punctuation))
+_TYPED = str.maketrans(
+    dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"')
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
+    | {"\u2026": "...", "\u2044": "/"}
+    | dict.fromkeys("\u00ad\u200b", "")  # where a line may be broken
+)
 _SPACES = dict.fromkeys(map(ord, string.punctuation), " ")
 _VERDICTS = ("yes", "no", "noanswer")
 
 
 def normal(text: str, style: Normal = "delete") -> str:
     """Lower case, no punctuation, no articles, single spaces."""
-    cleared = text.lower().translate(_SPACES if style == "space" else _PUNCTUATION)
+    cleared = _typed(text).lower().translate(_SPACES if style == "space" else _PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", cleared).split())
 
 
+def _typed(text: str) -> str:
+    """A text as a keyboard would write it."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text).translate(_TYPED)
+
+
 def number(text: str) -> float | None:
-    """The number that a text is, or a fraction of two; commas, $ and % do not count. None for other texts."""
-    above, _, below = text.replace(",", "").strip().strip("$%").partition("/")
+    """The number that a text is, or a fraction of two, so that 3/4 and 6/8 are one; None for other texts.
+
+    Commas, $ and % do not count.
+    """
+    above, _, below = _typed(text).replace(",", "").strip().strip("$%").partition("/")
     try:
         value = float(above) / float(below or 1)
     except (ValueError, ZeroDivisionError):

@@ -157,7 +157,7 @@ def test_prepared_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         _open(str(out))
     for text in ("{", "[]", json.dumps({k: v for k, v in written.items() if k != "probe"})):
         (out / "manifest.json").write_text(text)
-        with pytest.raises(ValueError, match="manifest.json is broken"):
+        with pytest.raises(ValueError, match="manifest.json.*; run launch/prepare_corpus.py again"):
             _open(str(out))
     (out / "manifest.json").write_text(json.dumps(written))
     for kept in (0, 1000, 70_000):
@@ -172,4 +172,13 @@ def test_reading_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with caplog.at_level("INFO", "spicejax"):
         _open(source)
     assert caplog.messages[0] == f"reading {source}"
-    assert caplog.messages[-1] == f"{source}: 3 documents read, 2 segments"
+    assert f"{source}: 3 documents read, 2 segments" in caplog.messages
+
+
+def test_texts_that_differ_in_how_accents_are_written_count_once(tmp_path: Path, caplog) -> None:
+    caplog.set_level("INFO", "spicejax")
+    texts = [f"caf{accent} " * 40 for accent in ("\u00e9", "e\u0301")]
+    corpus = _open(_jsonl(tmp_path / "x.jsonl", [Document("", text) for text in texts]))
+    assert corpus.counts["kept"] == corpus.counts["skipped/duplicate"] == 1
+    assert "2 documents read, 1 kept, 1 segments; skipped: 1 duplicate" in caplog.text
+    assert corpus.documents[0].text == texts[0].strip()

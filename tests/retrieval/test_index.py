@@ -65,6 +65,35 @@ def test_damage_is_refused_and_repaired(tmp_path, corpus, encoder, name):
     assert len(search.scann(repaired, encoder)([text], 3)[0]) == 3
 
 
+@pytest.mark.parametrize("damage", ["{", "", '{"format": "spicejax-index-1"}', None])
+def test_a_damaged_manifest_is_repaired_from_its_copy(tmp_path, corpus, encoder, damage, monkeypatch, caplog):
+    out = tmp_path / "out"
+    index.build(out, corpus, encoder, shard=5)
+    whole = (out / index.MANIFEST).read_text()
+    (out / index.MANIFEST).unlink()
+    if damage is not None:
+        (out / index.MANIFEST).write_text(damage)
+        with pytest.raises(ValueError, match="manifest.json.*; run launch/build_index.py again with the same --out"):
+            index.load(out)
+    with monkeypatch.context() as patch, caplog.at_level("WARNING", "spicejax"):
+        patch.setattr(index, "_write_shard", None)  # nothing is encoded again
+        index.build(out, corpus, encoder, shard=5)
+    assert (out / index.MANIFEST).read_text() == whole and "its copy takes its place" in caplog.text
+    for name in (index.MANIFEST, index.COPY):
+        (out / name).write_text("{")
+    with pytest.raises(ValueError, match="damaged or of another kind, without a copy; give another --out"):
+        index.build(out, corpus, encoder, shard=5)
+
+
+def test_a_name_is_found_however_its_accents_are_written(tmp_path, encoder):
+    names = ["Beyonc\u00e9", "Beyonce\u0301"]
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"text": f"{name} sings"}) for name in names))
+    built = index.build(tmp_path / "out", str(tmp_path / "a.jsonl"), encoder, with_bm25=True)
+    assert len(built.passages) == 1 and built.manifest["counts"]["skipped/duplicate_passage"] == 1
+    for name in names:
+        assert search.by_words(built)([name], 1) == [[built.passages[0]]]
+
+
 def test_another_encoder_or_style_is_refused(tmp_path, corpus, encoder, folder):
     out = tmp_path / "out"
     built = index.build(out, corpus, encoder)

@@ -47,7 +47,7 @@ def test_equal_passages_count_once_and_ids_are_unique(tmp_path):
         {"id": "a", "text": "One."},
         {"id": "b", "text": "One."},
         {"id": "a", "text": "Two."},
-        {"text": "Three."},
+        {"id": None, "text": "Three."},
     ]
     reader = Reader(10**6)
     found = list(passages.read(reader, corpus(tmp_path, *records)))

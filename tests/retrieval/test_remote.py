@@ -68,6 +68,8 @@ def test_answers_neither_get_lost_nor_cross_under_load(server):
         ("queries", b'{"queries": ' + b"[" * 10**5 + b"]" * 10**5 + b"}", 400, "too deep to be read"),
         ("queries", json.dumps({"queries": [""] * 16385}).encode(), 400, "16385 queries: give 16384 at most"),
         ("queries", b" " * (8 * 2**20 + 1), 413, "more than 8 MiB; send fewer queries at once"),
+        ("retrieve", b'{"queries": ["a"], "topk": 0}', 400, "0 passages a query: give 1 to 100"),
+        ("retrieve", b'{"queries": ["a"], "topk": true}', 400, "True passages a query: give 1 to 100"),
         ("nothing", b"{}", 404, "Not Found"),
     ],
 )

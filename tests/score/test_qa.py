@@ -2,6 +2,7 @@
 
 import pytest
 
+from spicejax.games.acesearcher import rewards
 from spicejax.score import qa
 
 
@@ -98,3 +99,30 @@ def test_an_empty_prediction_scores_nothing(empty):
 )
 def test_whether_a_right_answer_would_be_right(answers, found):
     assert qa.matches_itself(answers) == found
+
+
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [
+        ("Beyonc\u0065\u0301", "Beyonc\u00e9"),
+        ("O\u2019Brien", "O'Brien"),
+        ("\u201cHamlet\u201d", '"Hamlet"'),
+        ("1914\u20131918", "1914-1918"),
+        ("Jean\u2010Paul", "Jean-Paul"),
+        ("and so on\u2026", "and so on..."),
+        ("\u22125", "-5"),
+    ],
+)
+def test_typography_and_composed_letters_make_no_difference(said, right):
+    for style in ("delete", "space"):
+        assert qa.normal(said, style) == qa.normal(right, style) and qa.exact(said, [right], style)
+        assert qa.f1(said, [right], style) == 1.0
+    assert qa.covers(said, [right], "substring") and qa.covers(said, [right], "words")
+
+
+def test_equal_numbers_written_otherwise():
+    """As text 3/4 is 34, since SQuAD deletes the stroke; as a number it is 6/8, right where numbers are compared."""
+    assert qa.number("3/4") == qa.number("6/8") == qa.number("3\u20444") == 0.75 and qa.number("\u22125") == -5
+    assert qa.near("6/8", ["3/4"]) and not qa.exact("6/8", ["3/4"])
+    assert rewards.reward("6/8", ["3/4"], formed=True, kind="exact") == 1.0
+    assert rewards.reward("\u22125", ["5"], formed=True, kind="exact") == 0.0
