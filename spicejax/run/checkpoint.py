@@ -23,8 +23,9 @@ import re
 import shutil
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import jax
 import orbax.checkpoint as ocp
@@ -38,6 +39,7 @@ from spicejax.run.lock import Lock, LockedError
 log = logging.getLogger(__name__)
 
 STATE = "state"
+T = TypeVar("T")
 
 
 class CheckpointError(SpicejaxError):
@@ -58,7 +60,121 @@ class Restored:
     config: dict[str, Any]
 
 
-class Checkpoints:
+class Saved:
+    """The checkpoints of one run as anybody may read them: while it goes on, and where nothing can be written."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory).absolute()
+        self.newest: int | None = None  # the step that was found good, or saved, last
+        self._orbax = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
+
+    def path(self, step: int) -> Path:
+        """Folder of a step."""
+        return self.directory / f"{step:08d}"
+
+    def steps(self) -> list[int]:
+        """Every step that was once whole, ascending; it may be damaged since."""
+        names = (p.name for p in self.directory.glob("[0-9]*") if re.fullmatch(r"\d{8,}", p.name))
+        return sorted(int(name) for name in names if name == f"{int(name):08d}")
+
+    def latest_good(self) -> int | None:
+        """The newest step whose every file is as it was written, by reading all of them; None where nothing was saved.
+
+        Newer ones are named in warnings. Raises CheckpointError when steps were saved and none is good: starting over
+        is then for a person to decide.
+        """
+        self.newest = hosts.by_first(self._newest_good)
+        return self.newest
+
+    def saved_config(self) -> dict[str, Any] | None:
+        """Configuration of the newest step that looks whole, without reading its arrays; None where there is none."""
+        for step in reversed(self.steps()):
+            if manifest.fault(self.path(step), only="config.json") is None:
+                with contextlib.suppress(FileNotFoundError):  # removed by the run that goes on
+                    saved = json.loads((self.path(step) / "config.json").read_text())
+                    return places.found(saved, self.directory.parent)
+        return None
+
+    def restore(self, abstract_state: Any) -> Restored | None:
+        """Read the newest good step; None where nothing was ever saved whole.
+
+        abstract_state: pytree of jax.ShapeDtypeStruct with shardings, or of arrays. It decides the placement, and may
+            be of another mesh than the one that saved; shapes and dtypes must be the same.
+        Raises: StateMismatchError naming the first array that differs; what `latest_good` raises.
+        """
+
+        def read(step: int) -> Restored:
+            state = self._read(step, abstract_state)
+            extra, config = (json.loads((self.path(step) / name).read_text()) for name in ("extra.json", "config.json"))
+            return Restored(step, state, extra, config)
+
+        return self._of_newest(read)
+
+    def restore_params(self, abstract_params: Any) -> tuple[int, Any] | None:
+        """Read the step and the trained parameters of the newest good one alone; None and errors as in `restore`."""
+        return self._of_newest(lambda step: (step, self._read(step, {"params": abstract_params}, part=True)["params"]))
+
+    def _of_newest(self, read: Callable[[int], T]) -> T | None:
+        """What `read` makes of the newest good step; of a newer one where the run, which goes on, removes it meanwhile.
+
+        A step is renamed before its files are touched, so what has its name behind the reading was whole.
+        """
+        while (step := self.latest_good()) is not None:
+            try:
+                found = read(step)
+            except Exception:
+                if os.path.lexists(self.path(step)):
+                    raise
+            else:
+                if os.path.lexists(self.path(step)):
+                    return found
+        return None
+
+    def _read(self, step: int, abstract_state: Any, *, part: bool = False) -> Any:
+        """The arrays of a good step, all of them or a part of the tree."""
+        folder = self.path(step)
+        known = manifest.read(folder)
+        if isinstance(known, str):
+            raise CheckpointError(f"checkpoint {folder} cannot be used: {known}")
+        saved = [leaf for leaf in known["leaves"] if not part or leaf[0].split("/")[0] in abstract_state]
+        _require_same(saved, manifest.leaves(abstract_state), folder)
+        abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), abstract_state)
+        arguments = ocp.checkpoint_utils.construct_restore_args(abstract)
+        wanted = ocp.args.PyTreeRestore(item=abstract, restore_args=arguments, partial_restore=part)
+        return self._orbax.restore(folder / STATE, args=wanted)
+
+    def _newest_good(self) -> int | None:
+        faults, gone = [], False
+        for step in reversed(self.steps()):
+            reason = manifest.fault(self.path(step))
+            if reason is None:
+                return step
+            if not os.path.lexists(self.path(step)):  # the run that goes on has a newer one
+                gone = True
+                continue
+            log.warning("checkpoint %s skipped: %s", self.path(step), reason)
+            faults.append(f"{reason} ({self.path(step)})")
+        if gone:
+            return self._newest_good()
+        if faults:
+            raise CheckpointError(
+                f"{self.directory} holds steps {self.steps()} and all are damaged: {faults[0]}; "
+                "bring it back from a copy, or move all away to start over"
+            )
+        return None
+
+    def close(self) -> None:
+        """Give free what was opened."""
+        self._orbax.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Checkpoints(Saved):
     """The checkpoints of one run. `save` returns when the step is whole on disk and raises when it is not.
 
     `directory` is a folder of a mounted file system. In a run of several processes all call every method, they share
@@ -78,39 +194,12 @@ class Checkpoints:
             raise ValueError(f"keep_period={keep_period}: give a number of iterations, or 0 to keep none for good")
         if re.match(r"\w+:/", str(directory)):
             raise ValueError(f"{directory}: mount the bucket (gcsfuse) and give the folder")
-        self.directory = Path(directory).absolute()
-        self.newest: int | None = None  # the step that was found good, or saved, last
+        super().__init__(directory)
         self._keep, self._keep_period = keep, keep_period
         self._config = json.dumps(config, indent=1)
         self._lock: Lock | None = None
         token = hosts.by_first(self._take)
         _require_shared(self.directory, token)
-        self._orbax = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
-
-    def path(self, step: int) -> Path:
-        """Folder of a step."""
-        return self.directory / f"{step:08d}"
-
-    def steps(self) -> list[int]:
-        """Every step that was once whole, ascending; it may be damaged since."""
-        names = (p.name for p in self.directory.iterdir() if re.fullmatch(r"\d{8,}", p.name))
-        return sorted(int(name) for name in names if name == f"{int(name):08d}")
-
-    def latest_good(self) -> int | None:
-        """The newest step whose every file is as it was written, by reading all of them; None where nothing was saved.
-
-        Newer ones are named in warnings. Raises CheckpointError when steps were saved and none is good: starting over
-        is then for a person to decide.
-        """
-        self.newest = hosts.by_first(self._newest_good)
-        return self.newest
-
-    def saved_config(self) -> dict[str, Any] | None:
-        """Configuration of the newest step that looks whole, without reading its arrays; None where there is none."""
-        for step in reversed(self.steps()):
-            if manifest.fault(self.path(step), only="config.json") is None:
-                return places.found(json.loads((self.path(step) / "config.json").read_text()), self.directory.parent)
-        return None
 
     def go_back(self, step: int) -> None:
         """Set aside, as `superseded.*`, what is newer than `step`.
@@ -146,49 +235,11 @@ class Checkpoints:
         self.newest = step
         hosts.by_first(self._prune)
 
-    def restore(self, abstract_state: Any) -> Restored | None:
-        """Read the newest good step; None where nothing was ever saved whole.
-
-        abstract_state: pytree of jax.ShapeDtypeStruct with shardings, or of arrays. It decides the placement, and may
-            be of another mesh than the one that saved; shapes and dtypes must be the same.
-        Raises: StateMismatchError naming the first array that differs; what `latest_good` raises.
-        """
-        if (step := self.latest_good()) is None:
-            return None
-        state = self._read(step, abstract_state)
-        extra, config = (json.loads((self.path(step) / name).read_text()) for name in ("extra.json", "config.json"))
-        return Restored(step, state, extra, config)
-
-    def restore_params(self, abstract_params: Any) -> tuple[int, Any] | None:
-        """Read the step and the trained parameters of the newest good one alone; None and errors as in `restore`."""
-        if (step := self.latest_good()) is None:
-            return None
-        return step, self._read(step, {"params": abstract_params}, part=True)["params"]
-
-    def _read(self, step: int, abstract_state: Any, *, part: bool = False) -> Any:
-        """The arrays of a good step, all of them or a part of the tree."""
-        folder = self.path(step)
-        known = manifest.read(folder)
-        if isinstance(known, str):
-            raise CheckpointError(f"checkpoint {folder} cannot be used: {known}")
-        saved = [leaf for leaf in known["leaves"] if not part or leaf[0].split("/")[0] in abstract_state]
-        _require_same(saved, manifest.leaves(abstract_state), folder)
-        abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), abstract_state)
-        arguments = ocp.checkpoint_utils.construct_restore_args(abstract)
-        wanted = ocp.args.PyTreeRestore(item=abstract, restore_args=arguments, partial_restore=part)
-        return self._orbax.restore(folder / STATE, args=wanted)
-
     def close(self) -> None:
         """Give the directory free."""
-        self._orbax.close()
+        super().close()
         if self._lock is not None:
             self._lock.release()
-
-    def __enter__(self) -> Checkpoints:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _take(self) -> str:
         if os.path.lexists(self.directory) and not self.directory.is_dir():
@@ -203,21 +254,6 @@ class Checkpoints:
                 )
         self._lock = Lock(self.directory)
         return self._lock.token
-
-    def _newest_good(self) -> int | None:
-        faults = []
-        for step in reversed(self.steps()):
-            reason = manifest.fault(self.path(step))
-            if reason is None:
-                return step
-            log.warning("checkpoint %s skipped: %s", self.path(step), reason)
-            faults.append(f"{reason} ({self.path(step)})")
-        if faults:
-            raise CheckpointError(
-                f"{self.directory} holds steps {self.steps()} and all are damaged: {faults[0]}; "
-                "bring it back from a copy, or move all away to start over"
-            )
-        return None
 
     def _go_back(self, step: int) -> None:
         steps = self.steps()

@@ -25,7 +25,7 @@ from spicejax.models import hf
 from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.run import export, lengths
 from spicejax.run.build import load_model, open_sandbox, seat
-from spicejax.run.checkpoint import Checkpoints
+from spicejax.run.checkpoint import Saved
 from spicejax.run.clock import Stage
 from spicejax.run.config import RunConfig, with_precision
 from spicejax.run.screen import showing
@@ -37,7 +37,7 @@ from spicejax.types import Example, Task
 
 def config_of(workdir: Path) -> RunConfig:
     """The configuration that a run was made by. Raises FileNotFoundError where it has saved nothing whole."""
-    with Checkpoints(workdir / "checkpoints", config={}) as checkpoints:
+    with Saved(workdir / "checkpoints") as checkpoints:
         saved = checkpoints.saved_config()
     if saved is None:
         raise FileNotFoundError(f"{workdir / 'checkpoints'} holds no whole checkpoint yet")

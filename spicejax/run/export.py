@@ -23,7 +23,7 @@ from spicejax.generate import weights
 from spicejax.models import exported, files, hf, lora, peft, transformer
 from spicejax.models.lora import LoraConfig
 from spicejax.report.read import last_stage, stages_of
-from spicejax.run.checkpoint import Checkpoints
+from spicejax.run.checkpoint import Saved
 from spicejax.text import tokens
 from spicejax.types import Params
 from spicejax.worlds.nano import maker as nano
@@ -65,7 +65,7 @@ def read_run(workdir: Path, mesh: Mesh | None = None) -> Trained:
       mesh: where they shall lie; None = split over all devices. One program takes arrays of the same devices in the
         same order only, so who computes with them gives its own.
     Raises: FileNotFoundError where `workdir` holds no whole checkpoint, or the model it started from is gone; what
-    `Checkpoints.restore_params` raises.
+    `Saved.restore_params` raises.
     """
     with _opened(workdir) as (checkpoints, saved):
         path, made = _source(saved), saved["model"]
@@ -137,11 +137,11 @@ def require_exports(workdir: Path, out: Path, *, adapter: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def _opened(workdir: Path) -> Iterator[tuple[Checkpoints, dict[str, Any]]]:
+def _opened(workdir: Path) -> Iterator[tuple[Saved, dict[str, Any]]]:
     """The checkpoints of a run and the configuration that the newest was made by."""
     if not (workdir / "checkpoints").is_dir():
         raise FileNotFoundError(f"{workdir} holds no checkpoints; give the --workdir of a run")
-    with Checkpoints(workdir / "checkpoints", config={}) as checkpoints:
+    with Saved(workdir / "checkpoints") as checkpoints:
         saved = checkpoints.saved_config()
         if saved is None:
             checkpoints.latest_good()  # says what is damaged, where something was saved

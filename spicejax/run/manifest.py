@@ -11,9 +11,20 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import jax
+import msgspec
+
+
+class Manifest(TypedDict):
+    """What the file holds beside its own digest."""
+
+    format: int
+    step: int
+    files: dict[str, tuple[int, str]]  # size, sha256
+    leaves: list[tuple[str, list[int], str]]  # path, shape, dtype
+
 
 NAME = "MANIFEST.json"
 FORMAT = 1
@@ -50,8 +61,14 @@ def read(folder: Path) -> dict[str, Any] | str:
         return f"{NAME} cannot be read: {error!r}"
     if claimed != _own_digest(manifest):
         return f"{NAME} is damaged: its digest differs"
+    try:
+        msgspec.convert(manifest, Manifest, strict=True)
+    except msgspec.ValidationError as error:
+        return f"{NAME} is not as it was written here: {error}"
     if manifest["format"] != FORMAT or f"{manifest['step']:08d}" != folder.name.removesuffix(PARTIAL):
         return f"{NAME} is of format {manifest['format']} and step {manifest['step']}"
+    if absent := {"extra.json", "config.json"} - manifest["files"].keys():
+        return f"{NAME} does not know {min(absent)}"
     return manifest
 
 

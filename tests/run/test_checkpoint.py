@@ -21,7 +21,7 @@ from processes import PATIENCE, simulated
 
 from spicejax.interrupt import Interrupt
 from spicejax.run import manifest
-from spicejax.run.checkpoint import CheckpointError, Checkpoints, StateMismatchError
+from spicejax.run.checkpoint import CheckpointError, Checkpoints, Saved, StateMismatchError
 from spicejax.run.lock import Lock, LockedError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -159,6 +159,64 @@ def test_folders_that_are_no_checkpoint(checkpoints, caplog):
     assert all(checkpoints.path(step).name in told for step in (5, 6, 7)) and "no MANIFEST.json" in told
     checkpoints.save(5, make_state(5), {})  # debris is no obstacle
     assert checkpoints.latest_good() == 5 and same(checkpoints.restore(abstract(make_state(0))).state, make_state(5))
+
+
+@pytest.mark.parametrize("lacking", ["format", "step", "files", "leaves", "extra.json", "a size"])
+def test_a_manifest_of_another_kind_falls_back(checkpoints, caplog, lacking):
+    """Its digest is right: another program, or another version, wrote it."""
+    checkpoints.save(1, make_state(1), {"n": 1})
+    checkpoints.save(2, make_state(2), {"n": 2})
+    path = checkpoints.path(2) / manifest.NAME
+    known = json.loads(path.read_text())
+    del known["sha256"]
+    if lacking == "a size":
+        known["files"]["extra.json"] = known["files"]["extra.json"][1:]
+    else:
+        del (known["files"] if "." in lacking else known)[lacking]
+    path.write_text(json.dumps(known | {"sha256": manifest._own_digest(known)}))
+    assert checkpoints.restore(abstract(make_state(0))).extra == {"n": 1}
+    assert f"{checkpoints.path(2)} skipped: {manifest.NAME}" in caplog.text
+
+
+def test_who_reads_takes_no_lock_and_writes_nothing(checkpoints):
+    checkpoints.save(1, make_state(1), {"n": 1})
+    before = {path: path.stat().st_mtime_ns for path in checkpoints.directory.rglob("*")}
+    before[checkpoints.directory] = checkpoints.directory.stat().st_mtime_ns
+    with Saved(checkpoints.directory) as saved:
+        assert saved.saved_config() == {"seed": 0} and saved.restore(abstract(make_state(0))).extra == {"n": 1}
+        step, params = saved.restore_params(abstract(make_state(0)["params"]))
+        assert step == 1 and same(params, make_state(1)["params"])
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert Saved(checkpoints.directory / "nothing").latest_good() is None
+    checkpoints.save(2, make_state(2), {})  # still the owner
+
+
+def test_what_is_removed_while_it_is_read_is_read_anew(tmp_path):
+    """The run goes on, with one checkpoint kept: before, within, and behind the reading of an older one."""
+    with Checkpoints(tmp_path / "c", keep=1, config={}) as owner, Saved(tmp_path / "c") as saved:
+        owner.save(1, make_state(1), {})
+        seen = []
+
+        def read(step):
+            seen.append(step)
+            if step < 3:
+                owner.save(step + 1, make_state(step + 1), {})
+            if step == 1:
+                raise OSError("no such file")  # as a reader meets it
+            return step
+
+        assert saved._of_newest(read) == 3 and seen == [1, 2, 3]
+        found, fault = [], manifest.fault
+
+        def late(folder, **how):
+            found.append(folder.name)
+            if len(found) == 1:
+                owner.save(4, make_state(4), {})
+            return fault(folder, **how)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("spicejax.run.checkpoint.manifest.fault", late)
+            assert saved.latest_good() == 4
 
 
 def flip(path: Path) -> None:
