@@ -23,7 +23,7 @@ def train(
     workdir: str | Path,
     changes: Sequence[str] = (),
     *,
-    resume: Literal["auto", "never"] | int = "auto",
+    resume: Literal["auto", "never", "restart"] | int = "auto",
 ) -> dict[str, Any]:
     """Train in a work folder and write its report; the same call goes on where it was stopped.
 

@@ -45,6 +45,7 @@ OPTIONS = (
 )  # fmt: skip
 FLAGS = {
     "--dry_run --dry-run": "build everything, print the plan and the memory it takes, train nothing",
+    "--restart": "set what the work folder holds of an earlier run aside, in its folder set_aside.N, and begin anew",
     "--json": "print the flight check as one JSON object",
     "--help -h": "this; with --config=NAME the fields that most runs choose too, with --help=all every field",
 }
@@ -75,7 +76,9 @@ def main(argv: Sequence[str]) -> int:
     hosts.start(options.get("coordinator"), options.get("num_processes"), options.get("process_id"))
     logging.getLogger("spicejax").setLevel(logging.INFO if hosts.leads() else logging.WARNING)
     workdir = Path(options.get("workdir", f"runs/{Path(options['config']).stem}"))
-    resume = _resume(options.get("resume", "auto"), len(stages))
+    if {"restart", "resume"} <= options.keys():
+        raise ValueError(f"--restart begins anew, --resume={options['resume']} goes on; leave one out")
+    resume = "restart" if "restart" in options else _resume(options.get("resume", "auto"), len(stages))
     out = Path(options["export"]) if "export" in options else None
     return _run(stages, workdir, dry_run="dry_run" in options, began=began, resume=resume, out=out)
 

@@ -250,7 +250,10 @@ def _evolution(document: str, tasks: list[dict[str, Any]], documents: dict[str, 
     return {
         "id": str(document),
         "text": known.get("text", "")[:CHARS],
-        "rows": [(t["iteration"], _short(t["question"]), _short(t["answer"]), t["pass_rate"]) for t in rows],
+        "rows": [
+            (t["iteration"], _short(t.get("question") or ""), _short(t.get("answer") or ""), t["pass_rate"])
+            for t in rows
+        ],
     }
 
 

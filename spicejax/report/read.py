@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -10,12 +11,14 @@ from typing import Any, NamedTuple
 
 from spicejax.games.catalogue import GAMES
 from spicejax.games.game import Game
+from spicejax.text.vocabulary import well_formed
 
 log = logging.getLogger(__name__)
 
 PYTHON = "from Python"  # the command of a start, where another program called us
 
 Rows = list[dict[str, Any]]
+_LARGEST = 2**53  # that a number means to be, in every reader
 
 
 class RunFolder(NamedTuple):
@@ -48,8 +51,9 @@ def open_run(folder: Path) -> RunFolder:
     if not (folder / "metrics.jsonl").is_file() and not (folder / "config.json").is_file():
         raise FileNotFoundError(f"{folder} is no work folder of a run: it has no metrics.jsonl; give its --workdir")
     saved = sorted(folder.glob("checkpoints/*/config.json"))  # a run from before it wrote config.json has these
-    config = _object(folder / "config.json") or (_object(saved[-1]) if saved else {})
+    config = _config(_object(folder / "config.json")) or (_config(_object(saved[-1])) if saved else {})
     summary = _object(folder / "summary.json")
+    summary = {name: value for name, value in summary.items() if not name.startswith("seconds") or _number(value)}
     metrics, evaluations, starts = (
         read_rows(folder / f"{name}.jsonl") for name in ("metrics", "evaluations", "starts")
     )
@@ -86,17 +90,88 @@ def holds(file: str) -> Callable[[Path], bool]:
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a jsonl file; a torn line is left out, and nothing is there without the file."""
-    if not path.exists():
+    """Rows of a jsonl file of a run, as it writes them; nothing is there without the file.
+
+    A line that is no row, torn or odd, is left out and said; so is a field that holds what it cannot.
+    """
+    if not path.is_file():
         return
+    form, odd = _FORMS.get(path.name.partition(".")[0], dict), 0
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
-                row = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            if isinstance(row, dict):
+                found = json.loads(line)
+            except (ValueError, RecursionError):
+                found = None
+            row = form(_sound(found) if "\\ud" in line.lower() else found) if isinstance(found, dict) else None
+            odd += row is None and bool(line.strip())
+            if row is not None:
                 yield row
+    if odd:
+        _tell(path, odd)
+
+
+@functools.cache  # once, not whenever a page that is watched is made anew
+def _tell(path: Path, odd: int) -> None:
+    log.warning("%s: %d lines are no rows of a run, torn or changed since; they are left out", path, odd)
+
+
+def _sound(value: Any) -> Any:
+    """JSON without lone surrogates, which no file and no page can hold."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, dict):
+        return {well_formed(key): _sound(item) for key, item in value.items()}
+    return [_sound(item) for item in value] if isinstance(value, list) else value
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < _LARGEST  # neither NaN nor infinite
+
+
+def _numbered(row: dict[str, Any]) -> dict[str, Any] | None:
+    return row if type(row.get("iteration")) is int and 0 <= row["iteration"] < _LARGEST else None
+
+
+def _measured(row: dict[str, Any]) -> dict[str, Any] | None:
+    """A row of metrics.jsonl or evaluations.jsonl: numbers; what was not measured is not there."""
+    return _numbered({name: value for name, value in row.items() if _number(value)})
+
+
+def _task(row: dict[str, Any]) -> dict[str, Any] | None:
+    """A row of tasks.jsonl: what readers ask for is of its kind."""
+    texts = ("question", "document_id", "format", "rejected", "text", "id")
+    kept = {name: value for name, value in row.items() if name not in texts or value is None or isinstance(value, str)}
+    for name in ("pass_rate", "reward"):
+        if not _number(kept.get(name)):
+            kept.pop(name, None)
+    if isinstance(kept.get("answer"), dict | list):
+        del kept["answer"]
+    correct = kept.get("correct")
+    if not isinstance(correct, list) or not all(isinstance(one, bool) for one in correct):
+        kept.pop("correct", None)
+    return _numbered(kept)
+
+
+def _document(row: dict[str, Any]) -> dict[str, Any] | None:
+    """A row of documents.jsonl."""
+    texts = {"id": row.get("id"), "title": row.get("title", ""), "text": row.get("text")}
+    return row | texts if all(isinstance(text, str) for text in texts.values()) else None
+
+
+def _start(row: dict[str, Any]) -> dict[str, Any] | None:
+    """A row of starts.jsonl."""
+    kept = {name: value for name, value in row.items() if value is None or isinstance(value, str | int)}
+    return kept | {"versions": row["versions"] if isinstance(row.get("versions"), dict) else {}}
+
+
+# What a row of each file is; None = none
+_FORMS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
+    **dict.fromkeys(("metrics", "evaluations"), _measured),
+    "tasks": _task,
+    "documents": _document,
+    "starts": _start,
+}
 
 
 def read_rows(path: Path) -> Rows:
@@ -115,12 +190,19 @@ def _name(folder: Path) -> str:
     return f"{place.parent.name}/{place.name}" if place.name.isdigit() else place.name
 
 
+def _config(found: dict[str, Any]) -> dict[str, Any]:
+    """A configuration without what cannot be one: parts that readers look into are objects, the rest is of its kind."""
+    parts = ("model", "corpus", "eval", "nano", "seats", "retrieval", "checkpoint")
+    kinds = {**dict.fromkeys(parts, (dict, type(None))), "name": (str,), "iterations": (int,)}
+    return {name: value for name, value in found.items() if isinstance(value, kinds.get(name, (object,)))}
+
+
 def _object(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return _sound(found) if isinstance(found, dict) else {}
 
 
 def _game(config: dict[str, Any]) -> Game | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import io
 import ipaddress
+import logging
 import re
 import socket
 import sys
@@ -16,6 +17,8 @@ from typing import Any
 
 from spicejax.report.page import render
 from spicejax.report.read import open_run, stages_of
+
+log = logging.getLogger(__name__)
 
 PATIENCE = 10.0  # seconds in which a request is heard whole, and in which an answer is taken whole
 MOST = 64  # connections at once; one more is closed
@@ -134,7 +137,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         elif path not in self.answers:
             self.send_error(404)
         else:
-            body = self.answers[path]()
+            try:
+                body = self.answers[path]()
+            except Exception as error:  # whatever a file of the run holds: the next look may find it mended
+                why = f"{type(error).__name__}: {error}".partition("\n")[0]
+                log.warning("the page cannot be made (%.300s)", why)
+                return self.send_error(500, "the page cannot be made", f"{why:.300}")
             self.connection.settimeout(PATIENCE)  # of all that is sent
             self.send_response(200)
             self.send_header("Content-Type", f"text/{'html' if path == '/' else 'plain'}; charset=utf-8")

@@ -13,13 +13,13 @@ from spicejax import config as configuration
 from spicejax import hosts, interrupt
 from spicejax.interrupt import Interrupt
 from spicejax.report import page
-from spicejax.run import disk, export, preflight, session, train
+from spicejax.run import disk, earlier, export, preflight, session, train
 from spicejax.run.config import RunConfig
 from spicejax.run.disk import POLICY
 
 log = logging.getLogger(__name__)
 
-Resume = Literal["auto", "never"] | int
+Resume = Literal["auto", "never", "restart"] | int
 
 
 def override(stages: Sequence[RunConfig], words: Sequence[str]) -> list[RunConfig]:
@@ -77,12 +77,17 @@ def run(
       announce: called before each stage with its configuration, its folder and whether it is the last.
       began: `time.monotonic()` of when the session began, from which all stages count their hours; None asks
         `session.began`.
-      resume: from the newest checkpoint, from none, or, in a chain of one, from that after so many iterations.
-    Raises: FileExistsError where nothing may be resumed and something is saved; what `train.train` raises.
+      resume: from the newest checkpoint; "never" refuses a folder that holds a run; "restart" sets it aside and begins
+        anew; or, in a chain of one, from that after so many iterations.
+    Raises: FileExistsError where nothing may be resumed and something is saved; FileNotFoundError where a later stage
+      has begun and the model it started from is gone; what `train.train` and `earlier.set_aside` raise.
     """
     places, summary = folders(stages, workdir), {}
     if resume == "never" and hosts.by_first(lambda: any(map(export.has_saved, places))):
         raise FileExistsError(f"{workdir} holds a run already; choose another --workdir, or leave --resume=never out")
+    for folder in places if resume == "restart" else ():
+        hosts.by_first(lambda folder=folder: earlier.set_aside(folder))
+    hosts.by_first(lambda: _require_models(places))
     began = session.began() if began is None else began
     with Interrupt() as asked:
         for k, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
@@ -107,6 +112,17 @@ def run(
             if not last:
                 export.write_policy(folder, folder / POLICY)
     return summary
+
+
+def _require_models(places: Sequence[Path]) -> None:
+    """Raise FileNotFoundError where a stage has begun and one before it has lost the model that it left."""
+    begun = max((k for k, folder in enumerate(places) if export.has_saved(folder)), default=0)
+    for before in places[:begun]:
+        if not (before / POLICY).is_dir():
+            raise FileNotFoundError(
+                f"{places[begun]} has begun from a model that {before / POLICY} no longer holds; bring it back, or add "
+                "--restart to set all stages aside and begin anew"
+            )
 
 
 def _report(folder: Path) -> str:

@@ -159,7 +159,7 @@ class Saved:
         if faults:
             raise CheckpointError(
                 f"{self.directory} holds steps {self.steps()} and all are damaged: {faults[0]}; "
-                "bring it back from a copy, or move all away to start over"
+                "bring it back from a copy, or add --restart to set the run aside and begin anew"
             )
         return None
 

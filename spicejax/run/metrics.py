@@ -8,7 +8,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from spicejax.types import Document
 
 log = logging.getLogger(__name__)
 
+SAVED = "saved.json"  # iterations of the newest checkpoint: `checkpoints` may be on another disk
 KEPT_BYTES = 64 * 2**20  # of each file; beyond that the oldest records that wait are given up
 
 
@@ -29,11 +30,19 @@ class MetricsWriter:
     can be written, in order.
     """
 
-    def __init__(self, workdir: str | Path, *, resume_step: int = 0, silent: bool = False) -> None:
+    def __init__(
+        self,
+        workdir: str | Path,
+        *,
+        resume_step: int = 0,
+        lines: Mapping[str, int] | None = None,
+        silent: bool = False,
+    ) -> None:
         """Open the files of `workdir`; set aside what a run resumed after `resume_step` iterations will write again.
 
         Records go to `*.discarded.jsonl`: metrics and tasks of iterations >= resume_step (iterations count from 0),
         evaluations made after more than `resume_step` iterations, everything where nothing was saved, torn lines.
+        lines: what each file held when the run was saved, see `lines`; fewer are told and counted.
         silent: touch no file: for the processes of a run that are not its first.
         """
         self.workdir = Path(workdir)
@@ -44,6 +53,8 @@ class MetricsWriter:
         firsts = {"metrics": resume_step, "evaluations": evaluated, "tasks": resume_step, "documents": resume_step}
         self._files = {name: _Lines(self.workdir / f"{name}.jsonl", first) for name, first in firsts.items()}
         self._flush(*self._files.values())
+        for name in () if silent else ("tasks", "documents", "evaluations"):
+            self._files[name].require((lines or {}).get(name, 0))
         self._known = set() if silent else {row.get("id") for row in rows_of(self.workdir / "documents.jsonl")}
         if not silent and (missing := self._files["metrics"].missing()):
             log.warning(
@@ -54,6 +65,16 @@ class MetricsWriter:
                 resume_step,
                 ", ".join(map(str, missing[:5])) + (", .." if len(missing) > 5 else ""),
             )
+
+    @property
+    def lines(self) -> dict[str, int]:
+        """Lines of each file, those that wait included."""
+        return {name: file.count for name, file in self._files.items()}
+
+    def saved(self, iterations: int) -> None:
+        """Note the newest checkpoint beside the logs: its folder may be on another disk."""
+        text = json.dumps({"iterations": iterations}) + "\n"
+        self._attempt(f"write {SAVED}", lambda: _replace(self.workdir / SAVED, text))
 
     def metrics(self, iteration: int, values: dict[str, Any]) -> None:
         """One line of metrics.jsonl. Raises ValueError for an iteration that was already written."""
@@ -125,7 +146,8 @@ class _Lines:
         """Before anything is written, torn lines and what is of iteration `first` or later go to *.discarded.jsonl."""
         self.path = path
         self.last = -1  # newest iteration given
-        self.lost = 0  # lines that were torn, or waited until there were too many
+        self.lost = 0  # lines that were torn or gone, or waited until there were too many
+        self.count = 0  # lines, those that wait included
         self._first = first
         self._clean = False
         self._written: set[int] = set()
@@ -135,8 +157,21 @@ class _Lines:
         """Iterations up to the newest, or before the first, that the file does not hold."""
         return [i for i in range(max(self._first, self.last + 1)) if i not in self._written]
 
+    def require(self, before: int) -> None:
+        """Say where the file has fewer lines than it had when the run was saved."""
+        if self._clean and self.count < before:
+            log.warning(
+                "%s lacks %d of the %d lines that it held when the run was saved: torn, deleted or changed since, they "
+                "are not made again",
+                self.path,
+                before - self.count,
+                before,
+            )
+            self.lost = max(self.lost, before - self.count)
+
     def put(self, iteration: int, text: str) -> None:
         """Take the lines of one iteration, for `flush` to write."""
+        self.count += text.count("\n")
         while sum(len(data) for _, data in self._waiting) > KEPT_BYTES:
             self.lost += self._waiting.popleft()[1].count(b"\n")
         self._waiting.append((iteration, text.encode()))
@@ -176,6 +211,7 @@ class _Lines:
             else:
                 discarded.append(line)
         self.last = max([self.last, *self._written])
+        self.count += len(kept)
         if not discarded and (not text or text.endswith("\n")):
             return
         # First kept twice, then once: a crash in between loses nothing.

@@ -27,7 +27,7 @@ from spicejax.remote import ServerError
 from spicejax.report import places
 from spicejax.report.learnt import learnt
 from spicejax.report.read import read_rows
-from spicejax.run import record
+from spicejax.run import earlier, record
 from spicejax.run.build import Run, build
 from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.clock import Clock
@@ -75,6 +75,7 @@ def train(
         kept = {"keep": cfg.checkpoint.keep, "keep_period": cfg.checkpoint.keep_period}
         recorded = places.kept(configuration.to_json(cfg), workdir)
         checkpoints = stack.enter_context(Checkpoints(workdir / "checkpoints", **kept, config=recorded))
+        hosts.by_first(lambda: earlier.require_checkpoints(workdir, checkpoints.steps()))
         require_same(checkpoints.saved_config(), cfg, checkpoints.directory)
         if back_to is not None:
             checkpoints.go_back(back_to)
@@ -86,8 +87,10 @@ def train(
             start, counters = _resume(run, checkpoints)
         clock.add(counters.get("stages", {}), counters.get("seconds", 0.0))
         hosts.require_same([start, run.source.digest, len(run.held_out)], "iteration, items and held-out questions")
-        writer = MetricsWriter(workdir, resume_step=start, silent=not hosts.leads())
+        lines = counters.get("lines")
+        writer = MetricsWriter(workdir, resume_step=start, lines=lines, silent=not hosts.leads())
         stack.enter_context(contextlib.closing(writer))
+        writer.saved(start)
         tracker = Tracker(
             cfg.tracker if hosts.leads() else "none",
             run=f"{cfg.name}-{workdir.name}",
@@ -117,10 +120,11 @@ class Going(NamedTuple):
 
     def save(self, done: int, items: dict[str, Any]) -> None:
         """Write a checkpoint of `done` iterations."""
-        self.counters.update(stages=dict(self.clock.seconds), seconds=self.clock.wall)
+        self.counters.update(stages=dict(self.clock.seconds), seconds=self.clock.wall, lines=self.writer.lines)
         with self.clock.stage("saving"):
             host = {"items": items, "game": self.run.game_state, "counters": self.counters}
             self.checkpoints.save(done, self.run.state, host)
+            self.writer.saved(done)
 
     def tell_stopped(self, why: str = "") -> None:
         """Say what is kept of a run that was asked to stop."""
