@@ -143,8 +143,15 @@ def _said(error: BaseException, setting: str) -> str:
         return f"no answer in time ({setting}.timeout)"
     if isinstance(error, _Odd):
         return str(error)
-    while (deeper := error.__cause__ or error.__context__) is not None:  # what the system said
+    while deeper := _below(error):  # to what the system said
         error = deeper
     if isinstance(error, OSError) and error.errno and error.errno > 0:
         return os.strerror(error.errno)
     return str(error) or type(error).__name__
+
+
+def _below(error: BaseException) -> BaseException | None:
+    """The error that another one was made of."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.exceptions[0]
+    return error.__cause__ or error.__context__

@@ -115,6 +115,11 @@ def test_the_time_of_a_request_is_all_that_its_answer_has(act):
         ask(Server("judge J", url, "judge", timeout=0.5, tries=1), [{}], lambda body, answer: answer)
 
 
+def test_an_address_that_is_none_is_said_as_the_system_says_it():
+    with pytest.raises(ServerError, match="port must be"):
+        ask(Server("S", "http://[::1]:99999/x", "s", timeout=600.0, tries=1), [{}], lambda body, answer: answer)
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_no_key_and_no_question_goes_where_a_server_points(monkeypatch, status):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
