@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from spicejax.models.config import DType
-from spicejax.models.families import HARMLESS, Positive, Size, require_known
+from spicejax.models.families import HARMLESS, Epsilon, Size, require_known
 from spicejax.models.files import Tensor, checked, read_object, require_layers
 from spicejax.models.hf import FLOATS, locate, open_folder, require_shapes
 from spicejax.models.lora import Params, flatten, unflatten
@@ -183,7 +183,7 @@ class HfConfig(TypedDict, total=False):
     intermediate_size: Required[Size]
     max_position_embeddings: Required[Size]
     type_vocab_size: Required[Size]
-    layer_norm_eps: Positive
+    layer_norm_eps: Epsilon
 
 
 class PoolingConfig(TypedDict, total=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Set
-from typing import Annotated, Any, Required, TypedDict, get_args
+from typing import Annotated, Any, Literal, Required, TypedDict, get_args
 
 import msgspec
 
@@ -122,7 +122,10 @@ _SIZES = {
 # HF's words for the fields of RopeScaling, in their order.
 _LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 Size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
-Positive = Annotated[float, msgspec.Meta(gt=0)]
+Positive = Annotated[float, msgspec.Meta(gt=0, le=1e18)]  # float32 holds it, and its square
+Epsilon = Annotated[float, msgspec.Meta(gt=0, le=1)]  # of a norm
+# Of weights. An int8 or float8 is another model: its scales lie apart.
+Stored = Literal["float16", "bfloat16", "float32", "float64", "auto"]
 
 
 class Rope(TypedDict, total=False):
@@ -150,13 +153,13 @@ class HfConfig(TypedDict, total=False):
     max_position_embeddings: Required[Size]
     num_key_value_heads: Required[Size]
     head_dim: Size | None
-    rms_norm_eps: Positive
+    rms_norm_eps: Epsilon
     rope_theta: Positive | None
     rope_parameters: Rope | None
     rope_scaling: Rope | None
     tie_word_embeddings: bool | None
-    dtype: str | None
-    torch_dtype: str | None
+    dtype: Stored | None
+    torch_dtype: Stored | None
     layer_types: list[str] | None
 
 
@@ -253,9 +256,15 @@ def to_hf_config(cfg: TransformerConfig) -> dict[str, Any]:
 
 
 def _check_attributes(config: dict[str, Any], family: str) -> None:
-    # One for each layer, but no longer than what it is compared with: the number may be anything.
-    full = ["full_attention"] * min(config["num_hidden_layers"], len(config.get("layer_types") or ()) + 1)
-    neutral = _NEUTRAL | {"layer_types": (full, None), "architectures": ([ARCHITECTURES[family]], [], None)}
+    kinds, layers = config.get("layer_types"), config["num_hidden_layers"]
+    if kinds is not None and len(kinds) != layers:
+        raise ValueError(f"config.json: layer_types names {len(kinds)} layers, num_hidden_layers is {layers}")
+    for layer, kind in enumerate(kinds or ()):
+        if kind != "full_attention":
+            raise ValueError(
+                f"config.json: layer_types[{layer}]={kind!r:.100} changes the maths; supported only as 'full_attention'"
+            )
+    neutral = _NEUTRAL | {"architectures": ([ARCHITECTURES[family]], [], None)}
     if family == "llama":  # Qwen states a window beside use_sliding_window, which is off where it is absent
         neutral["sliding_window"] = (None,)
     require_known(config, HfConfig.__annotations__.keys() | HARMLESS, neutral)

@@ -91,6 +91,16 @@ def looks_like(path: Path, *own: str) -> str:
     return "" if not kinds or any(word in kinds[0] for word in own) else kinds[0]
 
 
+def instead(path: Path, kind: str, error: object) -> str:
+    """What is wrong with a file that holds no `kind` (one of `looks_like`'s words): something else, or a part of it."""
+    with path.open("rb") as file:
+        head = file.read(200)
+    other = looks_like(path, kind, "no text")
+    if not other and head.strip() and all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head):
+        other = f"text ({' '.join(head.decode().split())[:40]!r}): download it again"
+    return f"{path} looks like {other}" if other else f"{path} is broken or cut short ({error}); download it again"
+
+
 def read_object(
     file: Path, shape: Any = dict[str, Any], fix: str = "correct it, or download it again"
 ) -> dict[str, Any]:
@@ -98,7 +108,10 @@ def read_object(
     try:
         content = msgspec.json.decode(file.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is not valid JSON ({error}); {fix}") from error
+        other = looks_like(file)
+        raise ValueError(
+            f"{file} {f'looks like {other}' if other else f'is not valid JSON ({error}); {fix}'}"
+        ) from error
     return checked(content, shape, str(file), fix)
 
 
@@ -128,13 +141,24 @@ def require_layers(where: str, stated: int, names: Iterable[str]) -> None:
         raise ValueError(f"{where}={stated}, but there are tensors of {held} layers; correct it, or download again")
 
 
+def _largest(value: np.ndarray) -> float:
+    """The largest size of a number; without its sign the bits of a float are in order, NaN and infinity last."""
+    size = value.dtype.itemsize
+    bits = np.ascontiguousarray(value).view(f"u{size}") & np.array((1 << (8 * size - 1)) - 1, f"u{size}")
+    return float(bits.max(initial=0).view(value.dtype))
+
+
 def sound(where: str, value: np.ndarray) -> np.ndarray:
-    """`value`; ValueError if a number in it is not finite, or it is a matrix of zeros, as unfinished writes leave."""
-    if not np.isfinite(value).all():
-        raise ValueError(f"{where} holds NaN or infinite numbers; convert or download the weights again")
-    if value.ndim > 1 and not (value[:1].any() or value.any()):
+    """`value`; ValueError if a number in it is not finite or larger than any weight, or it is a matrix of zeros."""
+    if (largest := _largest(value)) > LARGEST or np.isnan(largest):
+        what = f"numbers of up to {largest:.0e}" if np.isfinite(largest) else "NaN or infinite numbers"
+        raise ValueError(f"{where} holds {what}; convert or download the weights again")
+    if value.ndim > 1 and not (value[:1].any() or value.any()):  # as unfinished writes leave it
         raise ValueError(f"{where} is zero throughout; convert or download the weights again")
     return value
+
+
+LARGEST = 1e9  # that a weight may be: squares and sums of such numbers fit into float32
 
 
 class _Unknown(Exception):
@@ -171,7 +195,7 @@ def _gguf_reader(path: Path, *_: int) -> Any:
             "model's Hugging Face folder instead"
         ) from None
     except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
-        raise ValueError(f"{path} is no GGUF file, or cut short ({error}); download it again") from error
+        raise ValueError(instead(path, "GGUF", error)) from error
 
 
 def resolve(path: str | Path, *, weights: bool = False) -> Path:

@@ -10,7 +10,7 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from spicejax.models.config import RopeScaling, TransformerConfig
-from spicejax.models.families import Positive, Size
+from spicejax.models.families import Epsilon, Positive, Size
 from spicejax.models.files import Tensor, checked, gguf_reader, require_layers, sound
 from spicejax.models.layers import rope_frequencies
 
@@ -26,7 +26,7 @@ Metadata = TypedDict(
         "feed_forward_length": Size,
         "attention.head_count": Size,
         "attention.head_count_kv": NotRequired[Size],
-        "attention.layer_norm_rms_epsilon": Positive,
+        "attention.layer_norm_rms_epsilon": Epsilon,
         "attention.key_length": NotRequired[Size],
         "attention.value_length": NotRequired[Size],
         "rope.freq_base": Positive,

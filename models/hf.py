@@ -21,11 +21,12 @@ from jax.experimental import multihost_utils
 from spicejax.models import exported, gguf, hub
 from spicejax.models.config import DType, TransformerConfig
 from spicejax.models.families import from_hf_config, to_hf_config
-from spicejax.models.files import TOKENIZER_FILES, Tensor, read_object, require_layers, resolve, sound
+from spicejax.models.files import TOKENIZER_FILES, Tensor, instead, read_object, require_layers, resolve, sound
 from spicejax.models.layers import rope_frequencies
 from spicejax.models.lora import MATRICES, flatten, unflatten
 from spicejax.models.transformer import Params, abstract_params
 
+ADAPTER = "adapter_config.json"  # PEFT's
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 WEIGHTS = "model*.safetensors"  # the one file, or the shards
@@ -140,6 +141,12 @@ def locate(path: str | Path, *, weights: bool = False) -> Path:
     text, place = str(path), resolve(path, weights=weights)
     if place.suffix == ".gguf" and place.is_file() or (place / "config.json").is_file():
         return place
+    if (place / ADAPTER).is_file():
+        base = read_object(place / ADAPTER).get("base_model_name_or_path")
+        raise FileNotFoundError(
+            f"{text}: this folder holds an adapter of {base!r:.200}, no whole model; merge them (in peft: "
+            "merge_and_unload, then save_pretrained) and give that folder"
+        )
     if place.is_dir():
         raise FileNotFoundError(f"{text}: this folder has no config.json; give the folder of a Hugging Face model")
     raise FileNotFoundError(
@@ -209,7 +216,7 @@ def open_folder(folder: Path) -> dict[str, Tensor]:
         try:
             handle = safetensors.safe_open(file, framework="np")
         except safetensors.SafetensorError as error:
-            raise ValueError(f"{file} is broken or cut short ({error}); download it again") from error
+            raise ValueError(instead(file, "safetensors", error)) from error
         for name in handle.keys():
             part = handle.get_slice(name)
             found[name] = Tensor(

@@ -12,10 +12,10 @@ from jax.experimental import multihost_utils
 
 from spicejax.models import exported
 from spicejax.models.config import TransformerConfig
-from spicejax.models.hf import NAMES
+from spicejax.models.hf import ADAPTER, NAMES
 from spicejax.models.lora import MATRICES, SUFFIX, LoraConfig, Params, flatten
 
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+CONFIG, WEIGHTS = ADAPTER, "adapter_model.safetensors"
 
 
 def save(path: str | Path, cfg: TransformerConfig, lora: LoraConfig, adapters: Params, *, base: str | None) -> None:

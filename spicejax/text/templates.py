@@ -1,7 +1,8 @@
 """Chat templates compiled as `transformers` compiles them: jinja2's sandbox and the few names that templates expect.
 
-The sandbox keeps a template from Python's internals and from changing its arguments. It does not bound time or memory:
-a template can loop or fill memory as long as it likes, so take model folders from those you trust that far.
+The sandbox keeps a template from Python's internals, from files and from changing its arguments. It does not bound time
+or memory: a template can loop or fill memory as long as it likes, as a tokenizer can, so take model folders from those
+you trust that far (docs/security.md).
 """
 
 from __future__ import annotations

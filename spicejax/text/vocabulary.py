@@ -176,8 +176,12 @@ def _plain_tokenizer(spec: Mapping[str, Any], guarded: set[str], name: str) -> t
         model["unk_token"] = None  # characters without a piece or byte disappear instead of giving a control id
     plain["model"] = model
     try:
-        return tokenizers.Tokenizer.from_str(json.dumps(plain))
-    except Exception as error:  # the library raises nothing narrower
+        made = tokenizers.Tokenizer.from_str(json.dumps(plain))
+        made.encode(PROBE)
+        return made
+    except BaseException as error:  # the library raises nothing narrower, and panics in Rust are no Exception
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         raise ValueError(f"{name}: this tokenizer.json cannot be used ({error}); download it again") from error
 
 

@@ -89,7 +89,6 @@ def test_rope_theta_is_never_guessed():
         {"attention_dropout": 0.1},
         {"pretraining_tp": 2},
         {"sliding_window": 4096},
-        {"layer_types": ["full_attention", "sliding_attention"]},
         {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
         {"rope_scaling": {"rope_type": "llama3", "factor": 4.0}},
         {"rope_scaling": {"type": "linear", "rope_type": "llama3", "factor": 4.0}},
@@ -110,6 +109,24 @@ def test_changed_maths_is_refused_by_name(change):
     (name, value), text = next(iter(change.items())), str(caught.value)
     assert name.removeprefix("rope_") in text, text
     assert all(str(v) in text for v in (value.values() if name == "rope_scaling" else [value])), text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"layer_types": ["full_attention", "sliding_attention", "full_attention"]}, r"layer_types\[1\]='sliding_att"),
+        ({"layer_types": ["full_attention"] * 2}, "layer_types names 2 layers, num_hidden_layers is 3"),
+        ({"num_hidden_layers": 2**31 - 1, "layer_types": ["full_attention"]}, "layer_types names 1 layers"),
+        ({"torch_dtype": "int8"}, "torch_dtype='int8'"),
+        ({"dtype": "float8_e4m3fn"}, "dtype='float8_e4m3fn'"),
+        ({"rms_norm_eps": 1e308}, r"rms_norm_eps=1e\+308"),
+        ({"rope_theta": 1e308}, r"rope_theta=1e\+308"),
+    ],
+)
+def test_values_out_of_the_question_are_named(change, said):
+    with pytest.raises(ValueError, match=said):
+        from_hf_config(to_hf_config(QWEN3) | change)
+    assert from_hf_config(to_hf_config(QWEN3) | {"torch_dtype": "float16"}).param_dtype == "float32"
 
 
 def test_neutral_values_pass():

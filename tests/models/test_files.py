@@ -81,8 +81,27 @@ DAMAGES = [
     ("one", hf.SINGLE, lambda data: data[:-1], hf.SINGLE),
     ("one", hf.SINGLE, lambda data: b"\xff" * 8 + data[8:], hf.SINGLE),
     ("one", hf.SINGLE, lambda data: data[:8] + b"x" + data[9:], hf.SINGLE),
-    ("one", hf.SINGLE, lambda data: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", hf.SINGLE),
-    ("one", hf.SINGLE, lambda data: b"<html>not found</html>", hf.SINGLE),
+    (
+        "one",
+        hf.SINGLE,
+        lambda data: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+        "a pointer of Git LFS",
+    ),
+    ("one", hf.SINGLE, lambda data: b"<html>not found</html>", f"{hf.SINGLE} looks like a web page"),
+    ("one", hf.SINGLE, lambda data: b"Entry not found", f"{hf.SINGLE} looks like text ('Entry not found')"),
+    ("one", hf.SINGLE, lambda data: b"PK\3\4" + bytes(99), f"{hf.SINGLE} looks like a zip archive"),
+    ("one", hf.SINGLE, lambda data: b"GGUF\3" + bytes(99), f"{hf.SINGLE} looks like a model (GGUF)"),
+    ("one", hf.SINGLE, lambda data: bytes(999), f"{hf.SINGLE} is broken or cut short"),
+    ("one", hf.SINGLE, tensors(**{Q_KEY: lambda old: old * 0 + np.float32(3e38)}), f"{Q} holds numbers of up to 3e+38"),
+    ("one", CONFIG, lambda data: b"<!DOCTYPE html><html>", f"{CONFIG} looks like a web page"),
+    (
+        "one",
+        SPEC,
+        lambda data: b"version https://git-lfs.github.com/spec/v1",
+        f"{SPEC} looks like a pointer of Git LFS",
+    ),
+    ("one", SPEC, keys(pre_tokenizer={"type": "FixedLength", "length": 0}), f"{SPEC} cannot be used"),  # panics
+    ("one", SPEC, keys(model__continuing_subword_prefix="#" * 9), f"{SPEC} cannot be used"),  # panics
     ("one", hf.SINGLE, tensors(**{Q_KEY: lambda old: old.astype(np.int8)}), f"{Q} is of I8"),
     ("one", hf.SINGLE, tensors(**{Q_KEY: lambda old: old.astype(bool)}), f"{Q} is of BOOL"),
     ("one", hf.SINGLE, tensors(**{Q_KEY: np.zeros_like}), f"{Q} is zero throughout"),
@@ -98,7 +117,7 @@ DAMAGES = [
     ("shards", hf.INDEX, first_shard(5), "weight_map"),
     ("shards", hf.INDEX, first_shard("../../../../etc/passwd"), "'../../../../etc/passwd'"),
     ("shards", hf.INDEX, first_shard("/etc/passwd"), "'/etc/passwd'"),
-    ("shards", hf.INDEX, first_shard("config.json"), "config.json is broken"),
+    ("shards", hf.INDEX, first_shard("config.json"), "config.json looks like text"),
     ("shards", hf.INDEX, first_shard("model-00001-of-00009.safetensors"), "model-00001-of-00009.safetensors"),
     ("one", CONFIG, lambda data: b"", CONFIG),
     ("one", CONFIG, lambda data: data[:-9], CONFIG),
@@ -188,6 +207,13 @@ def test_a_template_without_a_single_form_writes_no_bos(whole, tmp_path):
     change = keys(post_processor={"type": "TemplateProcessing"})
     (folder / SPEC).write_bytes(change((folder / SPEC).read_bytes()))
     assert not tokens.load(folder).add_bos
+
+
+def test_an_adapter_alone_is_called_one(tmp_path):
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "Qwen/Qwen3-4B"}))
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match="holds an adapter of 'Qwen/Qwen3-4B', no whole model; merge them"):
+        load(tmp_path)
 
 
 def test_a_config_alone_is_read(whole, tmp_path):
