@@ -1,9 +1,10 @@
-"""The recipe of a real model, on its real weights and its own corpus: one small iteration."""
+"""The recipes of a real model, on its real weights: one small iteration on its own corpus, and one on prose."""
 
 import importlib.util
 import json
 
 import pytest
+from processes import ROOT
 
 from spicejax import config as configuration
 from spicejax import configs
@@ -39,3 +40,12 @@ def test_a_small_iteration_on_the_real_weights(tmp_path):
     assert {"eval/accuracy", "eval/said", "eval/unseen/accuracy", "eval/plain/said"} <= evaluations[0].keys()
     # SmolLM2 puts an answer into a box after one example, but hardly ever the right one.
     assert evaluations[0]["eval/truncated"] <= 0.5
+
+
+@pytest.mark.slow
+def test_prose_gives_valid_tasks(tmp_path):
+    """Of Markdown, this repository's own."""
+    small = {"iterations": "1", "corpus.source": str(ROOT / "docs"), "spice.group_size": "4", "spice.max_attempts": "4"}
+    summary = train(configuration.override(configs.load("spice_smollm2_prose"), small), tmp_path)
+    assert summary["tasks_generated"] == 24 and summary["valid_share"] > 0.1
+    assert summary["steps"] == 1 and "warning" not in summary
