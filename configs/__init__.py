@@ -43,6 +43,8 @@ def stages(name: str) -> tuple[RunConfig, ...]:
 
 def _own(path: Path) -> Any:
     """CONFIG of a file; what is wrong with it is said with its name."""
+    if not path.is_file():
+        raise FileNotFoundError(f"--config={path}: there is no such file; give the name of a recipe, or a .py file")
     try:
         found = runpy.run_path(str(path)).get("CONFIG")
     except Exception as error:  # the file may do anything
@@ -60,7 +62,8 @@ def _recorded(path: Path) -> RunConfig:
         saved = places.found(configuration.readable(RunConfig, saved), path.parent)
         return configuration.from_json(RunConfig, saved)
     except (OSError, ValueError, AttributeError, KeyError) as error:
-        raise ValueError(f"--config={path}: {error}; give the config.json of a run") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"--config={path}: {why}; give the config.json of a run") from error
 
 
 def about(name: str) -> str:

@@ -61,11 +61,16 @@ def take(hint: Any, value: Any, path: str, *, text: bool = False) -> Any:
 
 def unknown_key(key: str, known: Iterable[str]) -> str:
     """What is said of it: the fields of the section `key`, or the nearest by path or by bare name."""
-    names = {path: {path, path.rpartition(".")[2]} for path in known}
-    near = set(difflib.get_close_matches(key, [name for pair in names.values() for name in pair], 2))
-    inside = [path for path in names if path.startswith(f"{key}.")]
-    meant = " or ".join(f"`{path}`" for path in inside or names if inside or names[path] & near)
+    known = list(known)
+    inside = [path for path in known if path.startswith(f"{key}.")]
+    alike = {path: max(_alike(key, path), _alike(key, path.rpartition(".")[2])) for path in known}
+    least = max(0.6, max(alike.values(), default=0.0) - 0.05)  # what is farther than the nearest is not meant
+    meant = " or ".join(f"`{path}`" for path in inside or [path for path in known if alike[path] >= least])
     return f"unknown field `{key}`; {f'did you mean {meant}?' if meant else '--help=all lists all'}"
+
+
+def _alike(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 @functools.cache

@@ -145,6 +145,7 @@ def test_validation_waits_for_all_words():
         (["group_size=3"], "unknown field `group_size`; did you mean `learn.group_size`?"),
         (["learn.group_size.x=3"], "unknown field `learn.group_size.x`; did you mean `learn.group_size`?"),
         (["zzzzzzzzzzzzzz=3"], "unknown field `zzzzzzzzzzzzzz`; --help=all lists all"),
+        (["ilternations=3"], "unknown field `ilternations`; did you mean `iterations`?"),
         (["--iteration", "3"], "unknown field `iteration`; did you mean `iterations`?"),
         (["oops"], "unknown field `oops`; --help=all lists all"),
         (["needs.size=3"], "unknown field `needs.size`"),

@@ -120,9 +120,16 @@ def _last_words(error: BaseException, name: str) -> tuple[str, int]:
     if isinstance(error, Stopped):
         return str(error), STOPPED
     if not isinstance(error, KeyboardInterrupt):
-        return f"error: {error}", 2
+        return f"error: {_told(error)}", 2
     number = next((each for each in error.args if isinstance(each, int)), signal.SIGINT)
     return "; ".join(["interrupted", *([KEPT[name]] if name in KEPT else [])]), 128 + number
+
+
+def _told(error: BaseException) -> str:
+    """The text of an error; one of the system without its number."""
+    if not isinstance(error, OSError) or not error.strerror or error.filename is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}"
 
 
 @contextlib.contextmanager

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib.util
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 from spicejax import hosts, sharding
 from spicejax.commands import Parser
 from spicejax.interrupt import Interrupt
 from spicejax.models.encoder import STYLES
 from spicejax.retrieval import encode, index, nearest
+from spicejax.run import preflight
 from spicejax.sharding import MeshConfig
 
 
@@ -50,6 +53,9 @@ def main(argv: Sequence[str]) -> None:
 
 def build(options: argparse.Namespace) -> None:
     """Encode and index; print the counts."""
+    preflight.require_folder(Path(options.out).expanduser(), "--out")
+    if options.bm25 and importlib.util.find_spec("bm25s") is None:
+        raise ImportError('--bm25 needs bm25s: pip install "spicejax[bm25]"')
     given = {name: getattr(options, name) for name in ("query_prefix", "passage_prefix", "max_tokens")}
     style = dataclasses.replace(STYLES[options.style], **{k: v for k, v in given.items() if v is not None})
     encoder = encode.load(options.encoder, style, sharding.make_mesh(MeshConfig()), dtype=options.dtype)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib.util
 import json
 import math
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ import numpy as np
 from spicejax.commands import Parser
 from spicejax.data import mixtures, prepared
 from spicejax.games.acesearcher import examples, paths
+from spicejax.run import preflight
 from spicejax.text import prompts
 
 FINE_TUNING = ("tfds", "leaks", "held_out", "prompts")  # what the rounds have no use for
@@ -63,6 +65,7 @@ def main(argv: Sequence[str]) -> None:
 
 def write_questions(options: argparse.Namespace) -> None:
     """Write the questions of the rounds, mixed by lot."""
+    preflight.require_folder(options.out.parent, "--out")
     if options.out.exists():
         raise FileExistsError(f"{options.out} already exists; give a new file or remove it first")
     sources = mixtures.chosen([name for name in options.sources.split(",") if name], mixtures.ROUNDS)
@@ -76,6 +79,9 @@ def write_questions(options: argparse.Namespace) -> None:
 def prepare(options: argparse.Namespace) -> None:
     """Read, choose, mix and write; print the counts."""
     prepared.require_new(options.out)
+    preflight.require_folder(options.out, "--out")
+    if importlib.util.find_spec("seqio") is None:
+        raise ImportError("mixing needs seqio: pip install 'spicejax[seqio]'")
     sources = mixtures.chosen([name for name in options.sources.split(",") if name])
     if not options.leaks and (asked := [source.name for source in sources if source.seed_of]):
         raise ValueError(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from spicejax.commands import Parser
 from spicejax.data import prepared
 from spicejax.data.corpus import open_corpus
+from spicejax.run import preflight
 from spicejax.text import tokens
 
 
@@ -33,7 +34,7 @@ def main(argv: Sequence[str]) -> None:
 
 def prepare(options: argparse.Namespace) -> None:
     """Read, cut and write; print the counts."""
-    prepared.require_new(options.out)
+    preflight.require_folder(prepared.require_new(options.out), "--out")
     tokenizer = tokens.load(options.tokenizer)
     corpus = open_corpus(
         options.source,

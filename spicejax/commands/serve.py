@@ -8,6 +8,7 @@ A run takes it with retrieval.engine=http retrieval.url=http://HOST:5003/retriev
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 
 from spicejax import sharding
@@ -34,8 +35,18 @@ def main(argv: Sequence[str]) -> None:
         from spicejax.retrieval.serve import app
     except ImportError as error:
         raise ImportError('the server is not installed: pip install "spicejax[serve]"') from error
+    _require_port(options.host, options.port)
     names = ("engine", "index", "encoder", "corpus", "words", "follow_links")
     cfg = RetrievalConfig(**{name: getattr(options, name) for name in names})
     search = open_search(cfg, sharding.make_mesh(MeshConfig()))
     search(["who"], 1)  # compiles before anybody waits for it
     uvicorn.run(app(search), host=options.host, port=options.port, log_level="warning")
+
+
+def _require_port(host: str, port: int) -> None:
+    """Raise OSError where nothing can listen there: found out before an index is read."""
+    try:
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise OSError(f"cannot listen on {host}:{port}: {why}; choose --host and --port") from error

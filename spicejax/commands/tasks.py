@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ from huggingface_hub import DatasetCardData
 from spicejax.commands import Parser
 from spicejax.report import places, publish
 from spicejax.report.read import RunFolder, holds, last_stage, open_run, rows_of
+from spicejax.run import preflight
 
 COLUMNS = {
     "question": "what was asked",
@@ -70,12 +72,15 @@ def main(argv: Sequence[str]) -> None:
     """Write the data set."""
     options = arguments(argv)
     low, high = _range(options.solved)
+    if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
+        raise FileExistsError(f"{options.out} is not empty; give a new folder")
+    preflight.require_folder(options.out, "--out")
+    if not options.jsonl and importlib.util.find_spec("pyarrow") is None:
+        raise ImportError('parquet needs pyarrow: pip install "spicejax[parquet]", or add --jsonl')
     run = open_run(last_stage(options.run, holds("tasks.jsonl"), "a tasks.jsonl"))
     rows = [row for row in tasks(run) if options.solved is None or low <= (row["pass_rate"] or 0.0) <= high]
     if not rows:
         raise ValueError(f"{options.run} has no valid task" + (f" solved {options.solved}" if options.solved else ""))
-    if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
-        raise FileExistsError(f"{options.out} is not empty; give a new folder")
     rows = _with_text(run, rows) if options.source_text else rows
     options.out.mkdir(parents=True, exist_ok=True)
     if options.jsonl:
@@ -137,11 +142,9 @@ def _range(text: str | None) -> tuple[float, float]:
 
 
 def _parquet(file: Path, rows: list[dict[str, Any]]) -> Path:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError('parquet needs pyarrow: pip install "spicejax[parquet]", or add --jsonl') from error
+    import pyarrow
+    import pyarrow.parquet
+
     text, number = pyarrow.string(), pyarrow.float64()
     types = {"iteration": pyarrow.int64(), "pass_rate": number, "reward": number}
     types["verdicts"] = pyarrow.list_(pyarrow.bool_())

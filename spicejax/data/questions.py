@@ -65,8 +65,8 @@ def load_suites(specs: str, most: int = 0) -> list[Item]:
 
 
 def suites(specs: str) -> list[tuple[str, str]]:
-    """(its name, where it is) of each of several sets, apart by commas; the first has the name ""."""
-    found = list(filter(None, map(str.strip, specs.split(","))))
+    """(its name, where it is) of each of several sets, apart by commas; the first has the name "". `none` is none."""
+    found = [spec for spec in map(str.strip, specs.split(",")) if spec not in ("", "none")]
     return [(named(spec) if k else "", spec) for k, spec in enumerate(found)]
 
 

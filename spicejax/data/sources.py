@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import dataclasses
+import difflib
 import functools
 import glob
 import importlib.util
@@ -266,7 +267,14 @@ class Reader:
             import tensorflow_datasets as tfds  # pyright: ignore[reportMissingImports]
         except ImportError as error:
             raise ImportError('tfds: sources need tensorflow-datasets: pip install "spicejax[tfds]"') from error
-        source: Any = tfds.data_source(name, split=split or "train")
+        try:
+            source: Any = tfds.data_source(name, split=split or "train")
+        except tfds.core.DatasetNotFoundError as error:
+            known = tfds.list_builders(with_community_datasets=False)
+            near = difflib.get_close_matches(name.partition("/")[0], known, 5, 0.0)
+            raise ValueError(
+                f"tfds:{name}: TensorFlow Datasets has no such data set; the nearest names are {', '.join(near)}"
+            ) from error
         for i in range(len(source)):
             yield from self._record(source[i], (field,) if field else ())
 

@@ -178,7 +178,7 @@ def build(cfg: RunConfig, workdir: Path, count: Callable[[int, int], None] = uns
         text_field=cfg.corpus.text_field,
         follow_links=cfg.corpus.follow_links,
     )
-    held_out = questions.load_suites(cfg.eval.tasks.removeprefix("none"), cfg.eval.max_tasks)
+    held_out = questions.load_suites(cfg.eval.tasks, cfg.eval.max_tasks)
     lengths.require_items_fit(cfg, source, held_out, voices)
     if game.reads == "questions":
         warn_of_shared(cast(Sequence[Task], source.sequence), held_out, cfg.eval.tasks)

@@ -42,9 +42,9 @@ def _has(cfg: RunConfig, word: str) -> bool:
     return any(key == path or path == f"{key.rpartition('.')[0]}.NAME" for path, _ in configuration.leaves(cfg))
 
 
-def folders(stages: Sequence[RunConfig], workdir: Path) -> list[Path]:
+def folders(stages: Sequence[RunConfig], workdir: str | Path) -> list[Path]:
     """Work folder of each stage: `workdir` itself for a single one, else workdir/1, workdir/2, ..."""
-    return [workdir] if len(stages) == 1 else [workdir / str(k + 1) for k in range(len(stages))]
+    return [Path(workdir)] if len(stages) == 1 else [Path(workdir, str(k + 1)) for k in range(len(stages))]
 
 
 def require(stages: Sequence[RunConfig], workdir: Path, *, planned: bool = False) -> None:

@@ -35,12 +35,12 @@ from spicejax.text import tokens
 from spicejax.types import Example, Task
 
 
-def config_of(workdir: Path) -> RunConfig:
+def config_of(workdir: str | Path) -> RunConfig:
     """The configuration that a run was made by. Raises FileNotFoundError where it has saved nothing whole."""
-    with Saved(workdir / "checkpoints") as checkpoints:
+    with Saved(Path(workdir, "checkpoints")) as checkpoints:
         saved = checkpoints.saved_config()
     if saved is None:
-        raise FileNotFoundError(f"{workdir / 'checkpoints'} holds no whole checkpoint yet")
+        raise FileNotFoundError(f"{Path(workdir, 'checkpoints')} holds no whole checkpoint yet")
     return configuration.from_json(RunConfig, configuration.readable(RunConfig, saved))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,11 +44,12 @@ class Trained(NamedTuple):
     mesh: Mesh
 
 
-def find_run(path: Path) -> Path | None:
+def find_run(path: str | Path) -> Path | None:
     """The work folder of a run that `path` is, or of a chain its last stage with a checkpoint; None where it is none.
 
     Raises: FileNotFoundError for a chain that has saved nothing.
     """
+    path = Path(path)
     if not any((folder / "checkpoints").is_dir() for folder in (path, *stages_of(path))):
         return None
     return last_stage(path, has_saved, "a checkpoint")
@@ -58,7 +60,7 @@ def has_saved(workdir: Path) -> bool:
     return any((workdir / "checkpoints").glob("[0-9]*[0-9]"))
 
 
-def read_run(workdir: Path, mesh: Mesh | None = None) -> Trained:
+def read_run(workdir: str | Path, mesh: Mesh | None = None) -> Trained:
     """Read the trained parameters of a run.
 
     Args:
@@ -80,7 +82,7 @@ def read_run(workdir: Path, mesh: Mesh | None = None) -> Trained:
 
 
 def load_run(
-    workdir: Path, mesh: Mesh | None = None
+    workdir: str | Path, mesh: Mesh | None = None
 ) -> tuple[int, transformer.TransformerConfig, Params, tokens.Tokenizer]:
     """The trained policy of a run: iterations done, shape, parameters (adapters merged), tokenizer.
 
@@ -93,7 +95,7 @@ def load_run(
     return step, shape, params, tokens.load(path)
 
 
-def write_adapter(workdir: Path, out: Path, finish: Finish = lambda folder, step: None) -> int:
+def write_adapter(workdir: str | Path, out: str | Path, finish: Finish = lambda folder, step: None) -> int:
     """Write the adapters of a run as PEFT reads them, with the tokenizer, to the folder `out`, which is replaced as a
     whole; return the iterations done.
 
@@ -115,14 +117,14 @@ def write_adapter(workdir: Path, out: Path, finish: Finish = lambda folder, step
     return found.step
 
 
-def require_other(out: Path, model: str | Path) -> None:
+def require_other(out: str | Path, model: str | Path) -> None:
     """Raise ValueError where `out` is the folder of the model that the export begins from."""
     place = hf.locate(model)
-    if out.exists() and out.samefile(place):
+    if os.path.exists(out) and os.path.samefile(out, place):
         raise ValueError(f"{out} is the model itself that the export is made of; choose another folder")
 
 
-def require_exports(workdir: Path, out: Path, *, adapter: bool = False) -> None:
+def require_exports(workdir: str | Path, out: str | Path, *, adapter: bool = False) -> None:
     """Raise what `write_adapter`, or an export of the whole policy, would of a run before anything slow is done.
 
     Raises: as `read_run`, `require_other`; ValueError where an adapter is wanted of a run that has none.
@@ -137,15 +139,16 @@ def require_exports(workdir: Path, out: Path, *, adapter: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def _opened(workdir: Path) -> Iterator[tuple[Saved, dict[str, Any]]]:
+def _opened(workdir: str | Path) -> Iterator[tuple[Saved, dict[str, Any]]]:
     """The checkpoints of a run and the configuration that the newest was made by."""
-    if not (workdir / "checkpoints").is_dir():
+    place = Path(workdir, "checkpoints")
+    if not place.is_dir():
         raise FileNotFoundError(f"{workdir} holds no checkpoints; give the --workdir of a run")
-    with Saved(workdir / "checkpoints") as checkpoints:
+    with Saved(place) as checkpoints:
         saved = checkpoints.saved_config()
         if saved is None:
             checkpoints.latest_good()  # says what is damaged, where something was saved
-            raise FileNotFoundError(f"{workdir / 'checkpoints'} holds no whole checkpoint yet")
+            raise FileNotFoundError(f"{place} holds no whole checkpoint yet")
         yield checkpoints, saved
 
 
@@ -161,7 +164,7 @@ def _read(cls: type[T], saved: dict[str, Any]) -> T:
 
 
 def write(
-    out: Path,
+    out: str | Path,
     shape: transformer.TransformerConfig,
     params: Params,
     tokenizer: tokens.Tokenizer,
@@ -194,7 +197,7 @@ def _write_ends(folder: Path, tokenizer: tokens.Tokenizer) -> None:
     (folder / "config.json").write_text(json.dumps(ids | {"eos_token_id": ends[0]}), encoding="utf-8")
 
 
-def write_policy(workdir: Path, out: Path, finish: Finish = lambda folder, step: None) -> None:
+def write_policy(workdir: str | Path, out: str | Path, finish: Finish = lambda folder, step: None) -> None:
     """Write a run's policy in its own precision to `out`, as a whole; in a run of several processes all call this.
 
     Args:

@@ -56,7 +56,7 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
         tokens.load(path)
     if cfg.corpus.source:
         _require_items(cfg)
-    for _, spec in questions.suites(cfg.eval.tasks.removeprefix("none")):
+    for _, spec in questions.suites(cfg.eval.tasks):
         golds.require_questions(spec, questions.load_items(spec))
     if cfg.searches and (cfg.retrieval or not cfg.nano):
         search.look()

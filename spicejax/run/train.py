@@ -45,7 +45,7 @@ log = logging.getLogger("spicejax")
 
 def train(
     cfg: RunConfig,
-    workdir: Path,
+    workdir: str | Path,
     *,
     interrupt: Interrupt | None = None,
     session: Session | None = None,
@@ -70,6 +70,7 @@ def train(
         for warning in cfg.warnings if hosts.leads() else ():
             log.warning("warning: %s", warning)
         screen, clock = stack.enter_context(showing(sys.stdout if hosts.leads() else None))
+        workdir = Path(workdir)
         workdir.mkdir(parents=True, exist_ok=True)
         cfg = record.dated(with_cache(cfg, workdir), workdir)
         kept = {"keep": cfg.checkpoint.keep, "keep_period": cfg.checkpoint.keep_period}

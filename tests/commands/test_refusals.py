@@ -63,3 +63,34 @@ def test_an_empty_question_is_refused_before_a_model_is_read(capsys, question):
     words = ["--model=package:nothing", "--config=rlvr_smollm2", "--question=How many?", f"--question={question}"]
     assert commands.run("ask", words) == 2
     assert capsys.readouterr().err == "error: question 2 is empty; give a text\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("tasks run --out=full", "full is not empty"),
+        ("tasks run --out=run/tasks.jsonl/x --jsonl", "is no folder that can be written"),
+        ("report run --out=full", "--out=full is a folder"),
+        ("report run --out=/proc/x/r.html", "/proc is no folder that can be written"),
+        ("mix --data=. --rounds --out=/proc/x/q.jsonl", "/proc is no folder that can be written"),
+        ("prepare --source=q.jsonl --tokenizer=no --out=/proc/x", "/proc is no folder that can be written"),
+        ("index --corpus=facts --encoder=no --style=e5 --out=/proc/x", "/proc is no folder that can be written"),
+        ("serve --corpus=facts --engine=words --host=203.0.113.7", "cannot listen on 203.0.113.7:5003"),
+        ("serve --corpus=facts --engine=words --port=99999", "cannot listen on 127.0.0.1:99999"),
+        ("train --config=nofile.py", "error: --config=nofile.py: there is no such file"),
+        ("train --config=nofile.json", "error: --config=nofile.json: No such file or directory; give the config.json"),
+        ("train --config=spice_nano --workdir=/proc/x", "/proc is no folder that can be written"),
+        ("generate --model=x --prompts=nofile.txt", "error: nofile.txt: no such file or directory"),
+        ("train --config=spice_nano --restart --resume=never", "--restart begins anew, --resume=never goes on"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_anything_is_read(tmp_path, monkeypatch, capsys, words, said):
+    """A line of each file is no row: a reader would say so."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("run", "full"):
+        (tmp_path / folder).mkdir()
+        for name in ("tasks", "metrics"):
+            (tmp_path / folder / f"{name}.jsonl").write_text("no row\n")
+    assert commands.run(words.split()[0], words.split()[1:]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ") and said in err and err.count("\n") == 1 and "[Errno" not in err, err

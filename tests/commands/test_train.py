@@ -21,7 +21,7 @@ NANO = "--config=spice_nano"
         (["--confg=x"], "error: unknown option --confg; did you mean --config?"),
         (["--config", "nope"], "error: unknown config 'nope'; choose from: acesearcher_llama8b, "),
         (["--config=spice_qwen4"], "error: unknown config 'spice_qwen4'; did you mean spice_qwen4b? All: "),
-        (["--config=no.py"], "error: --config=no.py: FileNotFoundError: "),
+        (["--config=no.py"], "error: --config=no.py: there is no such file; give the name of a recipe, or a .py file"),
         ([], "error: --config=NAME is missing; one of: acesearcher_llama8b, "),
         (["--config"], "error: argument --config: expected one argument"),
         ([NANO, "--workdir="], "error: --workdir needs a value: --workdir=..."),

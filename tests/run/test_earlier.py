@@ -55,7 +55,7 @@ def test_the_loop_refuses_before_it_builds_anything(tmp_path):
     logs(tmp_path, 3, 2)
     cfg = configs.load("spice_nano")
     with pytest.raises(FileNotFoundError, match="--restart"):
-        train.train(cfg, tmp_path)
+        train.train(cfg, str(tmp_path))  # a text is a path too
     assert not (tmp_path / "config.json").exists()
 
 
