@@ -40,11 +40,12 @@ def stages(cache, *more):
 
 
 def arrays(workdir):
-    """Bytes of every array of the newest checkpoint, and what stands beside them but for the seconds."""
+    """Bytes of every array of the newest checkpoint, and what stands beside them but for the seconds and the lines of
+    logs: a run that ends is evaluated, a part of one too."""
     with Checkpoints(workdir / "checkpoints", config={}) as checkpoints:
         folder = checkpoints.path(checkpoints.latest_good())
     extra = json.loads((folder / "extra.json").read_text())
-    del extra["counters"]["seconds"], extra["counters"]["stages"]
+    del extra["counters"]["seconds"], extra["counters"]["stages"], extra["counters"]["lines"]
     leaves = jax.tree.leaves(ocp.PyTreeCheckpointer().restore(folder / "state"))
     return [np.asarray(x).tobytes() for x in leaves], extra
 
