@@ -22,6 +22,7 @@ from spicejax import config as configuration
 from spicejax import configs, notebook
 from spicejax.commands import doctor
 from spicejax.models import hub
+from spicejax.report import read
 from spicejax.retrieval import index, search
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -302,6 +303,20 @@ def test_what_kaggle_kept_is_copied_once(monkeypatch, tmp_path):
     machine.execute(*cells)
     assert (run / "config.json").read_text() == "newer"
     assert [path.name for path in working.iterdir()] == ["spice_smollm2"]
+
+
+def test_tasks_that_nobody_was_asked_have_no_share_to_show(tmp_path, capsys):
+    (cell,) = (cell for cell in cells("4_read_and_compare") if "refused for" in cell)
+    tasks = [
+        {"iteration": 0, "document_id": "a", "question": "1+1?", "answer": "2", "pass_rate": rate}
+        for rate in (0.5, None)
+    ]
+    tasks.append({"iteration": 0, "document_id": "a", "rejected": "no_json"})
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks))
+    exec(cell, {"RUNS": {"one": []}, "FOLDER": tmp_path, "read": read})
+    assert "3 attempts, refused for {'no_json': 1}" in (said := capsys.readouterr().out)
+    assert said.count("solved") == 1 and "solved 50%" in said
 
 
 def test_the_kernel_leaves_the_chips_to_the_commands(monkeypatch):
