@@ -130,7 +130,7 @@ def test_commands_that_are_shown_exist(capsys):
         options = set(re.findall(r"--[a-z_]+", capsys.readouterr().out))
         used = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert used <= options, (name, used - options)
-        if name == "train" and not {"--config=NAME", "--config=..."} & set(words):
+        if name == "train" and not {"--config=NAME", "--config=...", "--config=RECIPE.py"} & set(words):
             (recipe,) = (word.removeprefix("--config=") for word in words if word.startswith("--config="))
             changes = [word for word in words if "=" in word and not word.startswith("--")]
             chain.override(configs.stages(recipe), changes)
