@@ -45,7 +45,7 @@ def test_notebooks_are_short_and_share_their_first_cell():
     assert firsts == {FIRST} and START.count("\n") == 2, "the plumbing is one line of the package"
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("3")])
+@pytest.mark.parametrize("name", NAMES)
 def test_notebooks_carry_outputs_of_a_real_run(name):
     """Of every cell of code, in one go; small, and nothing of the machine that they come from."""
     path = NOTEBOOKS / f"{name}.ipynb"
