@@ -246,7 +246,7 @@ def logits(cfg: TransformerConfig, params: Params, hidden: Float[Array, "... D"]
     """Scores of the next token, accumulated and returned in float32."""
     table = params["embed" if cfg.tie_embeddings else "unembed"].astype(cfg.dtype)
     scores = jnp.einsum("...d,vd->...v", hidden.astype(cfg.dtype), table, preferred_element_type=jnp.float32)
-    return masked(scores, jnp.arange(cfg.vocab_size), cfg.unused)
+    return masked(scores, jnp.arange(cfg.vocab_size), cfg.unused) if cfg.unused else scores
 
 
 def token_logprobs(
