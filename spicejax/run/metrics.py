@@ -53,8 +53,9 @@ class MetricsWriter:
         firsts = {"metrics": resume_step, "evaluations": evaluated, "tasks": resume_step, "documents": resume_step}
         self._files = {name: _Lines(self.workdir / f"{name}.jsonl", first) for name, first in firsts.items()}
         self._flush(*self._files.values())
-        for name in () if silent else ("tasks", "documents", "evaluations"):
-            self._files[name].require((lines or {}).get(name, 0))
+        for name, before in () if silent else (lines or {}).items():
+            if name in self._files:
+                self._files[name].require(before)
         self._known = set() if silent else {row.get("id") for row in rows_of(self.workdir / "documents.jsonl")}
         if not silent and (missing := self._files["metrics"].missing()):
             log.warning(
@@ -68,8 +69,8 @@ class MetricsWriter:
 
     @property
     def lines(self) -> dict[str, int]:
-        """Lines of each file, those that wait included."""
-        return {name: file.count for name, file in self._files.items()}
+        """Lines of the files whose iterations have any number of them, those that wait included."""
+        return {name: self._files[name].count for name in ("tasks", "documents")}
 
     def saved(self, iterations: int) -> None:
         """Note the newest checkpoint beside the logs: its folder may be on another disk."""
