@@ -229,10 +229,10 @@ def lend(monkeypatch, folder, *, uploaded):
         ("Colab", 1, "TPU v6 lite", "tpu", "spice_qwen0p6b_colab", "v6e:1x1"),
         ("Kaggle", 8, "TPU v5 lite", "tpu", "spice_qwen4b_lora_kaggle", "v5e:2x4"),
         ("here", 8, "TPU v3", "tpu", "spice_qwen4b_lora_kaggle", None),
-        ("Colab", 1, "cpu", "cpu", "spice_smollm2", None),
-        ("Kaggle", 1, "cpu", "cpu", "spice_smollm2", None),
-        ("here", 1, "cpu", "cpu", "spice_smollm2", None),
-        ("Colab", 1, "Tesla T4", "gpu", "spice_smollm2", None),
+        ("Colab", 1, "cpu", "cpu", "spice_smollm2_prose", None),
+        ("Kaggle", 1, "cpu", "cpu", "spice_smollm2_prose", None),
+        ("here", 1, "cpu", "cpu", "spice_smollm2_prose", None),
+        ("Colab", 1, "Tesla T4", "gpu", "spice_smollm2_prose", None),
     ],
 )
 def test_the_recipe_that_fits_is_taken(place, count, kind, platform, recipe, topology, monkeypatch, tmp_path, capsys):
@@ -284,25 +284,25 @@ def test_what_kaggle_kept_is_copied_once(monkeypatch, tmp_path):
     """A run that goes on is newer than what it was copied from."""
     machine = Machine(monkeypatch, tmp_path, place="Kaggle")
     for version, step in (("first", 5), ("second", 12), ("third", 9)):
-        run = tmp_path / "kaggle/input/notebooks" / version / "spice_smollm2"
+        run = tmp_path / "kaggle/input/notebooks" / version / "spice_smollm2_prose"
         (run / "checkpoints" / f"{step:08d}").mkdir(parents=True)
         (run / "config.json").write_text(version)
-    exported = tmp_path / "kaggle/input/notebooks/third/spice_smollm2-exported"
+    exported = tmp_path / "kaggle/input/notebooks/third/spice_smollm2_prose-exported"
     exported.mkdir()
     (exported / "config.json").write_text("")
     working = tmp_path / "kaggle/working"
-    (working / "spice_smollm2.copying").mkdir(parents=True)  # of a kernel that was killed meanwhile
-    (working / "spice_smollm2.copying/config.json").write_text("half")
+    (working / "spice_smollm2_prose.copying").mkdir(parents=True)  # of a kernel that was killed meanwhile
+    (working / "spice_smollm2_prose.copying/config.json").write_text("half")
     (tmp_path / "documents").mkdir()
     (tmp_path / "documents" / "a.txt").write_text("Aba lies in Umo.")
     cells = (FIRST, CHOOSE, PREPARE)
     machine.execute(*cells)
-    run = working / "spice_smollm2"
+    run = working / "spice_smollm2_prose"
     assert (run / "config.json").read_text() == "second" and (run / "checkpoints/00000012").is_dir()
     (run / "config.json").write_text("newer")
     machine.execute(*cells)
     assert (run / "config.json").read_text() == "newer"
-    assert [path.name for path in working.iterdir()] == ["spice_smollm2"]
+    assert [path.name for path in working.iterdir()] == ["spice_smollm2_prose"]
 
 
 def test_tasks_that_nobody_was_asked_have_no_share_to_show(tmp_path, capsys):
