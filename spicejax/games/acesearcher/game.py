@@ -252,7 +252,7 @@ def _record(task: Task, tried: Sequence[Tried], cfg: AceSearcherConfig) -> dict[
         for reply, plan, own in tried
     ]
     mean = sum(sum(each.worth) for each in tried) / max(sum(len(each.paths) or 1 for each in tried), 1)
-    asked = {"id": task.document_id, "question": task.question, "answer": task.answer, "reward": mean}
+    asked = {"id": task.document_id, "question": task.question, "answer": task.answer, "reward": float(mean)}
     every = [path for each in tried for path in each.paths]
     return asked | answered([path.said for path in every], [_right(path, cfg) for path in every]) | {"plans": told}
 

@@ -107,4 +107,8 @@ GAME = Game(
     prompts_of=prompts_of,
     panels=PANELS,
     paper="supervised fine-tuning",
+    fixes={
+        "reasoner/too_long": "raise the last of buckets.prompt, or supervised.max_new",
+        "solver/too_long": "raise the last of buckets.prompt, or supervised.limits.total",
+    },
 )
