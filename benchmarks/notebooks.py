@@ -2,7 +2,7 @@
 
 FOLDER is where they run, with the documents of the first in FOLDER/documents; what its runs have there already is not
 trained again. Kept are pictures and what is printed, in one piece and without the folder's name; pages of HTML and
-warnings are left out.
+warnings are left out. Without libtpu, which complains on machines that have no TPU.
 """
 
 from __future__ import annotations
