@@ -38,7 +38,8 @@ COMMANDS = {
 KEPT = {
     "train": "what was saved stays, and the same command goes on",
     "index": "what was encoded stays, and the same command goes on",
-    **dict.fromkeys(("export", "evaluate", "mix", "prepare", "tasks"), "nothing was written"),
+    **dict.fromkeys(("evaluate", "mix", "prepare"), "nothing was written"),
+    **dict.fromkeys(("export", "tasks"), "a folder that is there is whole"),
 }
 STOPPED = 75  # exit code of what a signal or its session stopped: saved, the same command goes on (EX_TEMPFAIL)
 

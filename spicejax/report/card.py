@@ -153,7 +153,8 @@ def _happened(run: RunFolder, taught: Learnt, step: int) -> list[str]:
     if not run.evaluations:
         return [*lines, ""]
     first, last = run.evaluations[0], run.evaluations[-1]
-    head = f"at the start | after {last['iteration']} iterations |"
+    begun = f"after {first['iteration']}" if first["iteration"] else "at the start"
+    head = f"{begun} | after {last['iteration']} iterations |"
     shown = [row for row in _measured(run) if row[0] in first or row[0] in last]
     table = [f"| {meaning} | {name} | {_number(first, key)} | {_number(last, key)} |" for key, name, meaning in shown]
     if table:

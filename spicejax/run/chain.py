@@ -85,6 +85,8 @@ def run(
     places, summary = folders(stages, workdir), {}
     if resume == "never" and hosts.by_first(lambda: any(map(export.has_saved, places))):
         raise FileExistsError(f"{workdir} holds a run already; choose another --workdir, or leave --resume=never out")
+    if isinstance(resume, int) and len(stages) > 1:
+        raise ValueError(f"resume={resume}: of {len(stages)} runs one goes back; give its own configuration and folder")
     for folder in places if resume == "restart" else ():
         hosts.by_first(lambda folder=folder: earlier.set_aside(folder))
     hosts.by_first(lambda: _require_models(places))
@@ -118,7 +120,7 @@ def _require_models(places: Sequence[Path]) -> None:
     """Raise FileNotFoundError where a stage has begun and one before it has lost the model that it left."""
     begun = max((k for k, folder in enumerate(places) if export.has_saved(folder)), default=0)
     for before in places[:begun]:
-        if not (before / POLICY).is_dir():
+        if not (before / POLICY).is_dir() and not export.has_saved(before):  # from a checkpoint it is written again
             raise FileNotFoundError(
                 f"{places[begun]} has begun from a model that {before / POLICY} no longer holds; bring it back, or add "
                 "--restart to set all stages aside and begin anew"

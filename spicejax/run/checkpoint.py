@@ -143,7 +143,7 @@ class Saved:
         wanted = ocp.args.PyTreeRestore(item=abstract, restore_args=arguments, partial_restore=part)
         return self._orbax.restore(folder / STATE, args=wanted)
 
-    def _newest_good(self) -> int | None:
+    def _newest_good(self, looks: int = 5) -> int | None:
         faults, gone = [], False
         for step in reversed(self.steps()):
             reason = manifest.fault(self.path(step))
@@ -154,8 +154,11 @@ class Saved:
                 continue
             log.warning("checkpoint %s skipped: %s", self.path(step), reason)
             faults.append(f"{reason} ({self.path(step)})")
+        if gone and looks > 1:
+            time.sleep(1.0)  # a listing of a network's folder may be old
+            return self._newest_good(looks - 1)
         if gone:
-            return self._newest_good()
+            raise CheckpointError(f"{self.directory}: its listing names steps that are gone; try again in a minute")
         if faults:
             raise CheckpointError(
                 f"{self.directory} holds steps {self.steps()} and all are damaged: {faults[0]}; "

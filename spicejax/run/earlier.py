@@ -68,7 +68,11 @@ def set_aside(workdir: Path) -> None:
         raise OSError(f"{found[0]} cannot be set aside: {error.strerror}; choose another --workdir") from error
     for path in found[1:]:
         path.rename(target / path.name)
-    log.info("%s: what an earlier run left is set aside in %s", workdir, target.name)
+    log.info(
+        "%s: what an earlier run left is set aside in %s; to go on from now on leave --restart out",
+        workdir,
+        target.name,
+    )
 
 
 def _logged(workdir: Path) -> int:

@@ -35,13 +35,15 @@ class MetricsWriter:
         workdir: str | Path,
         *,
         resume_step: int = 0,
+        evaluated: int | None = None,
         lines: Mapping[str, int] | None = None,
         silent: bool = False,
     ) -> None:
         """Open the files of `workdir`; set aside what a run resumed after `resume_step` iterations will write again.
 
         Records go to `*.discarded.jsonl`: metrics and tasks of iterations >= resume_step (iterations count from 0),
-        evaluations made after more than `resume_step` iterations, everything where nothing was saved, torn lines.
+        evaluations made after `evaluated` iterations or more, everything where nothing was saved, torn lines.
+        evaluated: None is right where the evaluation after `resume_step` iterations came before their save.
         lines: what each file held when the run was saved, see `lines`; fewer are told and counted.
         silent: touch no file: for the processes of a run that are not its first.
         """
@@ -49,7 +51,8 @@ class MetricsWriter:
         self.failures = 0
         self._silent = silent
         self._attempt("create the folder", lambda: self.workdir.mkdir(parents=True, exist_ok=True))
-        evaluated = resume_step + 1 if resume_step else 0  # an evaluation comes before the save of its step
+        if evaluated is None:
+            evaluated = resume_step + 1 if resume_step else 0
         firsts = {"metrics": resume_step, "evaluations": evaluated, "tasks": resume_step, "documents": resume_step}
         self._files = {name: _Lines(self.workdir / f"{name}.jsonl", first) for name, first in firsts.items()}
         self._flush(*self._files.values())

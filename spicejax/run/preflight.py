@@ -29,6 +29,7 @@ CHANGEABLE = (
     *("buckets.rows", "buckets.refill", "buckets.prefill_chunk", "buckets.kv_tokens"),  # no text depends on them
     *("learner.rows", "learner.vocab_chunk", "model.remat"),  # no loss does
     *("tracker", "verifier_workers", "retrieval.url", "retrieval.timeout", "retrieval.tries"),
+    "corpus.follow_links",  # other documents have another digest
 )
 
 

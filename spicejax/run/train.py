@@ -89,7 +89,8 @@ def train(
         clock.add(counters.get("stages", {}), counters.get("seconds", 0.0))
         hosts.require_same([start, run.source.digest, len(run.held_out)], "iteration, items and held-out questions")
         lines = counters.get("lines")
-        writer = MetricsWriter(workdir, resume_step=start, lines=lines, silent=not hosts.leads())
+        evaluated = start + (not _due(start, counters))
+        writer = MetricsWriter(workdir, resume_step=start, evaluated=evaluated, lines=lines, silent=not hosts.leads())
         stack.enter_context(contextlib.closing(writer))
         writer.saved(start)
         tracker = Tracker(
@@ -137,7 +138,7 @@ class Going(NamedTuple):
 def _loop(going: Going, start: int, interrupt: Interrupt, session: Session) -> None:
     """Iterate until all is done, a signal comes, or what comes next would not end within the session."""
     cfg, counters, screen = going.run.cfg, going.counters, going.screen
-    if ((start == 0 and "accuracy_start" not in counters) or "unevaluated" in counters) and _holds(session):
+    if _due(start, counters) and _holds(session):
         with session.measured("evaluation"):
             _evaluate(going, start)
     before, warned = going.clock.working, False
@@ -169,6 +170,11 @@ def _loop(going: Going, start: int, interrupt: Interrupt, session: Session) -> N
                 _save(going, done, session)
             going.tell_stopped("" if asked else " (checkpoint.session_hours)")
             break
+
+
+def _due(start: int, counters: dict[str, Any]) -> bool:
+    """Whether the evaluation after `start` iterations is still to come, or to be made again."""
+    return (start == 0 and "accuracy_start" not in counters) or "unevaluated" in counters
 
 
 def _holds(session: Session, *parts: Part) -> bool:

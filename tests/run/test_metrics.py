@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from processes import PATIENCE
 
-from spicejax.run import metrics
+from spicejax.run import metrics, train
 from spicejax.run.metrics import MetricsWriter
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,6 +52,22 @@ def test_an_iteration_is_written_once(tmp_path):
     record(writer, range(3))
     with pytest.raises(ValueError, match="iteration 2 of metrics.jsonl is already written"):
         writer.metrics(2, {})
+
+
+@pytest.mark.parametrize(("start", "counters", "made_again"), [
+    (0, {}, True), (0, {"accuracy_start": 0.5}, False), (2, {}, False), (2, {"unevaluated": True}, True),
+])  # fmt: skip
+def test_an_evaluation_is_written_again_where_it_is_made_again(tmp_path, start, counters, made_again):
+    """Also where it was written after the save that says it is to come: a kill came before the next."""
+    writer = make_writer(tmp_path)
+    writer.evaluation(start, {"run": "a"})
+    writer.close()
+    assert train._due(start, counters) == made_again
+    writer = MetricsWriter(tmp_path, resume_step=start, evaluated=start + (not made_again))
+    if made_again:
+        writer.evaluation(start, {"run": "b"})
+    writer.close()
+    assert rows(tmp_path / "evaluations.jsonl") == [{"iteration": start, "run": "b" if made_again else "a"}]
 
 
 @pytest.mark.parametrize("resume_step", [0, 1, 2, 4, 6])
