@@ -84,6 +84,8 @@ def looks_like(path: Path, *own: str) -> str:
         head = file.read(4096)
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     kinds = [kind for beginning, kind in _BEGINNINGS if start.startswith(beginning)]
+    if kinds and start[:3] in (b"ggu", b"par", b"bzh") and not re.search(rb"[\0-\x08\x0e-\x1f]", head):
+        kinds = []  # a text about it
     if not kinds and head[8:9] == b"{" and b"\0" in head[:8]:  # the length of a header in JSON
         kinds = ["a model (safetensors): model.path takes its folder"]
     if not kinds and b"\0" in head:

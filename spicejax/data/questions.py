@@ -99,7 +99,8 @@ def _with_answer(row: dict[str, Any], where: str) -> dict[str, Any]:
         told = {"answer": row["ground_truth"], "context": "\n\n".join(field(where, row, "paragraphs", answers))}
         return row | told | {"id": row.get("question_id")}
     if "supporting_facts" in row:  # HotpotQA's kind: without the passages that come with it
-        row = row | {"context": None, "id": row.get("_id", row.get("id"))}
+        context = row.get("context")
+        row = row | {"context": context if isinstance(context, str) else None, "id": row.get("_id", row.get("id"))}
     given = row.get("answer")
     if isinstance(given, str) and (final := published.final(given)):
         return row | {"answer": final}
@@ -138,7 +139,7 @@ def _item(row: dict[str, Any], where: str) -> Item:
     choices, aliases = field(where, row, "choices", answers), field(where, row, "aliases", answers)
     names = {name: field(where, row, name, label) for name in ("id", "context", "kind", "category", "answer_type")}
     boxed = row.get("boxed")
-    if boxed not in (None, True, False):
+    if not isinstance(boxed, bool | None):
         raise ValueError(f"{where}: boxed={boxed!r:.80}: give true or false")
     kind = names["answer_type"] or ("MCQ" if choices else infer_type(right))
     if kind not in ANSWER_TYPES:

@@ -121,7 +121,9 @@ class Reader:
         skip = None if self.follow_links else functools.partial(self.skip, "link_out_of_folder")
         skipped = self.read
         records = sorted(_walk(path, (".array_record",), skip, deep=False))
-        files = records or list(_walk(path, TEXT_SUFFIXES, skip))
+        linked = self.read > skipped  # shards that were left out: no reason to take the README beside them
+        texts = [] if records else list(_walk(path, TEXT_SUFFIXES, skip))
+        files = records or ([] if linked else texts)
         if not files and self.read == skipped:
             other = next((suffix for suffix in (".jsonl", ".ndjson", ".parquet") if any(path.glob(f"*{suffix}"))), "")
             raise FileNotFoundError(
@@ -199,7 +201,8 @@ class Reader:
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             names = file.readline().rstrip("\r\n").split("\t")
             if set(names) & set(self.fields):
-                yield from self._table(csv.DictReader(file, names, delimiter="\t"))
+                for line in file:
+                    yield from self._record(dict(zip(names, _cells(line.rstrip("\r\n")), strict=False)))
                 return
             if len(names) != 2:
                 raise ValueError(
@@ -213,17 +216,6 @@ class Reader:
                 title, between, rest = text.partition("   ")
                 several = bool(between) and "  " not in rest.strip()
                 yield from self._text(rest if several else text, name, title if several else "")
-
-    def _table(self, rows: csv.DictReader[str]) -> Iterator[Raw]:
-        while True:
-            try:
-                row = next(rows)
-            except StopIteration:
-                return
-            except csv.Error:  # a quotation mark that is not closed, say
-                self.skip("bad_tsv")
-            else:
-                yield from self._record(row)
 
     def _parquet(self, path: Path) -> Iterator[Raw]:
         try:
@@ -326,6 +318,14 @@ def _expand(spec: str) -> list[Path]:
     if not found:
         raise FileNotFoundError(f"corpus source {spec!r} does not exist; give an existing file, folder or glob pattern")
     return [Path(p) for p in found]
+
+
+def _cells(line: str) -> list[str]:
+    """Cells of a table's line; where its quotation marks are none of a writer of tables, as they stand."""
+    try:
+        return next(csv.reader([line], delimiter="\t", strict=True), [])
+    except csv.Error:
+        return line.split("\t")
 
 
 def _walk(

@@ -112,6 +112,7 @@ def test_sets_of_the_package_are_read_like_a_file(tmp_path):
         ({"question": "q", "answer": "A", "choices": ["x", None]}, r"choices=null: give a text"),
         ({"question": "q", "answer": "x", "id": ["y"]}, r'id=\["y"\]: give a text'),
         ({"question": "q", "answer": "x", "boxed": "false"}, r"boxed='false': give true or false"),
+        ({"question": "q", "answer": "x", "boxed": 0}, r"boxed=0: give true or false"),
         ({"question": "q", "answer": ["x", "y"]}, r"a.jsonl:1: answer=\['x', 'y'\]: add answer_type=List"),
         ({"question": "q", "answer": "C", "choices": ["x", "y"]}, r"answer 'C' is not a letter of its 2 choices"),
         ({"question": "q", "answer": "1", "answer_type": "Number"}, r"answer_type 'Number'"),

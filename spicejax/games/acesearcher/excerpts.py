@@ -23,7 +23,10 @@ def excerpt(text: str, question: str, most: int) -> str:
     if not 0 < most < len(paragraphs):
         return text
     # Differs: by BM25 and for each sub-question anew; the paper takes the ten nearest of OpenAI's text-embedding-3
-    (found,) = _ranked(text)([question], most)
+    try:
+        (found,) = _ranked(text)([question], most)
+    except ValueError:  # no paragraph has a word that counts
+        found = []
     near = [int(passage.id) for passage in found]
     near += [n for n in range(len(paragraphs)) if n not in near][: most - len(near)]  # what shares no word is not found
     return "\n\n".join(paragraphs[n] for n in sorted(near))

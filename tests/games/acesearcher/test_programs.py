@@ -41,6 +41,9 @@ def reply(text: str, finish="stop") -> Rollout:
         "```python\nprint('so:')\nprint(6 * 7)\n\n```",
         "```python\ndef main():\n    print(6 * 7)\n\nif __name__ == '__main__':\n    main()\n```",
         "```python\ndef solution():\n    print(6 * 7)\n```",
+        f"```python\nimport sys\n{FUNCTION}if __name__ == '__main__':\n    sys.exit(solution())\n```",
+        f"```python\n{FUNCTION}if __name__ == '__main__':\n    print(input())\n```",
+        "```python\nimport sys\ndef main():\n    print(6 * 7)\nmain()\nsys.exit()\n```",
     ],
 )
 def test_forms_that_models_write_say_what_they_calculate(text):
