@@ -81,8 +81,11 @@ async def _all(server: Server, bodies: Sequence[Any], read: Callable[[Any, Any],
     free = asyncio.Semaphore(server.at_once)
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     headers |= {"Authorization": f"Bearer {server.key}"} if server.key else {}
-    # The deadline of `_once` covers all that could take time; redirects are not followed.
-    async with httpx2.AsyncClient(headers=headers, timeout=None, verify=_trusted()) as client:
+    try:  # the deadline of `_once` covers all that could take time; redirects are not followed
+        made = httpx2.AsyncClient(headers=headers, timeout=None, verify=_trusted())
+    except (ImportError, ValueError) as error:  # a proxy that the environment names and that cannot be used
+        raise ServerError(f"{server.who}: {error}; unset ALL_PROXY, or name another proxy there") from error
+    async with made as client:
 
         async def one(body: Any) -> T:
             async with free:

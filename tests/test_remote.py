@@ -120,6 +120,12 @@ def test_an_address_that_is_none_is_said_as_the_system_says_it():
         ask(Server("S", "http://[::1]:99999/x", "s", timeout=600.0, tries=1), [{}], lambda body, answer: answer)
 
 
+def test_a_proxy_that_cannot_be_used_is_named(monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:1")
+    with pytest.raises(ServerError, match="^judge: .*unset ALL_PROXY"):
+        ask(Server("judge", "http://judge.invalid/", "judge", 5.0, 1), [{}], lambda body, said: said)
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_no_key_and_no_question_goes_where_a_server_points(monkeypatch, status):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")

@@ -75,7 +75,8 @@ class ItemIterator:
             if state.get(key) != value:
                 raise ValueError(
                     f"the saved position has {key}={state.get(key)!r}, this run's items have {value!r}; resume with "
-                    "the same items, seed and batch size, or start a new run"
+                    "the same items, seed and batch size (and version: how files are read may have changed), or start "
+                    "a new run"
                 )
         self._next_batch = state["next_batch"]
         self._items.set_state({"next_index": self._next_batch * self._source.batch_size})
