@@ -179,3 +179,9 @@ def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path):
     path.write_text(json.dumps({"question": "q?", "answer": "7"}), encoding="utf-8-sig")
     (item,) = load_items(path)
     assert item.task.answer == "7"
+
+
+def test_a_text_beside_supporting_facts_is_kept(tmp_path):
+    row = {"question": "q?", "answer": "a", "context": "the text", "supporting_facts": [["T", 0]]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
+    assert load_items(tmp_path / "a.jsonl")[0].task.context == "the text"

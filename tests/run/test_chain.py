@@ -191,3 +191,9 @@ def test_a_games_state_is_handed_on_and_kept_in_checkpoints(cache, tmp_path, mon
     train.train(dataclasses.replace(cfg, iterations=2), tmp_path)
     train.train(dataclasses.replace(cfg, iterations=3), tmp_path)
     assert seen == [None, {"played": 1}, {"played": 2}]
+
+
+def test_one_run_goes_back_and_no_chain(tmp_path):
+    with pytest.raises(ValueError, match="resume=3: of 2 runs one goes back"):
+        chain.run(configs.stages("sft_rlvr_nano"), tmp_path / "run", resume=3)
+    assert not (tmp_path / "run").exists()
