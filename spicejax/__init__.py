@@ -109,7 +109,8 @@ def respond(
     Returns: one response each, with its text, token ids and log-probabilities.
     """
     from spicejax.generate.sampler import SamplerConfig
-    from spicejax.run import export, speak
+    from spicejax.run import speak
+    from spicejax.run.store import export
 
     run = export.find_run(Path(model))
     found = speak.opened(str(model), run)
@@ -121,7 +122,7 @@ def export(run: str | Path, out: str | Path) -> Path:
     """Write the newest policy of a run, of a chain of its last one, as a Hugging Face folder with a model card."""
     from spicejax.models import exported, hf
     from spicejax.report import card
-    from spicejax.run import export
+    from spicejax.run.store import export
 
     found, out = export.find_run(Path(run)) or Path(run), Path(out)
     export.require_exports(found, out)

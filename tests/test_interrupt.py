@@ -25,7 +25,7 @@ from spicejax.generate.stops import stop_machine
 from spicejax.interrupt import Interrupt, Stopped
 from spicejax.models import transformer
 from spicejax.run.build import Run
-from spicejax.run.lock import Lock
+from spicejax.run.host.lock import Lock
 from spicejax.score.pool import Pool
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Task

@@ -12,8 +12,8 @@ from tiny_models import QWEN3, random_params, write_tokenizer
 from spicejax import config as configuration
 from spicejax import configs
 from spicejax.models import hf
-from spicejax.run import record
-from spicejax.run.checkpoint import Checkpoints
+from spicejax.run.store import record
+from spicejax.run.store.checkpoint import Checkpoints
 
 WORLD = {
     "nano.warm_tokens": "100000", "nano.row_length": "128", "nano.rows": "4", "nano.documents": "64",

@@ -156,7 +156,7 @@ def _full(error: BaseException, name: str) -> str:
     said = str(error)
     if type(error).__name__ not in ("JaxRuntimeError", "XlaRuntimeError") or "RESOURCE_EXHAUSTED" not in said:
         return ""  # by its name: this module imports no jax
-    from spicejax.run.clock import NOTE
+    from spicejax.run.host.clock import NOTE
 
     notes = [note.removeprefix(NOTE) for note in getattr(error, "__notes__", ()) if note.startswith(NOTE)]
     stage = notes[0].replace(": ", ", ") if notes else f"`spicejax {name}`"

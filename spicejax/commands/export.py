@@ -16,7 +16,7 @@ from spicejax.commands import Parser
 from spicejax.models import exported, hf, peft, transformer
 from spicejax.report import card, publish
 from spicejax.report.read import open_run
-from spicejax.run import export
+from spicejax.run.store import export
 from spicejax.text import tokens
 
 

@@ -22,8 +22,10 @@ from spicejax.commands import STOPPED, Parser
 from spicejax.flight import check, plan
 from spicejax.models import exported, hf
 from spicejax.report import card
-from spicejax.run import chain, disk, export, session
+from spicejax.run import chain
 from spicejax.run.config import RunConfig
+from spicejax.run.host import disk, session
+from spicejax.run.store import export
 
 USAGE = "spicejax train --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]"
 OPTIONS = (

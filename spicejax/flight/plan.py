@@ -14,8 +14,8 @@ from spicejax.flight import programs
 from spicejax.games.catalogue import game_of
 from spicejax.generate import weights
 from spicejax.models import transformer
-from spicejax.run import disk
 from spicejax.run.config import RunConfig
+from spicejax.run.host import disk
 from spicejax.run.settle import Settled, architecture, as_is, resting, settled
 
 GIB = 2**30

@@ -13,9 +13,11 @@ from spicejax import config as configuration
 from spicejax import hosts, interrupt
 from spicejax.interrupt import Interrupt
 from spicejax.report import page
-from spicejax.run import disk, earlier, export, preflight, session, train
+from spicejax.run import preflight, train
 from spicejax.run.config import RunConfig
-from spicejax.run.disk import POLICY
+from spicejax.run.host import disk, session
+from spicejax.run.host.disk import POLICY
+from spicejax.run.store import earlier, export
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from spicejax.models.attention import AttentionKernel
 from spicejax.models.lora import LoraConfig
 from spicejax.models.transformer import TransformerConfig
 from spicejax.retrieval.source import RetrievalConfig
-from spicejax.run import track
+from spicejax.run.store import track
 from spicejax.sharding import MeshConfig
 from spicejax.text.render import Template
 from spicejax.worlds.nano.maker import NanoConfig

@@ -23,13 +23,14 @@ from spicejax.generate.policy import Player, unseen
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.models import hf
 from spicejax.retrieval.source import RetrievalConfig, open_search
-from spicejax.run import export, lengths
+from spicejax.run import lengths
 from spicejax.run.build import load_model, open_sandbox, seat
-from spicejax.run.checkpoint import Saved
-from spicejax.run.clock import Stage
 from spicejax.run.config import RunConfig, with_precision
-from spicejax.run.screen import showing
+from spicejax.run.host.clock import Stage
+from spicejax.run.host.screen import showing
 from spicejax.run.settle import settled, with_cache, with_world
+from spicejax.run.store import export
+from spicejax.run.store.checkpoint import Saved
 from spicejax.score.verifiers import Verifier
 from spicejax.text import tokens
 from spicejax.types import Example, Task

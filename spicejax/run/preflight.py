@@ -17,9 +17,10 @@ from spicejax.games.catalogue import game_of
 from spicejax.models import hf
 from spicejax.report import places
 from spicejax.retrieval.source import RetrievalConfig
-from spicejax.run import golds, track
+from spicejax.run import golds
 from spicejax.run.config import RunConfig
-from spicejax.run.disk import existing
+from spicejax.run.host.disk import existing
+from spicejax.run.store import track
 from spicejax.text import tokens
 
 # Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next (another

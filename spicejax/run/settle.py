@@ -22,8 +22,8 @@ from spicejax.learn import learner
 from spicejax.models import hf, lora
 from spicejax.models.transformer import TransformerConfig
 from spicejax.retrieval.source import RetrievalConfig
-from spicejax.run import record
 from spicejax.run.config import RunConfig, with_precision
+from spicejax.run.store import record
 from spicejax.text import tokens
 from spicejax.text.tokens import Tokenizer
 from spicejax.worlds.nano import maker as nano

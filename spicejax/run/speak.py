@@ -15,10 +15,11 @@ from spicejax.generate.policy import Buckets, Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.models import hf
 from spicejax.models.transformer import DType
-from spicejax.run import evaluate, export, lengths
+from spicejax.run import evaluate, lengths
 from spicejax.run.build import seat
-from spicejax.run.screen import showing
+from spicejax.run.host.screen import showing
 from spicejax.run.settle import worded
+from spicejax.run.store import export
 from spicejax.types import Rollout
 
 ROWS = 8  # responses written at the same time

@@ -27,17 +27,17 @@ from spicejax.remote import ServerError
 from spicejax.report import places
 from spicejax.report.learnt import learnt
 from spicejax.report.read import read_rows
-from spicejax.run import earlier, record
 from spicejax.run.build import Run, build
-from spicejax.run.checkpoint import Checkpoints
-from spicejax.run.clock import Clock
 from spicejax.run.config import RunConfig
-from spicejax.run.metrics import MetricsWriter, bars, progress_line
+from spicejax.run.host.clock import Clock
+from spicejax.run.host.screen import Screen, showing
+from spicejax.run.host.session import Part, Session
 from spicejax.run.preflight import require_same
-from spicejax.run.screen import Screen, showing
-from spicejax.run.session import Part, Session
 from spicejax.run.settle import with_cache
-from spicejax.run.track import Tracker
+from spicejax.run.store import earlier, record
+from spicejax.run.store.checkpoint import Checkpoints
+from spicejax.run.store.metrics import MetricsWriter, bars, progress_line
+from spicejax.run.store.track import Tracker
 from spicejax.types import Episode, Estimator, Lesson, Metrics
 
 log = logging.getLogger("spicejax")

@@ -19,7 +19,7 @@ from spicejax import commands
 from spicejax.commands import configs as configs_command
 from spicejax.commands import train as train_command
 from spicejax.run import preflight, train
-from spicejax.run.clock import Clock
+from spicejax.run.host.clock import Clock
 
 USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
 LAUNCH = Path(__file__).parents[2] / "launch"

@@ -3,7 +3,7 @@
 import json
 
 from spicejax import commands
-from spicejax.run.metrics import MetricsWriter
+from spicejax.run.store.metrics import MetricsWriter
 from spicejax.types import Document
 
 

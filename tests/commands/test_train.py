@@ -10,7 +10,8 @@ from processes import ROOT
 from spicejax import commands, configs
 from spicejax import config as configuration
 from spicejax.commands import train
-from spicejax.run import chain, record
+from spicejax.run import chain
+from spicejax.run.store import record
 
 NANO = "--config=spice_nano"
 

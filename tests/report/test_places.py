@@ -8,8 +8,9 @@ import pytest
 from spicejax import config as configuration
 from spicejax import configs
 from spicejax.report import places
-from spicejax.run import preflight, record
+from spicejax.run import preflight
 from spicejax.run.config import RunConfig
+from spicejax.run.store import record
 
 
 @pytest.fixture

@@ -22,10 +22,11 @@ from spicejax.fields import ConfigError
 from spicejax.flight import plan, programs
 from spicejax.games.catalogue import GAMES
 from spicejax.models import hf
-from spicejax.run import chain, export, train
+from spicejax.run import chain, train
 from spicejax.run.build import build
-from spicejax.run.checkpoint import Checkpoints
 from spicejax.run.settle import settled, with_world
+from spicejax.run.store import export
+from spicejax.run.store.checkpoint import Checkpoints
 
 ROOT = Path(__file__).parents[2]
 CHAIN = WORLD | {

@@ -10,7 +10,7 @@ from processes import PATIENCE, ROOT, simulated
 from tiny_runs import rows, saved
 
 from spicejax import commands
-from spicejax.run.screen import Screen
+from spicejax.run.host.screen import Screen
 
 ASKED = ("Who?", "What is it, and where?")
 # On a v5e:2x4 the devices of a run's meshes stand in this order, not in that of jax.devices().

@@ -34,7 +34,7 @@ SMALL = textwrap.dedent(
     from spicejax.generate.stops import stop_machine
     from spicejax.learn import learner, packing
     from spicejax.models import transformer
-    from spicejax.run.checkpoint import Checkpoints
+    from spicejax.run.store.checkpoint import Checkpoints
 
     model = transformer.TransformerConfig(family="qwen3", vocab_size=64, d_model=32, num_layers=2, num_heads=4,
         num_kv_heads=2, head_dim=8, d_ff=48, rope_theta=1e4, tie_embeddings=True, max_position=64)

@@ -14,9 +14,10 @@ from spicejax.flight import programs
 from spicejax.generate.policy import Buckets
 from spicejax.models import hf
 from spicejax.report import places
-from spicejax.run import build, lengths, record
-from spicejax.run.checkpoint import Checkpoints
+from spicejax.run import build, lengths
 from spicejax.run.settle import settled, with_cache, with_world
+from spicejax.run.store import record
+from spicejax.run.store.checkpoint import Checkpoints
 from spicejax.text import tokens
 from spicejax.worlds.nano import maker
 

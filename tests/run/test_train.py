@@ -23,9 +23,10 @@ from spicejax import config as configuration
 from spicejax.generate import engine
 from spicejax.interrupt import Interrupt, Stopped
 from spicejax.models import hf
-from spicejax.run import export, manifest, preflight, train
+from spicejax.run import preflight, train
 from spicejax.run.build import build
-from spicejax.run.checkpoint import Checkpoints
+from spicejax.run.store import export, manifest
+from spicejax.run.store.checkpoint import Checkpoints
 
 ROOT = Path(__file__).parents[2]
 launch = functools.partial(commands.run, "train")

@@ -11,9 +11,10 @@ from tiny_runs import SPICE
 from spicejax import commands, configs
 from spicejax import config as configuration
 from spicejax.models import hf, lora, transformer
-from spicejax.run import export, train
+from spicejax.run import train
 from spicejax.run.build import build
-from spicejax.run.checkpoint import Checkpoints
+from spicejax.run.store import export
+from spicejax.run.store.checkpoint import Checkpoints
 
 SMALL = SPICE | {
     "iterations": "2", "learner.layout": "shared_prompt", "learner.prompt_areas": "96", "learner.slot_length": "24",

@@ -8,10 +8,10 @@ import logging
 from pathlib import Path
 
 from spicejax.report.read import read_rows
-from spicejax.run import record
-from spicejax.run.disk import POLICY
-from spicejax.run.lock import Lock
-from spicejax.run.metrics import SAVED
+from spicejax.run.host.disk import POLICY
+from spicejax.run.host.lock import Lock
+from spicejax.run.store import record
+from spicejax.run.store.metrics import SAVED
 
 log = logging.getLogger("spicejax")
 

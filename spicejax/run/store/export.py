@@ -24,7 +24,7 @@ from spicejax.generate import weights
 from spicejax.models import exported, files, hf, lora, peft, transformer
 from spicejax.models.lora import LoraConfig
 from spicejax.report.read import last_stage, stages_of
-from spicejax.run.checkpoint import Saved
+from spicejax.run.store.checkpoint import Saved
 from spicejax.text import tokens
 from spicejax.types import Params
 from spicejax.worlds.nano import maker as nano

@@ -10,9 +10,10 @@ from tiny_runs import SPICE
 from spicejax import commands, configs
 from spicejax import config as configuration
 from spicejax.games.catalogue import GAMES
-from spicejax.run import chain, session, train
-from spicejax.run.checkpoint import Checkpoints
-from spicejax.run.session import Session
+from spicejax.run import chain, train
+from spicejax.run.host import session
+from spicejax.run.host.session import Session
+from spicejax.run.store.checkpoint import Checkpoints
 
 TIMES = {"iteration": 60.0, "evaluation": 200.0, "save": 100.0}  # seconds that a part of a run takes here
 

@@ -20,11 +20,11 @@ import pytest
 from processes import PATIENCE, simulated
 
 from spicejax.interrupt import Interrupt
-from spicejax.run import manifest
-from spicejax.run.checkpoint import CheckpointError, Checkpoints, Saved, StateMismatchError
-from spicejax.run.lock import Lock, LockedError
+from spicejax.run.host.lock import Lock, LockedError
+from spicejax.run.store import manifest
+from spicejax.run.store.checkpoint import CheckpointError, Checkpoints, Saved, StateMismatchError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 # Subprocesses have the functions of this file at hand.
 FOLDERS = [str(ROOT / folder) for folder in (".", "tests", "tests/run")]
 PRELUDE = f"import sys\nsys.path[:0] = {FOLDERS}\nfrom test_checkpoint import *\n"
@@ -215,7 +215,7 @@ def test_what_is_removed_while_it_is_read_is_read_anew(tmp_path):
             return fault(folder, **how)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("spicejax.run.checkpoint.manifest.fault", late)
+            patch.setattr("spicejax.run.store.checkpoint.manifest.fault", late)
             assert saved.latest_good() == 4
 
 
@@ -407,7 +407,7 @@ def test_kill_between_phases(tmp_path, phase, when, left):
         """
         import signal
         from orbax.checkpoint import Checkpointer
-        from spicejax.run import manifest
+        from spicejax.run.store import manifest
         c = Checkpoints(sys.argv[1], keep=2, config={})
         c.save(1, make_state(1), {})
         c.save(2, make_state(2), {})

@@ -13,7 +13,8 @@ from tiny_runs import saved
 import spicejax
 from spicejax import commands, sharding
 from spicejax.models import hf, lora
-from spicejax.run import evaluate, export, speak
+from spicejax.run import evaluate, speak
+from spicejax.run.store import export
 from spicejax.text import sentencepieces, tokens
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from spicejax.run.metrics import plain
+from spicejax.run.store.metrics import plain
 
 log = logging.getLogger(__name__)
 

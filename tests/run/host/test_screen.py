@@ -2,7 +2,7 @@
 
 import io
 
-from spicejax.run.screen import Screen
+from spicejax.run.host.screen import Screen
 
 
 def drive(screen: Screen) -> None:

@@ -12,10 +12,11 @@ from tiny_models import write_tokenizer
 from spicejax import config as configuration
 from spicejax import configs
 from spicejax.report import card
-from spicejax.run import lengths, record
+from spicejax.run import lengths
+from spicejax.run.store import record
 from spicejax.text import render, tokens
 
-HERE = Path(record.__file__).parents[1]
+HERE = Path(record.__file__).parents[2]
 
 
 @pytest.mark.parametrize(

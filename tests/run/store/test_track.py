@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from processes import PATIENCE
 
-from spicejax.run import track
-from spicejax.run.track import Tracker
+from spicejax.run.store import track
+from spicejax.run.store.track import Tracker
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 VALUES = {"reasoner/pass_rate": 0.5, "none": None, "text": "a", "nan": float("nan")}
 
 
@@ -42,7 +42,7 @@ def test_a_tracker_works_without_internet_and_asks_nothing(name, mode, tmp_path)
     pytest.importorskip(name)
     code = f"""
 from pathlib import Path
-from spicejax.run.track import Tracker
+from spicejax.run.store.track import Tracker
 for start in (0, 2):
     tracker = Tracker({name!r}, run="r", workdir=Path({str(tmp_path)!r}), config={{"a": 1}}, start=start)
     for step in (1, 2):

@@ -27,7 +27,7 @@ log = logging.getLogger("spicejax")
 
 CONFIG = "config.json"  # --config=RUN/config.json runs the same again
 STARTS = "starts.jsonl"
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 _PACKAGES = ("spicejax", "jax", "jaxlib", "libtpu", "flax", "optax", "orbax-checkpoint", "numpy", "scann")
 
 

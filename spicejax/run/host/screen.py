@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from spicejax.errors import LINES, plain
-from spicejax.run.clock import Clock
+from spicejax.run.host.clock import Clock
 
 SLOW = 5.0  # seconds of compilation that a log tells
 SILENCE = 30.0  # seconds after which a log says what still goes on

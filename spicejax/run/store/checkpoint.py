@@ -4,7 +4,7 @@
     directory/00000012/state/         arrays, by Orbax
     directory/00000012/extra.json     host state
     directory/00000012/config.json    configuration of the run
-    directory/00000012/MANIFEST.json  digests of all that (run/manifest.py)
+    directory/00000012/MANIFEST.json  digests of all that (run/store/manifest.py)
     directory/00000013.partial/       a save or a removal that was cut short: the next save removes it
     directory/superseded.00000012.0/  damaged, or a run went on from before it; never removed
 
@@ -33,8 +33,9 @@ import orbax.checkpoint as ocp
 from spicejax import hosts
 from spicejax.errors import SpicejaxError
 from spicejax.report import places
-from spicejax.run import lock, manifest
-from spicejax.run.lock import Lock, LockedError
+from spicejax.run.host import lock
+from spicejax.run.host.lock import Lock, LockedError
+from spicejax.run.store import manifest
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from processes import PATIENCE
 
-from spicejax.run import metrics, train
-from spicejax.run.metrics import MetricsWriter
+from spicejax.run import train
+from spicejax.run.store import metrics
+from spicejax.run.store.metrics import MetricsWriter
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def rows(path: Path) -> list[dict]:
@@ -102,7 +103,7 @@ def test_torn_lines_are_set_aside(tmp_path):
 def test_full_disk_is_told_once_and_what_waits_is_written_when_it_is_free(tmp_path):
     code = """
         import io, resource, sys
-        from spicejax.run.metrics import MetricsWriter
+        from spicejax.run.store.metrics import MetricsWriter
         writer = MetricsWriter(sys.argv[1])
         for i in range(60):
             limit = 1000 if i < 40 else -1

@@ -22,11 +22,12 @@ from spicejax.flight import plan
 from spicejax.learn import learner
 from spicejax.models import hf, lora, transformer
 from spicejax.models.lora import LoraConfig
-from spicejax.run import chain, disk
-from spicejax.run.checkpoint import Checkpoints
+from spicejax.run import chain
 from spicejax.run.config import CheckpointConfig, with_precision
+from spicejax.run.host import disk
+from spicejax.run.store.checkpoint import Checkpoints
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GB = 1e9
 
 

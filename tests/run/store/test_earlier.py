@@ -7,9 +7,10 @@ import pytest
 
 from spicejax import config as configuration
 from spicejax import configs
-from spicejax.run import chain, earlier, record, train
-from spicejax.run.lock import Lock, LockedError
-from spicejax.run.metrics import MetricsWriter
+from spicejax.run import chain, train
+from spicejax.run.host.lock import Lock, LockedError
+from spicejax.run.store import earlier, record
+from spicejax.run.store.metrics import MetricsWriter
 
 
 def logs(folder, iterations, saved=None):

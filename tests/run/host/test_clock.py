@@ -7,7 +7,7 @@ import jax.monitoring
 import jax.numpy as jnp
 import pytest
 
-from spicejax.run.clock import Clock
+from spicejax.run.host.clock import Clock
 
 
 def test_compilation_is_not_counted_for_the_stage_it_happens_in():

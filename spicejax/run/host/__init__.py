@@ -1,0 +1,1 @@
+"""The machine of a process: its locks, its disk, its time and its screen."""

@@ -1,0 +1,1 @@
+"""What a run writes: checkpoints and their manifests, metrics, trackers, the record of its configuration, exports."""
