@@ -35,7 +35,8 @@ from common import Ids, model_of, versions
 
 from spicejax import config as configuration
 from spicejax import configs, sharding
-from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.layout import Buckets
+from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner, packing

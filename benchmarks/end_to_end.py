@@ -43,7 +43,8 @@ from spicejax import config as configuration
 from spicejax import configs, sharding
 from spicejax.games.rlvr.game import RlvrConfig
 from spicejax.games.world import World
-from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.layout import Buckets
+from spicejax.generate.player import Player
 from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner
 from spicejax.learn.update import Updater

@@ -31,7 +31,8 @@ from spicejax import configs
 from spicejax.data.facts import questions
 from spicejax.data.facts.relations import SUBJECTS
 from spicejax.generate import weights
-from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.layout import Buckets
+from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.run import build, lengths, settle
 from spicejax.text import tokens

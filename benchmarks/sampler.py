@@ -30,7 +30,8 @@ import numpy as np
 from common import SIZES, Ids, installed, interleaved, model_of, tunix_config, versions
 
 from spicejax import sharding
-from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.layout import Buckets
+from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
 from spicejax.models import transformer

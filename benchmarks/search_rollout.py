@@ -20,6 +20,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 if __name__ == "__main__":
@@ -34,12 +35,16 @@ from sampler import hf_decoder, row_limits
 
 from spicejax import sharding
 from spicejax.generate import engine
-from spicejax.generate.policy import Buckets, More, Player, Talk, Written
-from spicejax.generate.replay import Replaying
+from spicejax.generate.lanes import More
+from spicejax.generate.layout import Buckets, Talk
+from spicejax.generate.player import Player, Written
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
 from spicejax.models import transformer
 from spicejax.models.transformer import TransformerConfig
+
+sys.path.append(str(Path(__file__).parent.parent / "tests"))
+from replay import Replaying
 
 PROMPT, SAMPLES, TURNS, LONGEST, SHOWN, ROWS = 64, 5, 5, 96, 360, 64
 TOTAL = TURNS * LONGEST + (TURNS - 1) * SHOWN

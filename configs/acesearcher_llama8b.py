@@ -13,7 +13,7 @@ import dataclasses
 
 from spicejax.games.acesearcher.game import AceSearcherConfig
 from spicejax.games.supervised.game import SupervisedConfig
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig, PairConfig
 from spicejax.models.families import LLAMA31_8B

@@ -12,7 +12,7 @@ import dataclasses
 from spicejax.configs import spice_nano
 from spicejax.games.acesearcher.game import AceSearcherConfig
 from spicejax.games.supervised.game import SupervisedConfig
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.learn.learner import PairConfig
 from spicejax.models.families import NANO
 from spicejax.run.config import EvalConfig

@@ -20,7 +20,7 @@ import dataclasses
 from spicejax.configs import spice_smollm2
 from spicejax.games.acesearcher.game import AceSearcherConfig
 from spicejax.games.supervised.game import SupervisedConfig
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import PairConfig
 from spicejax.retrieval.source import RetrievalConfig

@@ -12,7 +12,7 @@ Hardware:  a TPU slice with 512 GiB of HBM or more. Not run by us on such hardwa
 import dataclasses
 
 from spicejax.games.r1_searcher.game import R1SearcherConfig
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.families import QWEN25_7B

@@ -15,7 +15,7 @@ import dataclasses
 
 from spicejax.configs import spice_smollm2
 from spicejax.games.r1_searcher.game import R1SearcherConfig
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import Limits
 from spicejax.retrieval.source import RetrievalConfig

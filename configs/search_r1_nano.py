@@ -10,7 +10,7 @@ import dataclasses
 
 from spicejax.configs import spice_nano
 from spicejax.games.r1_searcher.game import R1SearcherConfig
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.search import Limits
 from spicejax.models.families import NANO
 from spicejax.run.config import EvalConfig

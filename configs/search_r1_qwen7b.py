@@ -12,7 +12,7 @@ import dataclasses
 
 from spicejax.configs import r1_searcher_qwen7b
 from spicejax.games.r1_searcher.game import R1SearcherConfig
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.search import Limits
 from spicejax.run.config import EvalConfig
 

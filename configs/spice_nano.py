@@ -8,7 +8,7 @@ Expect:    held-out accuracy from 0.54 to 0.68 (mean of five seeds after 96 iter
 """
 
 from spicejax.games.spice.game import SpiceConfig
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.families import NANO

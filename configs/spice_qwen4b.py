@@ -10,7 +10,7 @@ Expect:    paper, table 1: average over 11 benchmarks from 35.8 to 44.9.
 """
 
 from spicejax.games.spice.game import SpiceConfig
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.families import QWEN3_4B

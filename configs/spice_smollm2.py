@@ -10,7 +10,7 @@ Expect:    nine tasks of ten are valid, held-out accuracy goes from 0.24 to abov
 import json
 
 from spicejax.games.spice.game import SpiceConfig
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.families import SMOLLM2_135M

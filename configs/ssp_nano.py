@@ -11,7 +11,7 @@ import dataclasses
 from spicejax.configs import search_r1_nano
 from spicejax.games.ssp.game import SspConfig
 from spicejax.games.ssp.proposals import Rules
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 
 BASE = search_r1_nano.CONFIG
 

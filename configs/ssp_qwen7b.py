@@ -18,7 +18,7 @@ Expect:    paper, table 1: from Qwen2.5-7B-Base an average over seven QA benchma
 """
 
 from spicejax.games.ssp.game import SspConfig
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.families import QWEN25_7B

@@ -16,7 +16,7 @@ import dataclasses
 from spicejax.configs import r1_searcher_smollm2
 from spicejax.games.ssp.game import SspConfig
 from spicejax.games.ssp.proposals import Rules
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 
 BASE = r1_searcher_smollm2.RETRIEVE
 

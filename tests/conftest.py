@@ -44,7 +44,7 @@ jaxtyping.install_import_hook(
 
 # Files that take longest, the longest first: dealt out last, one of them would keep a worker alone at the end.
 HEAVY = (
-    *("configs/test_spice_smollm2", "run/test_train", "generate/test_policy", "learn/test_learner", "run/test_pods"),
+    *("configs/test_spice_smollm2", "run/test_train", "generate/test_player", "learn/test_learner", "run/test_pods"),
     *("run/test_search", "run/test_chain", "notebooks/test_notebooks", "test_docs", "models/test_transformer"),
     *("models/test_gguf", "test_sharding", "text/test_tokens", "flight/test_check", "run/test_evaluate"),
     *("notebooks/test_cells", "score/test_sandbox"),

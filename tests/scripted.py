@@ -4,11 +4,11 @@ import dataclasses
 
 import jax
 import numpy as np
+from replay import Replaying
 from tiny_models import QWEN3
 
 from spicejax import sharding
-from spicejax.generate.policy import Buckets
-from spicejax.generate.replay import Replaying
+from spicejax.generate.layout import Buckets
 from spicejax.generate.stops import ACCEPT, stop_machine
 from spicejax.types import Rollout
 

@@ -19,7 +19,8 @@ from tiny_models import QWEN3
 from spicejax import configs, interrupt, sharding
 from spicejax.data import sources
 from spicejax.data.corpus import open_corpus
-from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.layout import Buckets
+from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
 from spicejax.interrupt import Interrupt, Stopped

@@ -57,7 +57,9 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
         import jax, numpy as np, jax.numpy as jnp
         jax.config.update("jax_cpu_enable_async_dispatch", False)
         from spicejax import sharding
-        from spicejax.generate.policy import Buckets, More, Player, Talk
+        from spicejax.generate.lanes import More
+        from spicejax.generate.layout import Buckets, Talk
+        from spicejax.generate.player import Player
         from spicejax.generate.sampler import SamplerConfig
         from spicejax.generate.stops import stop_machine
         from spicejax.learn import learner, packing

@@ -8,7 +8,7 @@ from typing import Any
 
 from spicejax.games.game import Game
 from spicejax.games.world import World
-from spicejax.generate.policy import Player
+from spicejax.generate.player import Player
 from spicejax.types import Metrics
 
 

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 from spicejax import sharding
 from spicejax.flight import hlo
 from spicejax.games.game import Ask
-from spicejax.generate import engine, policy, weights
+from spicejax.generate import engine, weights
+from spicejax.generate.layout import Work, layout_for
 from spicejax.generate.weights import Tree
 from spicejax.learn import learner
 from spicejax.learn.packing import RowShape
@@ -70,10 +71,10 @@ def prompt_length(cfg: RunConfig, ask: Ask) -> int:
 def engine_layout(here: Settled, ask: Ask) -> engine.Layout:
     """The engine's shape for one ask."""
     role, longest = ask.seat or ask.role, ask.talk.turn if ask.talk else ask.max_new
-    work = policy.Work(prompt_length(here.cfg, ask), ask.prompts, ask.samples, longest, ask.talk)
+    work = Work(prompt_length(here.cfg, ask), ask.prompts, ask.samples, longest, ask.talk)
     if role in here.seats:
-        return policy.layout(here.seats[role], seat_buckets(here, role), here.sampler_mesh, work)
-    return policy.layout(weights.sampled(here.model), here.cfg.buckets, here.sampler_mesh, work)
+        return layout_for(here.seats[role], seat_buckets(here, role), here.sampler_mesh, work)
+    return layout_for(weights.sampled(here.model), here.cfg.buckets, here.sampler_mesh, work)
 
 
 def optimizer_steps(cfg: RunConfig) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from spicejax.data.items import Kind
 from spicejax.games.world import World
-from spicejax.generate.policy import Talk
+from spicejax.generate.layout import Talk
 from spicejax.types import Estimator, Lesson, LessonKind, Messages, Metrics, Rollout, Task
 
 SAID = 200  # characters that a record keeps of an answer

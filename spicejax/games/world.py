@@ -13,7 +13,7 @@ import numpy as np
 
 from spicejax.generate import search
 from spicejax.generate.endpoint import Chat
-from spicejax.generate.policy import Player
+from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.score import answers, judge
 from spicejax.score.sandbox import Ran

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 import jax
 import numpy as np
 
-from spicejax.generate.policy import More, Player, Talk, Written
+from spicejax.generate.lanes import More
+from spicejax.generate.layout import Talk
+from spicejax.generate.player import Player, Written
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import also
 from spicejax.tags import Tags

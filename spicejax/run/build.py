@@ -23,7 +23,8 @@ from spicejax.games.game import Game
 from spicejax.games.world import World
 from spicejax.generate import weights
 from spicejax.generate.endpoint import Chat, chat
-from spicejax.generate.policy import Buckets, Player, unseen
+from spicejax.generate.layout import Buckets
+from spicejax.generate.player import Player, unseen
 from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner
 from spicejax.learn.update import Updater

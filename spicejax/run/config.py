@@ -11,7 +11,7 @@ from spicejax.games.catalogue import GameConfig, game_of
 from spicejax.games.game import Ask
 from spicejax.generate import weights
 from spicejax.generate.endpoint import EndpointConfig
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.attention import AttentionKernel

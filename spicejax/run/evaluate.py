@@ -19,7 +19,7 @@ from spicejax.games.game import Exam, Reply
 from spicejax.games.world import World
 from spicejax.generate import weights
 from spicejax.generate.endpoint import chat
-from spicejax.generate.policy import Player, unseen
+from spicejax.generate.player import Player, unseen
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.models import hf
 from spicejax.retrieval.source import RetrievalConfig, open_search

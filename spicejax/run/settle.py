@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 from spicejax import hosts, sharding
 from spicejax.games.catalogue import game_of
 from spicejax.generate import weights
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.weights import Tree
 from spicejax.learn import learner
 from spicejax.models import hf, lora

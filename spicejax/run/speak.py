@@ -11,7 +11,8 @@ import jax
 
 from spicejax import sharding
 from spicejax.generate import weights
-from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.layout import Buckets
+from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.models import hf
 from spicejax.models.transformer import DType

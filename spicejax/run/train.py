@@ -20,7 +20,7 @@ from spicejax import hosts
 from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.probes import probes
 from spicejax.games.game import Played
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.interrupt import Interrupt, Stopped
 from spicejax.learn.deal import responses
 from spicejax.remote import ServerError

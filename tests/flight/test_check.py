@@ -25,7 +25,7 @@ SMALL = textwrap.dedent(
     """
     import json, sys
     from spicejax.games.spice.game import SpiceConfig
-    from spicejax.generate.policy import Buckets
+    from spicejax.generate.layout import Buckets
     from spicejax.learn.learner import LearnerConfig
     from spicejax.models.transformer import TransformerConfig
     from spicejax.flight import check

@@ -9,13 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from replay import Replaying
 from scripted import ONE_BYTE, Typist, typist
 from tiny_models import QWEN3, write_tokenizer
 
 from spicejax import sharding
 from spicejax.generate import engine
-from spicejax.generate.policy import Buckets, Player
-from spicejax.generate.replay import Replaying
+from spicejax.generate.layout import Buckets
+from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import Limits, search
 from spicejax.generate.stops import also, stop_machine

@@ -12,7 +12,8 @@ import pytest
 from tiny_models import LLAMA3, QWEN2, QWEN3, full_logits, random_params
 
 from spicejax import sharding
-from spicejax.generate.policy import Buckets, Player
+from spicejax.generate.layout import Buckets
+from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
 from spicejax.models import families, hf, transformer

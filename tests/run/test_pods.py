@@ -29,7 +29,8 @@ SMALL = textwrap.dedent(
     hosts.start(*(meeting and (meeting[0], int(meeting[1]), int(meeting[2]))))
     mesh = sharding.make_mesh(sharding.MeshConfig(*map(int, layout)))
     sharding.connect(mesh)
-    from spicejax.generate.policy import Buckets, Player
+    from spicejax.generate.layout import Buckets
+    from spicejax.generate.player import Player
     from spicejax.generate.sampler import SamplerConfig
     from spicejax.generate.stops import stop_machine
     from spicejax.learn import learner, packing

@@ -11,7 +11,7 @@ from tiny_models import QWEN2, QWEN3, random_params, write_tokenizer
 from spicejax import commands, configs
 from spicejax import config as configuration
 from spicejax.flight import programs
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.models import hf
 from spicejax.report import places
 from spicejax.run import build, lengths

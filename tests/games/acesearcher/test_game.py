@@ -13,7 +13,7 @@ from spicejax.games.acesearcher import game as acesearcher
 from spicejax.games.acesearcher.game import AceSearcherConfig
 from spicejax.games.catalogue import GAMES
 from spicejax.games.world import World
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.score.sandbox import Sandbox
 from spicejax.score.verifiers import Verifier

@@ -11,7 +11,7 @@ from spicejax.games.catalogue import GAMES
 from spicejax.games.r1_searcher import game as r1_searcher
 from spicejax.games.r1_searcher.game import R1SearcherConfig
 from spicejax.games.world import World
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import Limits
 from spicejax.score.verifiers import Verifier

@@ -9,7 +9,7 @@ from spicejax.games.catalogue import GAMES
 from spicejax.games.rlvr import game as rlvr
 from spicejax.games.rlvr.game import RlvrConfig
 from spicejax.games.world import World
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Task

@@ -19,7 +19,7 @@ from spicejax.games import solver
 from spicejax.games.supervised import game as supervised
 from spicejax.games.supervised.game import SupervisedConfig
 from spicejax.games.world import World
-from spicejax.generate.policy import Buckets
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import Limits
 from spicejax.learn import deal

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import jax
 
-from spicejax.generate.policy import Answer, Player, Talk, Written
+from spicejax.generate.layout import Talk
+from spicejax.generate.player import Answer, Player, Written
 from spicejax.generate.sampler import SamplerConfig
 
 

@@ -1,35 +1,25 @@
-"""The policy as a player: prompts in, Rollouts out. Buckets, the refill loop and the host/device line live here."""
+"""A model as a player: prompts in, Rollouts out. The refill loop and the host/device line live here."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
 
 from spicejax import interrupt, sharding
 from spicejax.generate import engine
+from spicejax.generate.lanes import Lane, More, Request, Slots, load_batches
+from spicejax.generate.layout import Buckets, Talk, Work, layout_for
 from spicejax.generate.sampler import Knobs, SamplerConfig
 from spicejax.generate.schedule import Schedule
 from spicejax.generate.stops import StopMachine
-from spicejax.models import cache as caching
 from spicejax.models import transformer
 from spicejax.models.cache import KVCache
 from spicejax.models.transformer import TransformerConfig
 from spicejax.types import Messages, Params, Rollout
-
-CacheChoice = Literal["compute", "float32", "bfloat16", "int8"]
-
-# Newest tokens of each response that an int8 cache keeps in the precision of the forward pass. XLA:TPU writes a single
-# column of an 8-bit array through copies of the whole; this many it writes in place.
-WINDOW = 128
-
-# Most rows that share one copy of a prompt when all samples of a call have a row of their own. With 32 a prompt four
-# times as long as its responses takes an eighth of what they take; more would only be another shape to compile.
-WIDEST = 32
 
 
 @runtime_checkable
@@ -37,52 +27,6 @@ class Decoder(Protocol):
     """What the policy needs of a tokenizer."""
 
     def decode(self, ids: Sequence[int]) -> str: ...
-
-
-@dataclasses.dataclass(frozen=True)
-class Buckets:
-    """The shapes the sampler is compiled for. Few and fixed: after each was met once nothing compiles again."""
-
-    prompt: tuple[int, ...]  # prompt lengths in tokens, ascending; the last is the longest prompt accepted
-    rows: int  # row slots: responses written at the same time
-    refill: float = 0.125  # share of the row slots that must be free before waiting work is put into them
-    prefill_chunk: int = 512  # tokens that each part of the mesh prefills at once; long prompts go in such pieces
-    cache: CacheChoice = "compute"  # precision of the KV entries; compute = that of the forward pass
-    kv_tokens: int = 0  # most tokens whose KV entries are held at once, prompts and responses; fewer rows then. 0 = any
-
-    def __post_init__(self) -> None:
-        if not self.prompt or list(self.prompt) != sorted(set(self.prompt)) or self.prompt[0] < 1:
-            raise ValueError(f"prompt buckets {self.prompt}: give ascending positive lengths such as (128, 512)")
-        for name, least in (("rows", 1), ("prefill_chunk", 1), ("kv_tokens", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)}: must be at least {least}")
-        if not 0 <= self.refill <= 1:
-            raise ValueError(f"refill={self.refill}: give a share of the rows, 0 to 1")
-
-    def fit(self, length: int) -> int:
-        """Smallest bucket that holds `length` tokens."""
-        if length <= self.prompt[-1]:
-            return next(bucket for bucket in self.prompt if length <= bucket)
-        raise ValueError(f"a prompt of {length} tokens exceeds the largest bucket, {self.prompt[-1]}; add a larger one")
-
-
-class Request(NamedTuple):
-    """One prompt of a call."""
-
-    index: int  # place among the call's prompts
-    tokens: np.ndarray  # int32 [P]
-    first_row: int
-    limit: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Talk:
-    """What rows of several turns may take, in tokens."""
-
-    turns: int  # most turns of the model
-    turn: int  # of one turn
-    shown: int  # put behind one turn
-    total: int  # of a row behind its prompt
 
 
 class Written(NamedTuple):
@@ -93,204 +37,8 @@ class Written(NamedTuple):
     reply: Rollout  # the turn alone
 
 
-class More(NamedTuple):
-    """What a row is shown behind a turn, and what it may write then."""
-
-    tokens: Sequence[int]  # 1 and more
-    limit: int  # most tokens of the next turn
-
-
 # Turns to the places among them of those that are answered, and a function that waits for the answers.
 Answer = Callable[[list[Written]], tuple[list[int], Callable[[], list[More]]]]
-
-
-class Work(NamedTuple):
-    """What one engine is to write: responses to prompts of one bucket."""
-
-    bucket: int  # most tokens of a prompt
-    prompts: int
-    samples: int  # of each
-    max_new: int  # most tokens of a response, or of a turn
-    talk: Talk | None = None  # rows of several turns
-
-    @property
-    def behind(self) -> int:
-        """Most KV entries behind a prompt."""
-        return self.max_new + (self.talk.total if self.talk else 0)
-
-
-def layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work) -> engine.Layout:
-    """The engine's shape for some work.
-
-    Where samples wait for a row, prompt slots are as narrow as `rows_a_prompt` says; where all have one, wide, so that
-    a prompt is held as seldom as possible. These are all shapes there are.
-    """
-    narrow = _layout(cfg, buckets, mesh, work, rows_a_prompt(buckets, work))
-    most = max(buckets.kv_tokens, narrow.prompts * _slot_tokens(narrow))
-    for group in range(min(WIDEST, work.samples, buckets.rows), narrow.group, -1):
-        if work.samples % group == 0:
-            wide = _layout(cfg, buckets, mesh, work, group)
-            holds_all = work.prompts * work.samples <= wide.rows and wide.shards == narrow.shards
-            if holds_all and (not buckets.kv_tokens or wide.prompts * _slot_tokens(wide) <= most):
-                return wide
-    return narrow
-
-
-def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work, group: int) -> engine.Layout:
-    """The engine's shape with `group` row slots of each prompt slot."""
-    ways = sharding.ways(mesh, 0)
-    pieces = -(-work.bucket // buckets.prefill_chunk)
-    chunk = -(-work.bucket // pieces)
-    talk = work.talk or Talk(turns=1, turn=0, shown=0, total=0)
-    window = work.max_new if work.talk else min(WINDOW, work.max_new)  # a turn is kept whole until it is history
-    shape = engine.Layout(
-        model=cfg,
-        prompts=buckets.rows // group,
-        group=group,
-        prefix=pieces * chunk,
-        suffix=work.max_new,
-        window=window if buckets.cache == "int8" else 0,
-        lanes=1,
-        chunk=chunk,
-        cache=cfg.dtype if buckets.cache == "compute" else buckets.cache,
-        mesh=mesh,
-        turns=talk.turns,
-        history=talk.total,
-        shown=talk.shown,
-    )
-    prompts = shape.prompts
-    if buckets.kv_tokens:
-        # At least one slot for each part of the mesh: a slot less and every part would hold all of them.
-        prompts = min(prompts, max(ways, buckets.kv_tokens // _slot_tokens(shape)))
-    if prompts > ways:
-        prompts -= prompts % ways  # so that each part of the mesh holds whole prompt slots
-    shards = sharding.ways(mesh, prompts)
-    lanes = shards * max(1, min(prompts // shards, buckets.prefill_chunk // chunk))
-    most = min(prompts * group // shards, buckets.prefill_chunk // talk.shown) if talk.shown else 0
-    readers = shards * max(1, most) if talk.shown else 0
-    return dataclasses.replace(shape, prompts=prompts, lanes=lanes, readers=readers)
-
-
-def _slot_tokens(shape: engine.Layout) -> int:
-    """What a prompt slot and its rows take, in tokens of the cache's precision; those of a window take more."""
-    if not shape.window:
-        return shape.prefix + shape.group * (shape.history + shape.suffix)
-    cfg = shape.model
-    whole, small = (caching.token_bytes(1, cfg.num_kv_heads, cfg.head_dim, dtype) for dtype in (cfg.dtype, shape.cache))
-    return shape.prefix + shape.group * (shape.history + shape.ring + math.ceil(shape.window * whole / small))
-
-
-def rows_a_prompt(buckets: Buckets, work: Work) -> int:
-    """Row slots of a prompt slot, a divisor of `samples` where one is large enough.
-
-    A prompt slot takes its next prompt when all its rows are done: with all samples of a prompt side by side it would
-    wait for the longest of them, with two rows that take one sample after the other it hardly waits (lengths geometric,
-    mean a sixth of the longest, 8 samples: 36 % of the rows' steps write a token, against 85 %). More rows only where
-    prompts would else take more memory than half of the responses.
-    """
-    least, samples = max(2, -(-2 * work.bucket // work.behind)), work.samples
-    return min(next((g for g in range(least, samples) if samples % g == 0), samples), buckets.rows)
-
-
-class Lane(NamedTuple):
-    """A prompt to be prefilled in one part of the mesh, and the prompt slots there that take it."""
-
-    shard: int
-    prompt: int  # place among the requests
-    slots: list[int]  # counted within the shard
-
-
-def load_batches(shape: engine.Layout, slots: Sequence[int], held: Sequence[int]) -> list[list[Lane]]:
-    """Cut what is to be loaded into batches that fit the lanes of every part of the mesh.
-
-    Args:
-      slots: prompt slots to load. held: prompt of each prompt slot. A part of the mesh prefills a prompt once, however
-        many of its slots take it.
-    """
-    per_shard, lanes = shape.prompts // shape.shards, shape.lanes // shape.shards
-    shards: list[dict[int, Lane]] = [{} for _ in range(shape.shards)]
-    for slot in slots:
-        shard, inside = divmod(slot, per_shard)
-        prompt = int(held[slot])
-        shards[shard].setdefault(prompt, Lane(shard, prompt, [])).slots.append(inside)
-    queues = [list(by_prompt.values()) for by_prompt in shards]
-    longest = max((len(queue) for queue in queues), default=0)
-    return [sum((queue[i : i + lanes] for queue in queues), []) for i in range(0, longest, lanes)]
-
-
-class _Slots:
-    """What the host knows of the row slots, by number."""
-
-    def __init__(self, shape: engine.Layout):
-        def zeros() -> np.ndarray:
-            return np.zeros(shape.rows, np.int32)
-
-        self.shape = shape
-        self.vacant = np.ones(shape.rows, bool)
-        self.fresh = np.zeros(shape.rows, bool)  # begins a turn at the next call of `decode`
-        self.busy = np.zeros(shape.rows, bool)  # writes
-        self.first_token, self.row_ids, self.limits = zeros(), zeros(), zeros()
-        self.turns, self.history_lengths = zeros(), zeros()
-        self.written, self.last_token = zeros(), zeros()  # of the turn that ended last
-        self.prefix_lengths = np.zeros(shape.prompts, np.int32)
-
-    @property
-    def free(self) -> np.ndarray:
-        """bool [U, G]: takes a new row."""
-        return self.vacant.reshape(self.shape.prompts, self.shape.group)
-
-    def begin(self, plan: Schedule, fresh: np.ndarray, requests: list[Request]) -> None:
-        """Rows begin in some slots, bool [U, G]."""
-        for slot, lane in zip(*np.nonzero(fresh), strict=True):
-            request, row = requests[plan.prompt[slot, lane]], slot * self.shape.group + lane
-            self.prefix_lengths[slot] = len(request.tokens) - 1
-            self.first_token[row], self.limits[row] = request.tokens[-1], request.limit
-            self.row_ids[row] = request.first_row + plan.sample[slot, lane]
-            self.turns[row] = self.history_lengths[row] = 0
-        self.fresh |= fresh.reshape(-1)
-        self.busy |= self.fresh
-        self.vacant &= ~self.busy
-
-    def asked(self, plan: Schedule, threshold: int) -> engine.Rows:
-        """What the device needs to know; whoever is fresh has begun then."""
-        fresh, self.fresh = self.fresh, np.zeros_like(self.fresh)
-        if self.shape.turns > 1:  # a row that pauses is as good as a free slot
-            waiting = np.full(self.shape.prompts, self.shape.group, np.int32)
-            refill_at = threshold + np.sum(~self.busy)
-        else:
-            waiting, refill_at = plan.waiting(), min(threshold, plan.left)
-        rows = engine.Rows(
-            fresh=fresh,
-            first_token=self.first_token.copy(),
-            row_ids=self.row_ids.copy(),
-            turns=self.turns.copy(),
-            history_lengths=self.history_lengths.copy(),
-            limits=self.limits.copy(),
-            prefix_lengths=self.prefix_lengths.copy(),
-            waiting=waiting,
-            refill_at=np.int32(refill_at),
-        )
-        return sharding.put_global(rows, jax.tree.map(lambda x: self.shape.place(x.shape), rows))
-
-    def ended(self, out: engine.Output) -> list[int]:
-        """The rows that have ended their turn."""
-        rows = np.flatnonzero(self.busy & out.done)
-        self.busy[rows] = False
-        self.written[rows] = out.lengths[rows]
-        self.last_token[rows] = out.tokens[rows, out.lengths[rows] - 1]
-        return rows.tolist()
-
-    def resume(self, rows: list[int], more: list[More]) -> None:
-        """Rows go on behind what they are shown."""
-        for row, (tokens, limit) in zip(rows, more, strict=True):
-            self.history_lengths[row] += self.written[row] + len(tokens)
-            self.first_token[row], self.limits[row] = tokens[-1], limit
-        self.turns[rows] += 1
-        self.fresh[rows] = self.busy[rows] = True
-
-    def vacate(self, rows: list[int]) -> None:
-        """Rows are over."""
-        self.vacant[rows] = True
 
 
 def unseen(done: int, total: int) -> None:
@@ -323,7 +71,7 @@ class Player:
 
     def layout(self, bucket: int, prompts: int, samples: int, max_new: int, talk: Talk | None = None) -> engine.Layout:
         """The engine's shape for so many prompts of one bucket."""
-        return layout(self.cfg, self.buckets, self.mesh, Work(bucket, prompts, samples, max_new, talk))
+        return layout_for(self.cfg, self.buckets, self.mesh, Work(bucket, prompts, samples, max_new, talk))
 
     def respond(
         self,
@@ -415,7 +163,7 @@ class Player:
     ) -> int:
         """Keep the slots of one engine busy until every row of the requests is written; return the rows done of all."""
         plan = Schedule(len(requests), samples, slots=shape.prompts, group=shape.group)
-        rows = _Slots(shape)
+        rows = Slots(shape)
         whole = sharding.replicated(self.mesh)
         stops, knobs, keys = sharding.put_global((self.stop.transitions, Knobs(*settings.knobs()), keys), whole)
         prefix, state = engine.init_prefix_jit(layout=shape), engine.init_state_jit(layout=shape)
@@ -483,7 +231,7 @@ class Player:
         prefix: KVCache,
         history: KVCache | None,
         state: engine.State,
-        rows: _Slots,
+        rows: Slots,
         asking: list[int],
         more: list[More],
     ) -> KVCache | None:

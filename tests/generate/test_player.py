@@ -10,9 +10,11 @@ import qwix
 from tiny_models import QWEN3
 
 from spicejax import sharding
-from spicejax.generate import engine, policy
+from spicejax.generate import engine
+from spicejax.generate import layout as layouts
 from spicejax.generate import sampler as sampling
-from spicejax.generate.policy import Buckets, Player, Talk, Work, layout, rows_a_prompt
+from spicejax.generate.layout import Buckets, Talk, Work, layout_for, rows_a_prompt
+from spicejax.generate.player import Player
 from spicejax.generate.stops import stop_machine
 from spicejax.learn.learner import scored_logprobs
 from spicejax.models import lora, quantized, transformer
@@ -252,7 +254,7 @@ def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch
 @pytest.mark.parametrize("cache", ["bfloat16", "int8"])
 def test_smaller_caches_give_nearly_the_same_logprobs(params, monkeypatch, cache):
     """Scored by the full forward pass in float32: the sampler's own logprobs differ by rounding only."""
-    monkeypatch.setattr(policy, "WINDOW", 4)  # most of the 12 tokens leave it
+    monkeypatch.setattr(layouts, "WINDOW", 4)  # most of the 12 tokens leave it
     gaps = []
     for r in sum(respond(player(params, cache=cache, prefill_chunk=5), PROMPTS), []):
         ids = jnp.zeros((1, WIDTH), jnp.int32).at[0, : len(r.prompt_ids) + 12].set([*r.prompt_ids, *r.token_ids])
@@ -325,7 +327,7 @@ def test_layouts_fit_rows_prompts_and_budgets():
 
     def shape(samples, bucket=600, prompts=99, **more):
         buckets = Buckets((bucket,), 32, **more)
-        made = layout(CFG, buckets, mesh, Work(bucket, prompts, samples, max_new=5))
+        made = layout_for(CFG, buckets, mesh, Work(bucket, prompts, samples, max_new=5))
         return made.prompts, made.group, made.prefix, made.chunk, made.lanes
 
     assert shape(8) == (4, 8, 600, 300, 1)
@@ -336,7 +338,7 @@ def test_layouts_fit_rows_prompts_and_budgets():
     assert short == [2, 2, 4], "never fewer than two"
     assert shape(8, kv_tokens=1279) == (1, 8, 600, 300, 1), "two take 2 x (600 + 8 x 5)"
     small = Buckets((64,), 64, cache="int8", kv_tokens=9000)
-    slots = {n: layout(CFG, small, mesh, Work(64, 99, 8, n)) for n in (64, 129, 512)}
+    slots = {n: layout_for(CFG, small, mesh, Work(64, 99, 8, n)) for n in (64, 129, 512)}
     for n, made in slots.items():  # a window's float32 entries take 32 bytes where int8 ones take 12
         row = made.ring + made.window * 32 / 12
         assert made.prompts * (64 + made.group * row) <= 9000 < (made.prompts + 1) * (64 + made.group * (row + 1)), n
@@ -348,7 +350,7 @@ def test_prompts_stand_once_where_all_samples_have_a_row():
     def groups(prompts, samples, devices=1, **more):
         mesh = jax.sharding.Mesh(np.array(jax.devices()[:1] * devices).reshape(devices, 1, 1), sharding.AXES)
         buckets = Buckets((8,), 64, **more)
-        made = layout(CFG, buckets, mesh, Work(8, prompts, samples, 12))
+        made = layout_for(CFG, buckets, mesh, Work(8, prompts, samples, 12))
         return made.prompts, made.group
 
     assert groups(8, 8) == (8, 8) and groups(1, 8) == (8, 8)
