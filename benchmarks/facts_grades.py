@@ -34,7 +34,7 @@ from spicejax.generate import weights
 from spicejax.generate.layout import Buckets
 from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.run import build, lengths, settle
+from spicejax.run import build, lengths, resolve
 from spicejax.text import tokens
 
 SAMPLES, MAX_NEW = 4, 24
@@ -43,7 +43,7 @@ GRADES = ((0.5, "known"), (0.1, "sometimes"), (0.0, "unknown"))
 
 def seated(config: str) -> Player:
     """The model of a recipe, as it is before training."""
-    here = settle.settled(settle.with_world(configs.load(config)))
+    here = resolve.settled(resolve.with_world(configs.load(config)))
     voice = lengths.voices_of(here.cfg, tokens.load(here.cfg.model.path))[""]
     copy = weights.copier(here.model, here.sampler_mesh, here.cfg.sampler_weights)
     params = copy(build.load_model(here.cfg, here.mesh))

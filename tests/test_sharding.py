@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 from processes import PATIENCE, simulated
 
 from spicejax import configs, sharding
-from spicejax.run.settle import arranged, fitted
+from spicejax.run.resolve import arranged, fitted
 from spicejax.sharding import MeshConfig
 
 

@@ -19,7 +19,7 @@ import jax
 from spicejax import sharding
 from spicejax.flight import chips, hlo, programs
 from spicejax.run.config import RunConfig
-from spicejax.run.settle import settled
+from spicejax.run.resolve import settled
 
 log = logging.getLogger("spicejax")
 

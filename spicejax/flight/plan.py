@@ -16,7 +16,7 @@ from spicejax.generate import weights
 from spicejax.models import transformer
 from spicejax.run.config import RunConfig
 from spicejax.run.host import disk
-from spicejax.run.settle import Settled, architecture, as_is, resting, settled
+from spicejax.run.resolve import Settled, architecture, as_is, resting, settled
 
 GIB = 2**30
 

@@ -24,7 +24,7 @@ from spicejax.learn.packing import RowShape
 from spicejax.models import transformer
 from spicejax.models.attention import Slots
 from spicejax.run.config import RunConfig
-from spicejax.run.settle import Settled, abstract_state, always, as_is, resting, seat_buckets
+from spicejax.run.resolve import Settled, abstract_state, always, as_is, resting, seat_buckets
 from spicejax.types import Batch
 
 

@@ -34,7 +34,7 @@ from spicejax.retrieval.search import Search
 from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.run import lengths
 from spicejax.run.config import RunConfig, with_precision
-from spicejax.run.settle import Settled, as_is, probe_buckets, seat_buckets, settled, with_world, worded
+from spicejax.run.resolve import Settled, as_is, probe_buckets, seat_buckets, settled, with_world, worded
 from spicejax.score import answers
 from spicejax.score.sandbox import Ran, Sandbox
 from spicejax.score.verifiers import Verdict, Verifier

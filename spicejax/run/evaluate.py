@@ -28,7 +28,7 @@ from spicejax.run.build import load_model, open_sandbox, seat
 from spicejax.run.config import RunConfig, with_precision
 from spicejax.run.host.clock import Stage
 from spicejax.run.host.screen import showing
-from spicejax.run.settle import settled, with_cache, with_world
+from spicejax.run.resolve import settled, with_cache, with_world
 from spicejax.run.store import export
 from spicejax.run.store.checkpoint import Saved
 from spicejax.score.verifiers import Verifier

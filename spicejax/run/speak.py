@@ -19,7 +19,7 @@ from spicejax.models.transformer import DType
 from spicejax.run import evaluate, lengths
 from spicejax.run.build import seat
 from spicejax.run.host.screen import showing
-from spicejax.run.settle import worded
+from spicejax.run.resolve import worded
 from spicejax.run.store import export
 from spicejax.types import Rollout
 

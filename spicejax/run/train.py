@@ -33,7 +33,7 @@ from spicejax.run.host.clock import Clock
 from spicejax.run.host.screen import Screen, showing
 from spicejax.run.host.session import Part, Session
 from spicejax.run.preflight import require_same
-from spicejax.run.settle import with_cache
+from spicejax.run.resolve import with_cache
 from spicejax.run.store import earlier, record
 from spicejax.run.store.checkpoint import Checkpoints
 from spicejax.run.store.metrics import MetricsWriter, bars, progress_line

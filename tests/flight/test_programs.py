@@ -16,8 +16,8 @@ from spicejax.models import cache, transformer
 from spicejax.models.families import SMOLLM2_135M
 from spicejax.models.lora import LoraConfig
 from spicejax.run.config import with_precision
-from spicejax.run.settle import Settled, probe_buckets, seat_buckets, settled
-from spicejax.run.settle import sized as sized_on
+from spicejax.run.resolve import Settled, probe_buckets, seat_buckets, settled
+from spicejax.run.resolve import sized as sized_on
 
 GIB = 2**30
 CFG = configs.load("spice_qwen4b")

@@ -24,7 +24,7 @@ from spicejax.games.catalogue import GAMES
 from spicejax.models import hf
 from spicejax.run import chain, train
 from spicejax.run.build import build
-from spicejax.run.settle import settled, with_world
+from spicejax.run.resolve import settled, with_world
 from spicejax.run.store import export
 from spicejax.run.store.checkpoint import Checkpoints
 

@@ -15,7 +15,7 @@ from spicejax.models import lora, transformer
 from spicejax.models.lora import LoraConfig
 from spicejax.models.transformer import TransformerConfig
 from spicejax.run.config import CheckpointConfig, RunConfig, with_precision
-from spicejax.run.settle import architecture
+from spicejax.run.resolve import architecture
 
 POLICY = "policy"  # folder of a finished stage's model, beside its checkpoints
 

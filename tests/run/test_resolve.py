@@ -15,7 +15,7 @@ from spicejax.generate.layout import Buckets
 from spicejax.models import hf
 from spicejax.report import places
 from spicejax.run import build, lengths
-from spicejax.run.settle import settled, with_cache, with_world
+from spicejax.run.resolve import settled, with_cache, with_world
 from spicejax.run.store import record
 from spicejax.run.store.checkpoint import Checkpoints
 from spicejax.text import tokens
