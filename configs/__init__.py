@@ -8,12 +8,12 @@ import importlib
 import inspect
 import json
 import pkgutil
-import runpy
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from spicejax import config as configuration
+from spicejax import outside
 from spicejax.report import places
 from spicejax.run.config import RunConfig
 
@@ -46,7 +46,7 @@ def _own(path: Path) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f"--config={path}: there is no such file; give the name of a recipe, or a .py file")
     try:
-        found = runpy.run_path(str(path)).get("CONFIG")
+        found = getattr(outside.run_file(str(path)), "CONFIG", None)
     except Exception as error:  # the file may do anything
         raise ValueError(f"--config={path}: {type(error).__name__}: {error}") from error
     runs = found if isinstance(found, tuple) else (found,)
