@@ -41,7 +41,7 @@ from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner, packing
 from spicejax.models import cache, transformer
-from spicejax.models.families import QWEN3_0_6B, QWEN3_1_7B, QWEN3_4B
+from spicejax.models.presets import QWEN3_0_6B, QWEN3_1_7B, QWEN3_4B
 from spicejax.models.transformer import TransformerConfig
 from spicejax.run import train
 from spicejax.types import Batch, Rollout

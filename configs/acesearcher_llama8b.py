@@ -16,7 +16,7 @@ from spicejax.games.supervised.game import SupervisedConfig
 from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig, PairConfig
-from spicejax.models.families import LLAMA31_8B
+from spicejax.models.presets import LLAMA31_8B
 from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
 from spicejax.sharding import MeshConfig

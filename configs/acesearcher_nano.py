@@ -14,7 +14,7 @@ from spicejax.games.acesearcher.game import AceSearcherConfig
 from spicejax.games.supervised.game import SupervisedConfig
 from spicejax.generate.layout import Buckets
 from spicejax.learn.learner import PairConfig
-from spicejax.models.families import NANO
+from spicejax.models.presets import NANO
 from spicejax.run.config import EvalConfig
 from spicejax.worlds.nano.maker import NanoConfig
 

@@ -7,7 +7,7 @@ Hardware:  a TPU slice with 1 TiB of HBM or more. Not run by us on such hardware
 import dataclasses
 
 from spicejax.configs import acesearcher_llama8b
-from spicejax.models.families import QWEN25_14B
+from spicejax.models.presets import QWEN25_14B
 from spicejax.sharding import MeshConfig
 
 MODEL = dataclasses.replace(acesearcher_llama8b.TUNED.model, architecture=QWEN25_14B)

@@ -7,7 +7,7 @@ Hardware:  a TPU slice with 128 GiB of HBM or more. Not run by us on such hardwa
 import dataclasses
 
 from spicejax.configs import acesearcher_llama8b
-from spicejax.models.families import QWEN25_1_5B
+from spicejax.models.presets import QWEN25_1_5B
 from spicejax.sharding import MeshConfig
 
 MODEL = dataclasses.replace(acesearcher_llama8b.TUNED.model, architecture=QWEN25_1_5B)

@@ -8,8 +8,8 @@ Hardware:  a TPU slice with 512 GiB of HBM or more; adapters alone are trained (
 import dataclasses
 
 from spicejax.configs import acesearcher_llama8b
-from spicejax.models.families import QWEN25_32B
 from spicejax.models.lora import LoraConfig
+from spicejax.models.presets import QWEN25_32B
 from spicejax.sharding import MeshConfig
 
 MODEL = dataclasses.replace(

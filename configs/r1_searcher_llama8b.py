@@ -8,7 +8,7 @@ Hardware:  a TPU slice with 512 GiB of HBM or more. Not run by us on such hardwa
 import dataclasses
 
 from spicejax.configs import r1_searcher_qwen7b
-from spicejax.models.families import LLAMA31_8B
+from spicejax.models.presets import LLAMA31_8B
 
 # The penalty is the script's; the paper's is 2.
 # Differs: 64 questions of 16 answers an iteration, 256 rows a step, as for Qwen; the scripts take 15 rows and 60 in the

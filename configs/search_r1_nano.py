@@ -12,7 +12,7 @@ from spicejax.configs import spice_nano
 from spicejax.games.r1_searcher.game import R1SearcherConfig
 from spicejax.generate.layout import Buckets
 from spicejax.generate.search import Limits
-from spicejax.models.families import NANO
+from spicejax.models.presets import NANO
 from spicejax.run.config import EvalConfig
 from spicejax.worlds.nano.maker import NanoConfig
 

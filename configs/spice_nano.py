@@ -11,7 +11,7 @@ from spicejax.games.spice.game import SpiceConfig
 from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
-from spicejax.models.families import NANO
+from spicejax.models.presets import NANO
 from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
 from spicejax.worlds.nano.maker import NanoConfig
 

@@ -12,7 +12,7 @@ Expect:    paper, table 1: average over 11 benchmarks from 14.7 to 25.2.
 import dataclasses
 
 from spicejax.configs import spice_qwen4b
-from spicejax.models.families import OCTOTHINKER_3B
+from spicejax.models.presets import OCTOTHINKER_3B
 
 # The Reasoner's turn in this family's conversation, as figure 8 has it: the box at once, the thinking stands before.
 TEMPLATES = {"reasoner": "{question}\nWrite the answer inside \\boxed{}; nothing outside of it counts."}

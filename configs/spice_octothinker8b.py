@@ -12,7 +12,7 @@ Expect:    paper, table 1: average over 11 benchmarks from 20.5 to 32.4.
 import dataclasses
 
 from spicejax.configs import spice_octothinker3b
-from spicejax.models.families import OCTOTHINKER_8B
+from spicejax.models.presets import OCTOTHINKER_8B
 
 CONFIG = dataclasses.replace(
     spice_octothinker3b.CONFIG,

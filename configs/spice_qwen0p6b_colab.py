@@ -13,7 +13,7 @@ Expect:    no result is known for this size; the paper's smallest model has 3 bi
 from spicejax.games.spice.game import SpiceConfig
 from spicejax.generate.layout import Buckets
 from spicejax.learn.learner import LearnerConfig
-from spicejax.models.families import QWEN3_0_6B
+from spicejax.models.presets import QWEN3_0_6B
 from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
 from spicejax.sharding import MeshConfig
 

@@ -14,7 +14,7 @@ Expect:    no result is known for this size; the paper's smallest model has 3 bi
 import dataclasses
 
 from spicejax.configs import spice_qwen0p6b_colab
-from spicejax.models.families import QWEN3_1_7B
+from spicejax.models.presets import QWEN3_1_7B
 from spicejax.sharding import MeshConfig
 
 _COLAB = spice_qwen0p6b_colab.CONFIG

@@ -13,7 +13,7 @@ from spicejax.games.spice.game import SpiceConfig
 from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
-from spicejax.models.families import QWEN3_4B
+from spicejax.models.presets import QWEN3_4B
 from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
 from spicejax.sharding import MeshConfig
 

@@ -12,8 +12,8 @@ Expect:    no result is known with adapters; the paper trains all parameters (35
 import dataclasses
 
 from spicejax.configs import spice_qwen1p7b_kaggle
-from spicejax.models.families import QWEN3_4B
 from spicejax.models.lora import LoraConfig
+from spicejax.models.presets import QWEN3_4B
 from spicejax.sharding import MeshConfig
 
 _KAGGLE = spice_qwen1p7b_kaggle.CONFIG

@@ -12,7 +12,7 @@ Expect:    paper, table 1: average over 11 benchmarks from 43.0 to 48.7.
 import dataclasses
 
 from spicejax.configs import spice_qwen4b
-from spicejax.models.families import QWEN3_8B
+from spicejax.models.presets import QWEN3_8B
 
 CONFIG = dataclasses.replace(
     spice_qwen4b.CONFIG,

@@ -13,7 +13,7 @@ from spicejax.games.spice.game import SpiceConfig
 from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
-from spicejax.models.families import SMOLLM2_135M
+from spicejax.models.presets import SMOLLM2_135M
 from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
 
 # A short prompt for the Reasoner: it is computed for every question, and SmolLM2 does as it has seen done.

@@ -8,7 +8,7 @@ Hardware:  a TPU slice with 1 TiB of HBM or more. Not run by us on such hardware
 import dataclasses
 
 from spicejax.configs import ssp_qwen7b
-from spicejax.models.families import QWEN25_14B
+from spicejax.models.presets import QWEN25_14B
 
 CONFIG = dataclasses.replace(
     ssp_qwen7b.CONFIG,

@@ -21,7 +21,7 @@ from spicejax.games.ssp.game import SspConfig
 from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import LearnerConfig
-from spicejax.models.families import QWEN25_7B
+from spicejax.models.presets import QWEN25_7B
 from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
 from spicejax.sharding import MeshConfig

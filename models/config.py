@@ -1,4 +1,4 @@
-"""The shape of one decoder: everything that fixes its maths. Presets and HF conversion live in `families.py`."""
+"""The shape of one decoder: everything that fixes its maths. Sizes of published models: `presets.py`."""
 
 from __future__ import annotations
 

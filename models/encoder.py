@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from spicejax.models.config import DType
-from spicejax.models.families import HARMLESS, Epsilon, Size, require_known
 from spicejax.models.files import Tensor, checked, read_object, require_layers
 from spicejax.models.hf import FLOATS, locate, open_folder, require_shapes
+from spicejax.models.hf_config import HARMLESS, Epsilon, Size, require_known
 from spicejax.models.lora import Params, flatten, unflatten
 
 Pooling = Literal["mean", "cls"]
@@ -205,7 +205,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "position_embedding_type": ("absolute", None),
     "pruned_heads": ({}, None),
 }
-# Beside those of families.py: what acts in training alone, and the sizes of a head that is not used.
+# Beside those of hf_config.py: what acts in training alone, and the sizes of a head that is not used.
 _HARMLESS = HARMLESS | set(
     """architectures attention_probs_dropout_prob classifier_dropout directionality dtype gradient_checkpointing
     hidden_dropout_prob pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type

@@ -10,8 +10,8 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from spicejax.models.config import RopeScaling, TransformerConfig
-from spicejax.models.families import Epsilon, Positive, Size
 from spicejax.models.files import Tensor, checked, gguf_reader, require_layers, sound
+from spicejax.models.hf_config import Epsilon, Positive, Size
 from spicejax.models.layers import rope_frequencies
 
 _ROPE_FACTORS = "rope_freqs.weight"  # llama.cpp's form of the llama3 rule: one divisor per frequency

@@ -20,8 +20,8 @@ from jax.experimental import multihost_utils
 
 from spicejax.models import exported, gguf, hub
 from spicejax.models.config import DType, TransformerConfig
-from spicejax.models.families import from_hf_config, to_hf_config
 from spicejax.models.files import TOKENIZER_FILES, Tensor, instead, read_object, require_layers, resolve, sound
+from spicejax.models.hf_config import from_hf_config, to_hf_config
 from spicejax.models.layers import rope_frequencies
 from spicejax.models.lora import MATRICES, flatten, unflatten
 from spicejax.models.transformer import Params, abstract_params

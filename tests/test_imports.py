@@ -178,10 +178,10 @@ def test_heavy_libraries_only_inside_functions():
 
 
 def preset_names() -> set[str]:
-    """The upper-case names that models/families.py binds at its top level to a Config: the concrete models."""
-    path = ROOT / "models" / "families.py"
+    """The upper-case names that models/presets.py binds at its top level to a Config: the concrete models."""
+    path = ROOT / "models" / "presets.py"
     if not path.exists():
-        pytest.skip("models/families.py is not there")
+        pytest.skip("models/presets.py is not there")
     names = set()
     for node in ast.parse(path.read_text()).body:
         targets = (
@@ -191,7 +191,7 @@ def preset_names() -> set[str]:
         call = value.func if isinstance(value, ast.Call) else None
         if call is not None and ast.unparse(call).endswith(("Config", "replace")):
             names |= {t.id for t in targets if isinstance(t, ast.Name) and t.id.isupper()}
-    assert names, "no preset found in models/families.py: this test no longer sees them"
+    assert names, "no preset found in models/presets.py: this test no longer sees them"
     return names
 
 

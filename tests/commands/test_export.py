@@ -11,11 +11,11 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from spicejax import commands
-from spicejax.models import families, hf, transformer
+from spicejax.models import hf, presets, transformer
 from spicejax.text import sentencepieces, tokens
 
 MAIN = functools.partial(commands.run, "export")
-TINY = dataclasses.replace(families.NANO, vocab_size=300, d_model=16, num_layers=2, head_dim=4, d_ff=24)
+TINY = dataclasses.replace(presets.NANO, vocab_size=300, d_model=16, num_layers=2, head_dim=4, d_ff=24)
 
 
 def test_export_rewrites_in_bfloat16_with_its_tokenizer(tmp_path, capsys):

@@ -13,8 +13,8 @@ from spicejax import configs, sharding
 from spicejax.flight import plan, programs
 from spicejax.generate import weights
 from spicejax.models import cache, transformer
-from spicejax.models.families import SMOLLM2_135M
 from spicejax.models.lora import LoraConfig
+from spicejax.models.presets import SMOLLM2_135M
 from spicejax.run.config import with_precision
 from spicejax.run.resolve import Settled, probe_buckets, seat_buckets, settled
 from spicejax.run.resolve import sized as sized_on

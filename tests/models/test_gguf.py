@@ -16,7 +16,7 @@ from spicejax.generate.layout import Buckets
 from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
-from spicejax.models import families, hf, transformer
+from spicejax.models import hf, presets, transformer
 from spicejax.models.config import RopeScaling
 from spicejax.models.layers import rope_frequencies
 
@@ -37,7 +37,7 @@ def golden(shared_data):
 
 def test_real_metadata(smollm2):
     cfg, params = smollm2
-    assert cfg == families.SMOLLM2_135M
+    assert cfg == presets.SMOLLM2_135M
     assert transformer.num_params(cfg) == sum(leaf.size for leaf in jax.tree.leaves(params)) == 134_515_008
 
 
@@ -146,7 +146,7 @@ def write_gguf(path, cfg, params, **overrides) -> None:
 
 
 # Llama 3's original length, which the file does not keep, is 8192: the only one that can be recognised.
-SCALED = dataclasses.replace(LLAMA3, rope_scaling=families.LLAMA31_8B.rope_scaling)
+SCALED = dataclasses.replace(LLAMA3, rope_scaling=presets.LLAMA31_8B.rope_scaling)
 
 
 @pytest.mark.parametrize("base", [QWEN3, QWEN2, SCALED], ids=lambda c: c.family)

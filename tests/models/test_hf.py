@@ -13,7 +13,7 @@ import pytest
 import safetensors.numpy
 from tiny_models import CONFIGS, LLAMA, LLAMA3, QWEN2, QWEN3, full_logits, random_params
 
-from spicejax.models import exported, families, hf, transformer
+from spicejax.models import exported, hf, hf_config, transformer
 
 TOKENS = np.random.default_rng(0).integers(0, QWEN3.vocab_size, (2, 21))
 
@@ -44,7 +44,7 @@ def hf_folder(cfg, torch, tmp_path_factory):
     """A model made and saved by transformers, every parameter random, and its logits."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    config = AutoConfig.for_model(**families.to_hf_config(cfg))
+    config = AutoConfig.for_model(**hf_config.to_hf_config(cfg))
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
@@ -75,7 +75,7 @@ def test_old_dialect_loads_alike(cfg, hf_folder, tmp_path):
     shutil.copytree(folder, tmp_path / "old")
     written = json.loads((folder / "config.json").read_text())
     assert "rope_parameters" in written, "transformers 5 no longer writes its own dialect: this test is blind"
-    (tmp_path / "old" / "config.json").write_text(json.dumps(families.to_hf_config(cfg)))
+    (tmp_path / "old" / "config.json").write_text(json.dumps(hf_config.to_hf_config(cfg)))
     assert_close(our_logits(*hf.load(tmp_path / "old")), expected)
 
 
@@ -156,7 +156,7 @@ def test_round_trip_in_shards(cfg, tmp_path):
 def test_sharded_theirs_loads(torch, tmp_path):
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**families.to_hf_config(LLAMA3)))
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**hf_config.to_hf_config(LLAMA3)))
     model.save_pretrained(tmp_path, max_shard_size="30KB")
     assert len(list(tmp_path.glob("*.safetensors"))) > 1
     assert_close(our_logits(*hf.load(tmp_path)), hf_logits(torch, model))

@@ -5,8 +5,8 @@ import json
 import pytest
 from tiny_models import LLAMA3, QWEN2, QWEN3
 
-from spicejax.models import families, transformer
-from spicejax.models.families import from_hf_config, to_hf_config
+from spicejax.models import presets, transformer
+from spicejax.models.hf_config import from_hf_config, to_hf_config
 
 # Parameter counts as their makers state them, in millions.
 PUBLISHED = {
@@ -24,7 +24,7 @@ PUBLISHED = {
     "OCTOTHINKER_8B": 8030,
     "SMOLLM2_135M": 135,
 }
-PRESETS = {name: cfg for name, cfg in vars(families).items() if isinstance(cfg, transformer.TransformerConfig)}
+PRESETS = {name: cfg for name, cfg in vars(presets).items() if isinstance(cfg, transformer.TransformerConfig)}
 
 
 def test_presets_have_the_published_size():
@@ -44,7 +44,7 @@ def test_real_config(shared_data):
     assert cfg.param_dtype == "bfloat16"
     assert to_hf_config(cfg)["torch_dtype"] == "bfloat16"
     same = dict(param_dtype="float32", dtype="float32")
-    assert cfg.__class__(**{**cfg.__dict__, **same}) == families.SMOLLM2_135M
+    assert cfg.__class__(**{**cfg.__dict__, **same}) == presets.SMOLLM2_135M
 
 
 def new_dialect(cfg) -> dict:
