@@ -115,15 +115,15 @@ def _sampling(here: Settled, ask: Ask) -> list[Program]:
         with sharding.activations(layout.mesh, transformer.activation_sizes(layout.model, batch[program.name])):
             return program.lower()
 
-    _, prefix, history, state, *_ = next(program.arguments for program in found if program.name == "decode")
-    copy, responses = {"sampler_parameters": held}, (history, state.recent, state.older)
-    slots = {"kv_cache": (prefix, responses)}
+    _, caches, state, *_ = next(program.arguments for program in found if program.name == "decode")
+    copy, responses = {"sampler_parameters": held}, (caches.history, state.recent, state.older)
+    slots = {"kv_cache": (caches.prefix, responses)}
     reading, writing = 2.0 * size * layout.lanes * layout.prefix, 2.0 * size * layout.rows * steps
     # A cache with a window is written by a loop over windows and one over their steps.
     decoding = (steps / layout.window, layout.window) if layout.ring else (steps,)
     uses: dict[str, tuple[Any, ...]] = {  # fields of Program, from `calls` on
         "prefill": (loads, copy, training | slots, (math.ceil(layout.prefix / layout.chunk),), None, reading),
-        "insert": (loads, {"kv_cache": prefix}, training | copy | {"responses": responses}, (1,), None, 0.0),
+        "insert": (loads, {"kv_cache": caches.prefix}, training | copy | {"responses": responses}, (1,), None, 0.0),
         "decode": (1, copy | slots, training, decoding, None, writing),
     }
     if ask.talk:

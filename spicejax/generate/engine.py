@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -109,6 +109,21 @@ class Shown(NamedTuple):
     )
     prefix_lengths: Any  # int [N'], as in Rows
     history_lengths: Any  # int [N'], as they were when the turn was written
+
+
+class Caches(NamedTuple):
+    """The KV entries that decoding reads and does not write."""
+
+    prefix: caching.KVCache  # [L, U, K, P, h], prompts
+    history: caching.KVCache | None  # [L, B, K, H, h], turns behind the rows; None where rows have one turn
+
+
+class Drawing(NamedTuple):
+    """How tokens are drawn, and which end a row."""
+
+    transitions: Any  # int16 [V, S], the stop machine (see `generate/stops.py`)
+    keys: Any  # typed PRNG keys of this iteration and role, one for each turn
+    knobs: Knobs
 
 
 class Output(NamedTuple):
@@ -253,67 +268,53 @@ def append(
 def decode(
     layout: Layout,
     params: Params,
-    prefix: caching.KVCache,
-    history: caching.KVCache | None,
+    caches: Caches,
     state: State,
     rows: Rows,
-    transitions: Int[Array, "V S"],
-    keys: Array,
-    knobs: Knobs,
+    drawing: Drawing,
     *,
     filtered: bool,
     reach: int,
 ) -> tuple[State, Output]:
     """Start the fresh rows and decode until `refill_at` row slots could take new work, or all rows are done.
 
-    Returns the state and its output once more, whole on every device, for the host to read. The stream of row b is
-    `fold_in(fold_in(keys[turns[b]], row_ids[b]), t)`: its text depends neither on its neighbours nor on when it
-    started, padding or slots.
+    The stream of row b is `fold_in(fold_in(keys[turns[b]], row_ids[b]), t)`: its text depends neither on its neighbours
+    nor on when it started, padding or slots.
 
     Args:
-      transitions: the stop machine (see `generate/stops.py`).
-      keys: typed PRNG keys of this iteration and role, one for each turn.
+      filtered: whether `knobs` cut any tokens.
       reach: columns that hold the histories; elsewhere than on CPU all, since fewer would be a copy.
+    Returns: the state, and its output once more, whole on every device, for the host to read.
     """
-    cfg, in_place = layout.model, reads_in_place(layout)
-    state = _begin(state, rows)
-    row_keys = jax.vmap(jax.random.fold_in)(keys[rows.turns], rows.row_ids)
-
-    def cut(tree: Any) -> tuple[Any, ...]:  # what is read together: each layer, or all
-        return transformer.unstack(tree, cfg.num_layers) if in_place else (tree,)
-
-    history = caching.first(history, reach) if history else None
-    layers, prefixes, histories = cut(params["layers"]), cut(prefix), cut(history)
-    state = state._replace(recent=cut(state.recent), older=cut(state.older))
-    rotations = transformer.rotations(cfg, layout.prefix + layout.history + layout.suffix + 1) if in_place else ()
-    prefix_mask = jnp.arange(layout.prefix) < rows.prefix_lengths[:, None]
-    history_mask = jnp.arange(reach) < rows.history_lengths[:, None]
+    by_layer, layers = reads_in_place(layout), layout.model.num_layers
+    forward = (_forward_by_layer if by_layer else _forward)(layout, params)
+    row_keys = jax.vmap(jax.random.fold_in)(drawing.keys[rows.turns], rows.row_ids)
+    masks = jnp.arange(layout.prefix) < rows.prefix_lengths[:, None], jnp.arange(reach) < rows.history_lengths[:, None]
     offsets = jnp.repeat(rows.prefix_lengths, layout.group) + rows.history_lengths
+
+    def cut(tree: Any) -> tuple[Any, ...]:  # what one call of attention reads: each layer by itself, or all
+        return transformer.unstack(tree, layers) if by_layer else (tree,)
+
+    caches = Caches(caches.prefix, caching.first(caches.history, reach) if caches.history else None)
+    prefixes, histories = map(cut, caches)
+    state = _begin(state, rows)
+    state = state._replace(recent=cut(state.recent), older=cut(state.older))
 
     def step(older: tuple[caching.KVCache | None, ...], state: State) -> State:
         t = state.out.lengths
         column, rings = _rings(layout, state.step, t)
-        masks = [prefix_mask, history_mask, *rings]
-        tokens, positions = state.token[:, None], (offsets + t)[:, None]
-
-        def seen(*caches: caching.KVCache | None) -> list[caching.Context]:
-            return [caching.Context(c, mask) for c, mask in zip(caches, masks, strict=False) if c is not None]
-
-        context = list(map(seen, prefixes, histories, state.recent, older))
-        if in_place:
-            rotation = tuple(table[positions] for table in rotations)
-            hidden, new = transformer.extend_layers(cfg, params, layers, tokens, rotation, context)
-            # The same column, but known after the last layer only: seeing that all is read before, XLA writes in place.
-            column = jnp.minimum(column, column + jnp.isnan(hidden[0, 0, 0]))
-        else:
-            hidden, *new = transformer.extend(cfg, params, tokens, positions, context[0])
+        contexts = [
+            [caching.Context(c, mask) for c, mask in zip(parts, (*masks, *rings), strict=False) if c is not None]
+            for parts in zip(prefixes, histories, state.recent, older, strict=True)
+        ]
+        hidden, new, column = forward(state.token[:, None], (offsets + t)[:, None], contexts, column)
         writes = ~state.out.done[:, None] if layout.history else None  # a finished turn stays for `append`
         recent = tuple(
             layout.keep(caching.write(old, x, column, writes)) for old, x in zip(state.recent, new, strict=True)
         )
-        logits = transformer.logits(cfg, params, hidden[:, 0])
-        drawn = draw(logits, jax.vmap(jax.random.fold_in)(row_keys, t), knobs, filtered=filtered)
-        machine = transitions[drawn[0], state.machine].astype(jnp.int32)
+        logits = transformer.logits(layout.model, params, hidden[:, 0])
+        drawn = draw(logits, jax.vmap(jax.random.fold_in)(row_keys, t), drawing.knobs, filtered=filtered)
+        machine = drawing.transitions[drawn[0], state.machine].astype(jnp.int32)
         out = _record(state.out, logits, machine == ACCEPT, rows.limits, drawn)
         return State(state.step + 1, drawn[0], jnp.maximum(machine, 0), state.begun, recent, None, out)
 
@@ -321,6 +322,36 @@ def decode(
     state = state._replace(recent=_stacked(state.recent), older=_stacked(state.older) if layout.ring else None)
     whole = sharding.replicated(layout.mesh)
     return state, jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, whole), state.out)
+
+
+# One token of each row: (tokens [B, 1], positions [B, 1], contexts of each part, column to write) to hidden states, new
+# entries of each part, and the column again.
+Forward = Callable[[Array, Array, list[list[caching.Context]], Array], tuple[Array, Sequence[caching.KVCache], Array]]
+
+
+def _forward(layout: Layout, params: Params) -> Forward:
+    """All layers in one loop: a single part."""
+
+    def forward(tokens: Array, positions: Array, contexts: list[list[caching.Context]], column: Array):
+        hidden, new = transformer.extend(layout.model, params, tokens, positions, contexts[0])
+        return hidden, (new,), column
+
+    return forward
+
+
+def _forward_by_layer(layout: Layout, params: Params) -> Forward:
+    """Layers cut before the loop, a part each: XLA:CPU reads them in place (see `transformer.extend_layers`)."""
+    cfg = layout.model
+    layers = transformer.unstack(params["layers"], cfg.num_layers)
+    rotations = transformer.rotations(cfg, layout.prefix + layout.history + layout.suffix + 1)
+
+    def forward(tokens: Array, positions: Array, contexts: list[list[caching.Context]], column: Array):
+        rotation = tuple(table[positions] for table in rotations)
+        hidden, new = transformer.extend_layers(cfg, params, layers, tokens, rotation, contexts)
+        # The same column, but known after the last layer only: seeing that all is read before, XLA writes in place.
+        return hidden, new, jnp.minimum(column, column + jnp.isnan(hidden[0, 0, 0]))
+
+    return forward
 
 
 def _rings(layout: Layout, step: Int[Array, ""], t: Int[Array, "B"]) -> tuple[Int[Array, ""], list[Bool[Array, "B _"]]]:
@@ -468,7 +499,7 @@ def programs(layout: Layout, params: Params, *, stop_states: int, filtered: bool
         (
             "decode",
             decode_jit,
-            (params, prefix, history, state, rows, stops, keys, knobs),
+            (params, Caches(prefix, history), state, rows, Drawing(stops, keys, knobs)),
             whole | {"filtered": filtered},
         ),
     )

@@ -13,7 +13,7 @@ from spicejax import interrupt, sharding
 from spicejax.generate import engine
 from spicejax.generate.lanes import Lane, More, Request, Slots, load_batches
 from spicejax.generate.layout import Buckets, Talk, Work, layout_for
-from spicejax.generate.sampler import Knobs, SamplerConfig
+from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.schedule import Schedule
 from spicejax.generate.stops import StopMachine
 from spicejax.models import transformer
@@ -165,7 +165,7 @@ class Player:
         plan = Schedule(len(requests), samples, slots=shape.prompts, group=shape.group)
         rows = Slots(shape)
         whole = sharding.replicated(self.mesh)
-        stops, knobs, keys = sharding.put_global((self.stop.transitions, Knobs(*settings.knobs()), keys), whole)
+        drawing = sharding.put_global(engine.Drawing(self.stop.transitions, keys, settings.knobs()), whole)
         prefix, state = engine.init_prefix_jit(layout=shape), engine.init_state_jit(layout=shape)
         history = engine.init_history_jit(layout=shape)
         threshold = max(1, round(self.buckets.refill * shape.rows))
@@ -184,7 +184,7 @@ class Player:
                 reach = shape.reach(int(rows.history_lengths[rows.busy].max(initial=0)))
             with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.rows)):
                 state, out = engine.decode_jit(
-                    shape, self.params, prefix, history, state, asked, stops, keys, knobs,
+                    shape, self.params, engine.Caches(prefix, history), state, asked, drawing,
                     filtered=settings.filtered, reach=reach,
                 )  # fmt: skip
             more = answers()  # while the devices decode

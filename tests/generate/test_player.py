@@ -298,7 +298,7 @@ def test_programs_are_the_ones_that_run(params):
     assert list(made) == ["prefill", "insert", "decode"]
     for program in made.values():
         assert program.lower().compile().memory_analysis() is not None
-    prefix, history, state = made["decode"].arguments[1:4]
+    (prefix, history), state = made["decode"].arguments[1:3]
     assert (
         prefix.k.shape == (2, 2, 2, 8, 18) and prefix.k.dtype == jnp.int8 and state.recent.v.shape == (2, 8, 2, 12, 8)
     )
