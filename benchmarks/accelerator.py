@@ -31,7 +31,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from common import Ids, model_of, versions
+from harness import Ids, model_of, versions
 
 from spicejax import config as configuration
 from spicejax import configs, sharding

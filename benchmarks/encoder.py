@@ -14,7 +14,7 @@ import itertools
 import json
 import statistics
 
-import common
+import harness as common
 import jax
 import numpy as np
 

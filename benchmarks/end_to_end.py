@@ -37,7 +37,7 @@ if __name__ == "__main__":
 
 import jax
 import numpy as np
-from common import SIZES, Ids, installed, interleaved, model_of, ratios, tunix_config, tunix_mesh, versions
+from harness import SIZES, Ids, installed, interleaved, model_of, ratios, tunix_config, tunix_mesh, versions
 
 from spicejax import config as configuration
 from spicejax import configs, sharding

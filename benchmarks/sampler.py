@@ -27,7 +27,7 @@ if __name__ == "__main__":
 
 import jax
 import numpy as np
-from common import SIZES, Ids, installed, interleaved, model_of, tunix_config, versions
+from harness import SIZES, Ids, installed, interleaved, model_of, tunix_config, versions
 
 from spicejax import sharding
 from spicejax.generate.layout import Buckets

@@ -30,7 +30,7 @@ if __name__ == "__main__":
 
 import jax
 import numpy as np
-from common import SIZES, Ids, installed, interleaved, model_of, ratios, versions
+from harness import SIZES, Ids, installed, interleaved, model_of, ratios, versions
 from sampler import hf_decoder, row_limits
 
 from spicejax import sharding

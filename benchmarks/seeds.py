@@ -2,23 +2,27 @@
 
     python benchmarks/seeds.py --config=spice_nano --out=runs/seeds [--seeds=0,1,2,3,4] [a.b=c ...]
     python benchmarks/seeds.py --config=spice_smollm2 --out=runs/facts --seeds=0,1,2 [--only=SPICE,"no corpus"]
-    python benchmarks/seeds.py --config=ssp_nano --out=runs/ssp_seeds    (r1_searcher_nano, acesearcher_nano likewise)
+    python benchmarks/seeds.py --config=ssp_nano --out=runs/ssp --record=docs/runs/ssp_nano.jsonl
+    python benchmarks/seeds.py --recorded=docs/runs/ssp_nano.jsonl
 
 Every (seed, variant) is an ordinary run of `launch/tpu_run.py`; all nano variants of a seed start from the same
 warm-started model. Finished runs are kept, so the same command goes on where it was stopped. Prints the table as
-Markdown: mean start -> mean end, and the mean change with its 95 % interval (Student's t over seeds). With --json all
-values.
+Markdown: mean start -> mean end, and the mean change with its 95 % interval (Student's t over seeds). --record keeps
+the evaluations of all runs in one file, each line with its run, seed and stage of a chain; --recorded prints the table
+of such a file.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
+import harness
 from scipy import stats
 
 from spicejax import configs
@@ -83,17 +87,27 @@ COLUMNS = {
 }
 
 
-def run(workdir: Path, config: str, seed: int, overrides: list[str]) -> list[dict[str, float]]:
+def run(workdir: Path, config: str, seed: int, overrides: list[str]) -> list[dict[str, Any]]:
     """Evaluations of one run, first to last; the run is made or resumed if it is not finished."""
     workdir.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, str(ROOT / "launch" / "tpu_run.py"), f"--config={config}", f"--workdir={workdir}"]
     stages = len(configs.stages(config))
-    parts = [workdir / str(n) for n in range(1, stages + 1)] if stages > 1 else [workdir]
-    if not (parts[-1] / "summary.json").exists():
+    parts = {n: workdir / str(n) for n in range(1, stages + 1)} if stages > 1 else {0: workdir}
+    if not (parts[max(parts)] / "summary.json").exists():
         with (workdir / "log.txt").open("a") as log:
             subprocess.run([*command, f"seed={seed}", *overrides], check=True, cwd=ROOT, stdout=log, stderr=log)
-    told = [part / "evaluations.jsonl" for part in parts]
-    return [json.loads(line) for path in told if path.exists() for line in path.read_text().splitlines()]
+    files = {stage: part / "evaluations.jsonl" for stage, part in parts.items()}
+    return [
+        ({"stage": stage} if stage else {}) | json.loads(line)
+        for stage, path in files.items()
+        if path.exists()
+        for line in path.read_text().splitlines()
+    ]
+
+
+def rounded(value: Any) -> Any:
+    """A number as it is recorded, to six digits."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def cell(changes: list[tuple[float, float]]) -> str:
@@ -107,30 +121,42 @@ def cell(changes: list[tuple[float, float]]) -> str:
     return f"{statistics.mean(starts):.3f} → {statistics.mean(ends):.3f} ({statistics.mean(gains):+.3f}{spread})"
 
 
+def summarize(rows: list[dict[str, Any]]) -> str:
+    """The table of recorded evaluations."""
+    runs: dict[str, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        runs[row["run"]][row["seed"]].append(row)
+    lines = []
+    for column, key in COLUMNS.items():
+        changes = [
+            [(own[0][key], own[-1][key]) for own in seeds.values() if key in own[0] and key in own[-1]]
+            for seeds in runs.values()
+        ]
+        lines += [[column, *map(cell, changes)]] if any(changes) else []
+    return harness.table(["", *runs], lines)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", default="spice_nano")
-    parser.add_argument("--out", type=Path, default=Path("runs/seeds"))
-    parser.add_argument("--seeds", default="0,1,2,3,4")
-    parser.add_argument("--only", default="", help="variants, with commas; default all")
-    parser.add_argument("--json", action="store_true")
-    args, overrides = parser.parse_known_args()
+    args = harness.options(
+        __doc__, config="spice_nano", out="runs/seeds", seeds="0,1,2,3,4", only="", record="", recorded="", words=[]
+    )
+    if args.recorded:
+        print(summarize([json.loads(line) for line in Path(args.recorded).read_text().splitlines()]))
+        return
     variants = {name: (args.config, switches) for name, switches in VARIANTS.get(args.config, SPICE).items()}
     variants |= {name: (config, []) for name, config in OTHERS.get(args.config, {}).items()}
-    variants = {name: v for name, v in variants.items() if name in (args.only or name).split(",")}
-    results: dict[str, dict[str, list[tuple[float, float]]]] = {name: {} for name in variants}
+    names = harness.chosen(args.only, list(variants)) if args.only else list(variants)
+    rows = []
     for seed in map(int, args.seeds.split(",")):
-        for name, (config, switches) in variants.items():
-            rows = run(args.out / f"{name.replace(' ', '_')}-{seed}", config, seed, [*switches, *overrides])
-            for column, key in COLUMNS.items():
-                if key in rows[0] and key in rows[-1]:
-                    results[name].setdefault(column, []).append((rows[0][key], rows[-1][key]))
-    if args.json:
-        print(json.dumps(results, indent=1))
-    print("| | " + " | ".join(variants) + " |\n|---|" + "---|" * len(variants))
-    for column in COLUMNS:
-        if any(column in found for found in results.values()):
-            print(f"| {column} | " + " | ".join(cell(results[name].get(column, [])) for name in variants) + " |")
+        for name in names:
+            config, switches = variants[name]
+            workdir = Path(args.out) / f"{name.replace(' ', '_')}-{seed}"
+            found = run(workdir, config, seed, [*switches, *args.words])
+            rows += [{"run": name, "seed": seed} | {key: rounded(value) for key, value in row.items()} for row in found]
+    rows.sort(key=lambda row: (names.index(row["run"]), row["seed"]))
+    if args.record:
+        Path(args.record).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    print(summarize(rows))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ if __name__ == "__main__":
 import jax
 import jax.numpy as jnp
 import numpy as np
-from common import SIZES, installed, interleaved, model_of, ratios, versions, word_tokenizer, words
+from harness import SIZES, installed, interleaved, model_of, ratios, versions, word_tokenizer, words
 
 from spicejax.learn import deal, learner
 from spicejax.models import hf, transformer

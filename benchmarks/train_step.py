@@ -32,7 +32,7 @@ if __name__ == "__main__":
 import jax
 import jax.numpy as jnp
 import numpy as np
-from common import SIZES, installed, interleaved, model_of, ratios, tunix_config, tunix_mesh, versions
+from harness import SIZES, installed, interleaved, model_of, ratios, tunix_config, tunix_mesh, versions
 
 from spicejax.learn import learner, packing
 from spicejax.models import hf, transformer

@@ -35,11 +35,13 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links out of docs/ lead to the page that is made of the file; where there is none they become their words."""
+    """Lead links out of docs/ to the page that is made of the file; those to what is no page become their words."""
     depth = page.file.src_uri.count("/")
 
     def turned(link: re.Match[str]) -> str:
         words, up, path, anchor = link.groups("")
+        if path.startswith("runs/"):
+            return words  # recorded runs are no pages
         if len(up) <= len("../") * depth:
             return link[0]  # it stays within docs/
         return f"[{words}]({'../' * depth}{MADE[path]}{anchor})" if path in MADE else words

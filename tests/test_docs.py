@@ -61,7 +61,10 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "learner.loss_norm_length" in pages["configuration"] and "frontier_distance" in pages["metrics"]
     assert "spice_qwen4b_lora_kaggle" in pages["recipes"] and "Lab book" in pages["log"]
     assert 'href="../retrieval.html' in pages["r1_searcher"] and 'href="reference/metrics.html' in pages["reading"]
-    assert 'href="reference/configuration.html' in pages["troubleshooting"] and 'href="log.html#' in pages["comparison"]
+    assert (
+        'href="reference/configuration.html' in pages["troubleshooting"]
+        and 'href="log/2026-11-22.html#' in pages["comparison"]
+    )
     assert "log/2026-11-21.html" in pages["log"] and "log/2026-11-21.html" not in pages["index"]
 
 
