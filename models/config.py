@@ -6,9 +6,9 @@ import dataclasses
 from typing import Literal
 
 from spicejax.models.attention import AttentionKernel
+from spicejax.models.families import FAMILIES, Family
 from spicejax.models.lora import LoraConfig
 
-Family = Literal["qwen3", "qwen2", "llama"]
 Remat = Literal["none", "layer", "dots"]
 DType = Literal["float32", "bfloat16"]
 
@@ -27,7 +27,7 @@ class RopeScaling:
 class TransformerConfig:
     """Everything that fixes the maths of one decoder."""
 
-    family: Family
+    family: str  # a row of families.py
     vocab_size: int  # V, rows of the embedding (HF pads it beyond the tokenizer)
     d_model: int  # D, width of the residual stream
     num_layers: int  # L
@@ -50,6 +50,8 @@ class TransformerConfig:
     unused: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise ValueError(f"TransformerConfig.family={self.family!r}: known are {', '.join(FAMILIES)}")
         for name in ("vocab_size", "d_model", "num_layers", "num_heads", "num_kv_heads", "d_ff", "max_position"):
             if getattr(self, name) < 1:
                 raise ValueError(f"TransformerConfig.{name}={getattr(self, name)}: give a positive number")
@@ -60,10 +62,10 @@ class TransformerConfig:
             )
         if self.head_dim < 2 or self.head_dim % 2:
             raise ValueError(f"TransformerConfig.head_dim={self.head_dim}: rotary pairs need an even number")
-        if self.family == "llama" and self.d_model % self.num_heads:
+        if self.row.whole_heads and self.d_model % self.num_heads:
             raise ValueError(
                 f"TransformerConfig: d_model={self.d_model} is not a multiple of num_heads={self.num_heads}; "
-                "transformers refuses such a Llama although head_dim is stated, so it could not be exported"
+                f"transformers refuses such a {self.family} although head_dim is stated, so it could not be exported"
             )
         borders = self.unused
         ascending = list(borders) == sorted(set(borders)) and not len(borders) % 2
@@ -75,11 +77,6 @@ class TransformerConfig:
             )
 
     @property
-    def qk_norm(self) -> bool:
-        """RMSNorm on the heads of q and k. HF has no flag for it: the family says."""
-        return self.family == "qwen3"
-
-    @property
-    def qkv_bias(self) -> bool:
-        """Bias on q, k and v. HF has no flag for it: the family says."""
-        return self.family == "qwen2"
+    def row(self) -> Family:
+        """What it has in common with its family."""
+        return FAMILIES[self.family]

@@ -7,13 +7,13 @@ import importlib.util
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from spicejax.models import hub
-from spicejax.models.config import Family
+from spicejax.models.families import FAMILIES
 
 # What a tokenizer or a chat template may consist of.
 TOKENIZER_FILES = (
@@ -60,7 +60,7 @@ GGUF_PRE_TOKENIZERS: dict[str, dict[str, Any]] = {
 }
 # Of a GGUF file's metadata what stands before its vocabulary, with the values that can be read.
 _GGUF_KNOWN = {
-    "general.architecture": get_args(Family),
+    "general.architecture": tuple(row.gguf for row in FAMILIES.values() if row.gguf),
     "tokenizer.ggml.model": ("gpt2",),
     "tokenizer.ggml.pre": tuple(GGUF_PRE_TOKENIZERS),
 }

@@ -10,6 +10,7 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from spicejax.models.config import RopeScaling, TransformerConfig
+from spicejax.models.families import FAMILIES
 from spicejax.models.files import Tensor, checked, gguf_reader, require_layers, sound
 from spicejax.models.hf_config import Epsilon, Positive, Size
 from spicejax.models.layers import rope_frequencies
@@ -53,7 +54,7 @@ def open_file(
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     found = {t.name: t for t in reader.tensors if t.name != _ROPE_FACTORS}
-    known = get_tensor_name_map(MODEL_ARCH[cfg.family.upper()], cfg.num_layers)
+    known = get_tensor_name_map(MODEL_ARCH[cfg.row.gguf.upper()], cfg.num_layers)
     for name in tensor_names(cfg):
         if (theirs := known.get_name(name, (".weight", ".bias"))) in found:
             found[name] = found.pop(theirs)
@@ -69,7 +70,7 @@ def _read(path: Path, cfg: TransformerConfig, name: str, tensor: Any) -> np.ndar
         raise ValueError(f"{path}: {tensor.name}: {error}; give a file of F32, F16, BF16 or Q8_0") from error
     value = np.asarray(data, np.float32).reshape(_shape(tensor))
     sound(f"{path}: {tensor.name}", value)
-    if cfg.family == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
+    if cfg.row.gguf_interleaved and name.endswith(("q_proj.weight", "k_proj.weight")):
         return _half_split(value, cfg.head_dim)
     return value
 
@@ -106,7 +107,7 @@ def _config(reader: Any) -> TransformerConfig:
             raise ValueError(f"GGUF metadata {prefix}{key}={data[key]}, head_dim is {head_dim}; they must agree")
     theta = _shortest(data["rope.freq_base"])
     return TransformerConfig(
-        family=architecture,
+        family=next(family for family, row in FAMILIES.items() if row.gguf == architecture),
         vocab_size=shapes["token_embd.weight"][0],
         d_model=data["embedding_length"],
         num_layers=data["block_count"],

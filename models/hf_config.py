@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal, Required, TypedDict, get_args
 
 import msgspec
 
-from spicejax.models.config import DType, Family, RopeScaling, TransformerConfig
+from spicejax.models.config import DType, RopeScaling, TransformerConfig
+from spicejax.models.families import FAMILIES, Family
 from spicejax.models.files import checked
-
-ARCHITECTURES = {"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM"}
 
 # Our sizes and HF's words for them, the same in every family.
 _SIZES = {
@@ -67,29 +66,26 @@ class HfConfig(TypedDict, total=False):
     layer_types: list[str] | None
 
 
-# Attributes that change the maths, with the values under which they do not. Anything else is refused. A dropout acts
-# only in HF's training mode, but a checkpoint that asks for it is one we cannot continue as its makers did.
-_OFF = """add_cross_attention attention_bias is_encoder_decoder mlp_bias rope_interleaved tie_encoder_decoder use_mrope
-    use_sliding_window"""
+# Attributes of any family that change the maths, with the values under which they do not; families.py has those of
+# one. Anything else is refused. A dropout acts only in HF's training mode, but a checkpoint that asks for it is one we
+# cannot continue as its makers did.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(_OFF.split(), (False, None)),
+    **dict.fromkeys(("add_cross_attention", "is_encoder_decoder", "tie_encoder_decoder"), (False, None)),
     **dict.fromkeys(("auto_map", "cross_attention_hidden_size", "quantization_config"), (None,)),
     "attention_dropout": (0.0, None),
     "chunk_size_feed_forward": (0,),
-    "hidden_act": ("silu", "swish"),
     "partial_rotary_factor": (1.0, None),
-    "pretraining_tp": (1, None),
     "pruned_heads": ({}, None),
 }
 # Attributes that do not touch the logits: token ids, bookkeeping, initialisation, generation defaults, output formats.
 HARMLESS = frozenset(
     """_attn_implementation_autoset _commit_hash _name_or_path attn_implementation bad_words_ids begin_suppress_tokens
     bos_token_id decoder_start_token_id diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size
-    eos_token_id exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id id2label
-    initializer_range is_decoder is_llama_config label2id length_penalty max_length max_window_layers min_length
-    no_repeat_ngram_size num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states
-    output_scores pad_token_id prefix problem_type remove_invalid_values repetition_penalty return_dict
-    return_dict_in_generate sep_token_id sliding_window suppress_tokens task_specific_params temperature tf_legacy_loss
+    eos_token_id exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id
+    id2label initializer_range is_decoder label2id length_penalty max_length min_length no_repeat_ngram_size
+    num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states output_scores
+    pad_token_id prefix problem_type remove_invalid_values repetition_penalty return_dict
+    return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss
     tokenizer_class top_k top_p torchscript transformers.js_config transformers_version typical_p unsloth_fixed
     unsloth_version use_bfloat16 use_cache""".split()
 )
@@ -102,25 +98,22 @@ def from_hf_config(config: dict[str, Any]) -> TransformerConfig:
     value. `dtype` and `param_dtype` become the stated dtype, float32 where it is none of ours (float16).
     """
     family: Any = config.get("model_type")
-    if family not in get_args(Family):
-        raise ValueError(
-            f"config.json: model_type {family!r} is not supported; the decoder knows {list(get_args(Family))}"
-        )
-    if family == "llama" and config.get("num_key_value_heads") is None:
-        # One for each query head, HF's rule for Llama alone.
+    if family not in list(FAMILIES):
+        raise ValueError(f"config.json: model_type {family!r} is not supported; the decoder knows {list(FAMILIES)}")
+    row = FAMILIES[family]
+    if row.own_kv_heads and config.get("num_key_value_heads") is None:
         config = config | {"num_key_value_heads": config.get("num_attention_heads")}
     checked(config, HfConfig, "config.json")
-    _check_attributes(config, family)
-    theta, scaling = _rope(config, family)
+    _check_attributes(config, row)
+    theta, scaling = _rope(config, row)
     sizes: dict[str, Any] = {ours: config[theirs] for ours, theirs in _SIZES.items()}
-    # The defaults below (head_dim, tie_word_embeddings, rms_norm_eps) are those of the HF classes.
-    default_head = 128 if family == "qwen3" else sizes["d_model"] // sizes["num_heads"]
+    # The defaults below (tie_word_embeddings, rms_norm_eps) are those of the HF classes.
     stated = config.get("dtype") or config.get("torch_dtype")
     dtype: Any = stated if stated in get_args(DType) else "float32"
     return TransformerConfig(
         family=family,
         **sizes,
-        head_dim=config.get("head_dim") or default_head,
+        head_dim=config.get("head_dim") or row.head_dim or sizes["d_model"] // sizes["num_heads"],
         rope_theta=theta,
         tie_embeddings=bool(config.get("tie_word_embeddings", False)),
         rope_scaling=scaling,
@@ -135,12 +128,11 @@ def to_hf_config(cfg: TransformerConfig) -> dict[str, Any]:
     scaling = None
     if cfg.rope_scaling is not None:
         scaling = {"rope_type": "llama3"} | dict(zip(_LLAMA3, dataclasses.astuple(cfg.rope_scaling), strict=True))
-    config: dict[str, Any] = {
-        "architectures": [ARCHITECTURES[cfg.family]],
+    return {
+        "architectures": [cfg.row.architecture],
         "model_type": cfg.family,
         **{theirs: getattr(cfg, ours) for ours, theirs in _SIZES.items()},
         "head_dim": cfg.head_dim,
-        "hidden_act": "silu",
         "rms_norm_eps": cfg.rms_norm_eps,
         "rope_theta": cfg.rope_theta,
         "rope_scaling": scaling,
@@ -149,17 +141,11 @@ def to_hf_config(cfg: TransformerConfig) -> dict[str, Any]:
         "initializer_range": 0.02,
         "use_cache": True,
         "torch_dtype": cfg.param_dtype,
+        **cfg.row.written,
     }
-    if cfg.family != "qwen2":  # HF's Qwen2 has no such attribute: its bias is not optional
-        config["attention_bias"] = False
-    if cfg.family == "llama":
-        config["mlp_bias"] = False
-    else:
-        config |= {"use_sliding_window": False, "sliding_window": None}
-    return config
 
 
-def _check_attributes(config: dict[str, Any], family: str) -> None:
+def _check_attributes(config: dict[str, Any], row: Family) -> None:
     kinds, layers = config.get("layer_types"), config["num_hidden_layers"]
     if kinds is not None and len(kinds) != layers:
         raise ValueError(f"config.json: layer_types names {len(kinds)} layers, num_hidden_layers is {layers}")
@@ -168,10 +154,8 @@ def _check_attributes(config: dict[str, Any], family: str) -> None:
             raise ValueError(
                 f"config.json: layer_types[{layer}]={kind!r:.100} changes the maths; supported only as 'full_attention'"
             )
-    neutral = _NEUTRAL | {"architectures": ([ARCHITECTURES[family]], [], None)}
-    if family == "llama":  # Qwen states a window beside use_sliding_window, which is off where it is absent
-        neutral["sliding_window"] = (None,)
-    require_known(config, HfConfig.__annotations__.keys() | HARMLESS, neutral)
+    neutral = {**_NEUTRAL, **row.neutral, "architectures": ([row.architecture], [], None)}
+    require_known(config, {*HfConfig.__annotations__, *HARMLESS, *row.harmless}, neutral)
 
 
 def require_known(config: dict[str, Any], known: Set[str], neutral: Mapping[str, tuple[Any, ...]]) -> None:
@@ -183,19 +167,19 @@ def require_known(config: dict[str, Any], known: Set[str], neutral: Mapping[str,
         if name not in known | neutral.keys():
             raise ValueError(
                 f"config.json: unknown attribute {name}={value!r:.200}. If it cannot change the logits, add it to "
-                "HARMLESS in models/hf_config.py; if it can, this model needs code first"
+                "its row in models/families.py; if it can, this model needs code first"
             )
 
 
-def _rope(config: dict[str, Any], family: str) -> tuple[float, RopeScaling | None]:
+def _rope(config: dict[str, Any], row: Family) -> tuple[float, RopeScaling | None]:
     """Base and scaling of the rotation from either dialect; the two may both be there if they agree."""
     new, old = config.get("rope_parameters"), config.get("rope_scaling")
     if new and old and {k: v for k, v in new.items() if k != "rope_theta"} != old:
         raise ValueError(f"config.json: rope_parameters={new!r} and rope_scaling={old!r} disagree; keep one")
     block = dict(new or old or {})
     thetas = {float(t) for t in (block.pop("rope_theta", None), config.get("rope_theta")) if t is not None}
-    if not thetas and family == "llama":
-        thetas = {10_000.0}  # the first Llamas were saved before the attribute existed; HF's class says 10000
+    if not thetas and row.rope_theta is not None:
+        thetas = {row.rope_theta}
     if len(thetas) != 1:
         problem = f"two values of rope_theta, {sorted(thetas)}" if thetas else "no rope_theta"
         raise ValueError(f"config.json: {problem}; state the base the model was trained with, once")

@@ -6,16 +6,16 @@ import functools
 import json
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from spicejax.models.config import Family
+from spicejax.models.families import FAMILIES
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # What of a repository is read: no weights of other frameworks, no second copy of them.
 ABOUT = ("*.json", "*.jinja", "tokenizer.model", "merges.txt", "README.md")  # the card names the license
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
 COPIES = ("original/*", "onnx/*", "openvino/*", "consolidated*")
-KNOWN = (*get_args(Family), "bert")
+KNOWN = (*FAMILIES, "bert")
 
 
 def named(path: str | Path) -> bool:

@@ -91,7 +91,7 @@ class Attention(nn.Module):
     def _heads(self, name: str, x: Float[Array, "B T D"], heads: int) -> Float[Array, "B T N h"]:
         shape = (x.shape[-1], heads, self.cfg.head_dim)
         out = projected(self, name, x, shape)
-        if self.cfg.qkv_bias:
+        if self.cfg.row.qkv_bias:
             bias = self.param(f"{name}_bias", nn.initializers.zeros, shape[1:], self.cfg.param_dtype)
             out = out + bias.astype(self.cfg.dtype)
         return out
@@ -111,7 +111,7 @@ class Attention(nn.Module):
         query = self._heads("q", x, cfg.num_heads)
         key = self._heads("k", x, cfg.num_kv_heads)
         value = self._heads("v", x, cfg.num_kv_heads)
-        if cfg.qk_norm:
+        if cfg.row.qk_norm:
             query = RMSNorm(cfg, name="q_norm")(query)
             key = RMSNorm(cfg, name="k_norm")(key)
         query = constrain(apply_rope(query, cos, sin), "batch", "length", "act_heads", "head_dim")

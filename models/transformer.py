@@ -137,10 +137,10 @@ def param_axes(cfg: TransformerConfig) -> Params:
     layers: Params = {
         module: {name: ("layers", *axes) for name, axes in leaves.items()} for module, leaves in _LAYER_AXES.items()
     }
-    if cfg.qkv_bias:
+    if cfg.row.qkv_bias:
         for name in ("q", "k", "v"):
             layers["attn"][f"{name}_bias"] = ("layers", *_LAYER_AXES["attn"][name][1:])
-    if cfg.qk_norm:
+    if cfg.row.qk_norm:
         layers["attn"] |= {name: {"scale": ("layers", None)} for name in ("q_norm", "k_norm")}
     if cfg.lora is not None:
         layers = lora.join(layers, lora.axes(cfg.lora, layers))

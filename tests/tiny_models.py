@@ -36,6 +36,7 @@ QWEN2 = dataclasses.replace(QWEN3, family="qwen2", d_model=48, head_dim=8, rope_
 LLAMA = dataclasses.replace(QWEN3, family="llama", d_model=42, num_kv_heads=3, head_dim=16, rms_norm_eps=1e-5)
 # Original length 16 puts the stretched band inside the test's 21 positions.
 LLAMA3 = dataclasses.replace(LLAMA, rope_scaling=RopeScaling(8.0, 1.0, 4.0, 16), rope_theta=5e5, tie_embeddings=False)
+FAMILIES = (QWEN3, QWEN2, LLAMA3)  # one of each
 CONFIGS = {
     "qwen3-tied": QWEN3,
     "qwen3-untied": dataclasses.replace(QWEN3, tie_embeddings=False),

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from tiny_models import LLAMA3, QWEN2, QWEN3
+from tiny_models import FAMILIES, LLAMA3, QWEN2, QWEN3
 
-from spicejax.models import presets, transformer
+from spicejax.models import families, presets, transformer
 from spicejax.models.hf_config import from_hf_config, to_hf_config
 
 # Parameter counts as their makers state them, in millions.
@@ -34,7 +34,7 @@ def test_presets_have_the_published_size():
 
 
 def test_config_round_trip():
-    for cfg in (*PRESETS.values(), QWEN3, QWEN2, LLAMA3):
+    for cfg in (*PRESETS.values(), *FAMILIES):
         assert from_hf_config(json.loads(json.dumps(to_hf_config(cfg)))) == cfg
 
 
@@ -54,7 +54,7 @@ def new_dialect(cfg) -> dict:
     return config | {"rope_parameters": scaling | {"rope_theta": config.pop("rope_theta")}, "dtype": "bfloat16"}
 
 
-@pytest.mark.parametrize("base", [QWEN3, QWEN2, LLAMA3], ids=lambda c: c.family)
+@pytest.mark.parametrize("base", FAMILIES, ids=lambda c: c.family)
 def test_both_dialects_agree(base):
     new = new_dialect(base)
     del new["torch_dtype"]
@@ -127,6 +127,19 @@ def test_values_out_of_the_question_are_named(change, said):
     with pytest.raises(ValueError, match=said):
         from_hf_config(to_hf_config(QWEN3) | change)
     assert from_hf_config(to_hf_config(QWEN3) | {"torch_dtype": "float16"}).param_dtype == "float32"
+
+
+@pytest.mark.parametrize("base", FAMILIES, ids=lambda c: c.family)
+def test_attributes_of_other_families_are_refused_by_name(base):
+    """A Qwen's sliding_window is harmless, another's is not: what a row does not name is refused, whatever it says."""
+    own = {*base.row.neutral, *base.row.harmless, *to_hf_config(base)}
+    others = {name for row in families.FAMILIES.values() for name in (*row.neutral, *row.harmless)}
+    for name in (others | {"attn_temperature"}) - own:
+        with pytest.raises(ValueError, match=f"unknown attribute {name}=4"):
+            from_hf_config(to_hf_config(base) | {name: 4})
+    for name in base.row.neutral:
+        with pytest.raises(ValueError, match=f"{name}='no' changes the maths"):
+            from_hf_config(to_hf_config(base) | {name: "no"})
 
 
 def test_neutral_values_pass():
