@@ -35,9 +35,9 @@ from sampler import hf_decoder, row_limits
 
 from spicejax import sharding
 from spicejax.generate import engine
-from spicejax.generate.lanes import More
-from spicejax.generate.layout import Buckets, Talk
-from spicejax.generate.player import Player, Written
+from spicejax.generate.lanes import Observation
+from spicejax.generate.layout import Buckets, TurnLimits
+from spicejax.generate.player import Player, WrittenTurn
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
 from spicejax.models import transformer
@@ -81,7 +81,7 @@ def ours(model: TransformerConfig, kind: type[Player], delay: float = 0.0) -> Ca
         done = np.zeros(work.turns.shape[:2], int)
         wrote = 0
 
-        def answer(turns: list[Written]) -> tuple[list[int], Callable[[], list[More]]]:
+        def observe(turns: list[WrittenTurn]) -> tuple[list[int], Callable[[], list[Observation]]]:
             nonlocal wrote
             asking = []
             for n, (i, j, reply) in enumerate(turns):
@@ -90,17 +90,20 @@ def ours(model: TransformerConfig, kind: type[Player], delay: float = 0.0) -> Ca
                 if done[i, j] < TURNS:
                     asking.append(n)
 
-            def found() -> list[More]:
+            def found() -> list[Observation]:
                 if asking:
                     time.sleep(delay)
                 cells = [(*turns[n][:2], done[turns[n][:2]]) for n in asking]
-                return [More([3 + c[0] % 7] * work.shown[c[0], c[1], c[2] - 1], int(work.turns[c])) for c in cells]
+                return [
+                    Observation([3 + c[0] % 7] * work.shown[c[0], c[1], c[2] - 1], int(work.turns[c])) for c in cells
+                ]
 
             return asking, found
 
         player.converse(
             work.prompts.tolist(), samples=SAMPLES, first_row=range(0, 10**6, 1000)[: len(work.prompts)],
-            key=jax.random.key(seed), settings=SamplerConfig(), talk=Talk(TURNS, LONGEST, SHOWN, TOTAL), answer=answer,
+            key=jax.random.key(seed), settings=SamplerConfig(), observe=observe,
+            turn_limits=TurnLimits(TURNS, LONGEST, SHOWN, TOTAL),
         )  # fmt: skip
         return wrote
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import jax
 
-from spicejax.generate.layout import Talk
-from spicejax.generate.player import Answer, Player, Written
+from spicejax.generate.layout import TurnLimits
+from spicejax.generate.player import Observe, Player, WrittenTurn
 from spicejax.generate.sampler import SamplerConfig
 
 
@@ -25,12 +25,12 @@ class Replaying(Player):
         first_row: Sequence[int],
         key: jax.Array,
         settings: SamplerConfig,
-        talk: Talk,
-        answer: Answer,
+        turn_limits: TurnLimits,
+        observe: Observe,
     ) -> None:
         """See `Player.converse`: all rows write a turn, then all are answered."""
-        live = [(i, j, list(prompt), talk.turn) for i, prompt in enumerate(prompts) for j in range(samples)]
-        for turn in range(talk.turns):
+        live = [(i, j, list(prompt), turn_limits.turn) for i, prompt in enumerate(prompts) for j in range(samples)]
+        for turn in range(turn_limits.turns):
             alike = samples if turn == 0 else 1  # rows that stand side by side and have the same tokens so far
             heads = live[::alike]
             replies = self.respond(
@@ -39,11 +39,11 @@ class Replaying(Player):
                 first_row=[first_row[i] + j for i, j, *_ in heads],
                 key=jax.random.fold_in(key, turn),
                 settings=settings,
-                max_new=talk.turn,
+                max_new=turn_limits.turn,
                 limits=[limit for *_, limit in heads],
             )
             said = sum(replies, [])
-            places, answers = answer([Written(i, j, reply) for (i, j, *_), reply in zip(live, said, strict=True)])
+            places, answers = observe([WrittenTurn(i, j, reply) for (i, j, *_), reply in zip(live, said, strict=True)])
             more = zip(places, answers(), strict=True)
             live = [
                 (*live[n][:2], [*live[n][2], *said[n].token_ids.tolist(), *shown], limit) for n, (shown, limit) in more

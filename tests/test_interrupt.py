@@ -102,7 +102,7 @@ def test_a_model_stops_between_two_calls_of_the_device():
 
         player = Player(
             cfg, transformer.init(cfg, jax.random.key(0)), letters, stop_machine(61, ()), Buckets((16,), 2), mesh,
-            count=count,
+            progress=count,
         )  # fmt: skip
         calls = []
         with pytest.raises(Stopped):

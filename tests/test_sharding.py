@@ -57,8 +57,8 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
         import jax, numpy as np, jax.numpy as jnp
         jax.config.update("jax_cpu_enable_async_dispatch", False)
         from spicejax import sharding
-        from spicejax.generate.lanes import More
-        from spicejax.generate.layout import Buckets, Talk
+        from spicejax.generate.lanes import Observation
+        from spicejax.generate.layout import Buckets, TurnLimits
         from spicejax.generate.player import Player
         from spicejax.generate.sampler import SamplerConfig
         from spicejax.generate.stops import stop_machine
@@ -91,14 +91,14 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
             few = ask([[5, 6], [9, 8, 7]], 7)  # one prompt slot of seven rows: whole on each part
             told = {}
 
-            def answer(turns):  # three tokens, twice
+            def observe(turns):  # three tokens, twice
                 for i, j, reply in turns:
                     told.setdefault((i, j), []).append(reply.text)
                 asking = [n for n, (i, j, _) in enumerate(turns) if len(told[i, j]) < 3]
-                return asking, lambda: [More([7, 5 + turns[n].prompt, 9], 4) for n in asking]
+                return asking, lambda: [Observation([7, 5 + turns[n].prompt, 9], 4) for n in asking]
 
             player.converse([[5 + i, 6, 7][: 1 + i % 3] for i in range(9)], samples=2, first_row=range(0, 90, 10),
-                key=jax.random.key(2), settings=SamplerConfig(), talk=Talk(3, 6, 4, 30), answer=answer)
+                key=jax.random.key(2), settings=SamplerConfig(), turn_limits=TurnLimits(3, 6, 4, 30), observe=observe)
             config = learner.LearnerConfig(learning_rate=1e-2, row_length=32, rows=4, loss_norm_length=8)
             optimizer = learner.make_optimizer(config)
             shares = packing.token_weights(rollouts, aggregation="constant", norm_length=8)

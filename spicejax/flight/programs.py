@@ -70,8 +70,8 @@ def prompt_length(cfg: RunConfig, ask: Ask) -> int:
 
 def engine_layout(here: Settled, ask: Ask) -> engine.Layout:
     """The engine's shape for one ask."""
-    role, longest = ask.seat or ask.role, ask.talk.turn if ask.talk else ask.max_new
-    work = Work(prompt_length(here.cfg, ask), ask.prompts, ask.samples, longest, ask.talk)
+    role, longest = ask.seat or ask.role, ask.turn_limits.turn if ask.turn_limits else ask.max_new
+    work = Work(prompt_length(here.cfg, ask), ask.prompts, ask.samples, longest, ask.turn_limits)
     if role in here.seats:
         return layout_for(here.seats[role], seat_buckets(here, role), here.sampler_mesh, work)
     return layout_for(weights.sampled(here.model), here.cfg.buckets, here.sampler_mesh, work)
@@ -106,10 +106,10 @@ def _sampling(here: Settled, ask: Ask) -> list[Program]:
         training["policy_copy"], held = held, training.pop(f"seat_{role}")
     found = engine.programs(layout, held, stop_states=1, filtered=cfg.sampler.filtered)
     size = transformer.num_params(layout.model)
-    loads = math.ceil(ask.prompts / layout.lanes)
+    loads = math.ceil(ask.prompts / layout.prefills)
     # Slots that become free are filled again.
-    steps = max(1.0, ask.prompts * ask.samples / layout.rows) * ask.max_new
-    batch = {"prefill": layout.lanes, "insert": layout.lanes, "decode": layout.rows, "append": layout.readers}
+    steps = max(1.0, ask.prompts * ask.samples / layout.lanes) * ask.max_new
+    batch = {"prefill": layout.prefills, "insert": layout.prefills, "decode": layout.lanes, "append": layout.appends}
 
     def lower(program: engine.Program) -> jax.stages.Lowered:
         with sharding.activations(layout.mesh, transformer.activation_sizes(layout.model, batch[program.name])):
@@ -118,7 +118,7 @@ def _sampling(here: Settled, ask: Ask) -> list[Program]:
     _, caches, state, *_ = next(program.arguments for program in found if program.name == "decode")
     copy, responses = {"sampler_parameters": held}, (caches.history, state.recent, state.older)
     slots = {"kv_cache": (caches.prefix, responses)}
-    reading, writing = 2.0 * size * layout.lanes * layout.prefix, 2.0 * size * layout.rows * steps
+    reading, writing = 2.0 * size * layout.prefills * layout.prefix, 2.0 * size * layout.lanes * steps
     # A cache with a window is written by a loop over windows and one over their steps.
     decoding = (steps / layout.window, layout.window) if layout.ring else (steps,)
     uses: dict[str, tuple[Any, ...]] = {  # fields of Program, from `calls` on
@@ -126,9 +126,9 @@ def _sampling(here: Settled, ask: Ask) -> list[Program]:
         "insert": (loads, {"kv_cache": caches.prefix}, training | copy | {"responses": responses}, (1,), None, 0.0),
         "decode": (1, copy | slots, training, decoding, None, writing),
     }
-    if ask.talk:
-        reads = math.ceil(ask.prompts * ask.samples * (ask.talk.turns - 1) / layout.readers)
-        shown = 2.0 * size * layout.readers * layout.shown
+    if ask.turn_limits:
+        reads = math.ceil(ask.prompts * ask.samples * (ask.turn_limits.turns - 1) / layout.appends)
+        shown = 2.0 * size * layout.appends * layout.observation
         uses["append"] = (reads, copy | slots, training, (1,), None, shown)
     return [
         Program(f"{ask.role}_{p.name}", functools.partial(lower, p), *uses[p.name], rows=batch[p.name]) for p in found

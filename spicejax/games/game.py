@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from spicejax.data.items import Kind
 from spicejax.games.world import World
-from spicejax.generate.layout import Talk
+from spicejax.generate.layout import TurnLimits
 from spicejax.types import Estimator, Lesson, LessonKind, Messages, Metrics, Rollout, Task
 
 SAID = 200  # characters that a record keeps of an answer
@@ -31,14 +31,14 @@ class Ask:
     seat: str = ""  # who is asked; "" = the role
     player: Literal["policy", "initial"] = "policy"  # who sits there, unless the run seats another model
     off_policy: bool = False  # while playing, the first policy sits here and today's learns from it
-    talk: Talk | None = None  # of several turns, between which it is shown something
+    turn_limits: TurnLimits | None = None  # of several turns, between which it is shown something
     finds: bool = False  # the game looks up passages for its prompts
     programs: Literal["off", "sandbox", "accept"] = "off"  # whether responses are run as programs, see Sandbox
 
     @property
     def behind(self) -> int:
         """Most tokens that stand behind a prompt when the player is asked, counted from the first it writes."""
-        return self.max_new if self.talk else 1
+        return self.max_new if self.turn_limits else 1
 
 
 class Reply(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the host knows of the engine's row slots, and which prompts are prefilled together."""
+"""What the host knows of the engine's lanes, and which prompts are prefilled together."""
 
 from __future__ import annotations
 
@@ -18,54 +18,55 @@ class Request(NamedTuple):
 
     index: int  # place among the call's prompts
     tokens: np.ndarray  # int32 [P]
-    first_row: int
-    limit: int
+    first_row: int  # row id of its first sample
+    limit: int  # most tokens of a response
 
 
-class More(NamedTuple):
-    """What a row is shown behind a turn, and what it may write then."""
+class Observation(NamedTuple):
+    """Tokens that follow a turn and that the model did not write, and the limit of the turn after them."""
 
-    tokens: Sequence[int]  # 1 and more
+    tokens: Sequence[int]  # at least one
     limit: int  # most tokens of the next turn
 
 
-class Lane(NamedTuple):
-    """A prompt to be prefilled in one part of the mesh, and the prompt slots there that take it."""
+class Prefill(NamedTuple):
+    """A prompt to be prefilled in one part of the mesh, and the prefixes there that hold it."""
 
     shard: int
     prompt: int  # place among the requests
-    slots: list[int]  # counted within the shard
+    prefixes: list[int]  # counted within the shard
 
 
-def load_batches(shape: engine.Layout, slots: Sequence[int], held: Sequence[int]) -> list[list[Lane]]:
-    """Cut what is to be loaded into batches that fit the lanes of every part of the mesh.
+def prefill_batches(shape: engine.Layout, prefixes: Sequence[int], held: Sequence[int]) -> list[list[Prefill]]:
+    """Group the prompts of some prefixes into batches that one call of `prefill` computes.
+
+    A part of the mesh prefills a prompt once, however many of its prefixes hold it.
 
     Args:
-      slots: prompt slots to load. held: prompt of each prompt slot. A part of the mesh prefills a prompt once, however
-        many of its slots take it.
+      prefixes: those to fill. held: prompt of every prefix.
     """
-    per_shard, lanes = shape.prompts // shape.shards, shape.lanes // shape.shards
-    shards: list[dict[int, Lane]] = [{} for _ in range(shape.shards)]
-    for slot in slots:
-        shard, inside = divmod(slot, per_shard)
-        prompt = int(held[slot])
-        shards[shard].setdefault(prompt, Lane(shard, prompt, [])).slots.append(inside)
+    per_shard, at_once = shape.prompts // shape.shards, shape.prefills // shape.shards
+    shards: list[dict[int, Prefill]] = [{} for _ in range(shape.shards)]
+    for prefix in prefixes:
+        shard, local = divmod(prefix, per_shard)
+        prompt = int(held[prefix])
+        shards[shard].setdefault(prompt, Prefill(shard, prompt, [])).prefixes.append(local)
     queues = [list(by_prompt.values()) for by_prompt in shards]
     longest = max((len(queue) for queue in queues), default=0)
-    return [sum((queue[i : i + lanes] for queue in queues), []) for i in range(0, longest, lanes)]
+    return [sum((queue[i : i + at_once] for queue in queues), []) for i in range(0, longest, at_once)]
 
 
-class Slots:
-    """What the host knows of the row slots, by number."""
+class LaneTable:
+    """The host's record of every lane."""
 
     def __init__(self, shape: engine.Layout):
         def zeros() -> np.ndarray:
-            return np.zeros(shape.rows, np.int32)
+            return np.zeros(shape.lanes, np.int32)
 
         self.shape = shape
-        self.vacant = np.ones(shape.rows, bool)
-        self.fresh = np.zeros(shape.rows, bool)  # begins a turn at the next call of `decode`
-        self.busy = np.zeros(shape.rows, bool)  # writes
+        self.vacant = np.ones(shape.lanes, bool)
+        self.fresh = np.zeros(shape.lanes, bool)  # starts a turn at the next call of `decode`
+        self.busy = np.zeros(shape.lanes, bool)  # writes a turn
         self.first_token, self.row_ids, self.limits = zeros(), zeros(), zeros()
         self.turns, self.history_lengths = zeros(), zeros()
         self.written, self.last_token = zeros(), zeros()  # of the turn that ended last
@@ -73,30 +74,30 @@ class Slots:
 
     @property
     def free(self) -> np.ndarray:
-        """bool [U, G]: takes a new row."""
+        """bool [U, G]: takes a new sample."""
         return self.vacant.reshape(self.shape.prompts, self.shape.group)
 
-    def begin(self, plan: Schedule, fresh: np.ndarray, requests: list[Request]) -> None:
-        """Rows begin in some slots, bool [U, G]."""
-        for slot, lane in zip(*np.nonzero(fresh), strict=True):
-            request, row = requests[plan.prompt[slot, lane]], slot * self.shape.group + lane
-            self.prefix_lengths[slot] = len(request.tokens) - 1
-            self.first_token[row], self.limits[row] = request.tokens[-1], request.limit
-            self.row_ids[row] = request.first_row + plan.sample[slot, lane]
-            self.turns[row] = self.history_lengths[row] = 0
+    def start(self, schedule: Schedule, fresh: np.ndarray, requests: list[Request]) -> None:
+        """Start the samples that `schedule` gave to some lanes, bool [U, G]."""
+        for prefix, member in zip(*np.nonzero(fresh), strict=True):
+            request, lane = requests[schedule.prompt[prefix, member]], prefix * self.shape.group + member
+            self.prefix_lengths[prefix] = len(request.tokens) - 1
+            self.first_token[lane], self.limits[lane] = request.tokens[-1], request.limit
+            self.row_ids[lane] = request.first_row + schedule.sample[prefix, member]
+            self.turns[lane] = self.history_lengths[lane] = 0
         self.fresh |= fresh.reshape(-1)
         self.busy |= self.fresh
         self.vacant &= ~self.busy
 
-    def asked(self, plan: Schedule, threshold: int) -> engine.Rows:
-        """What the device needs to know; whoever is fresh has begun then."""
+    def inputs(self, schedule: Schedule, threshold: int) -> engine.Lanes:
+        """The input of the next `decode`, which starts the fresh lanes."""
         fresh, self.fresh = self.fresh, np.zeros_like(self.fresh)
-        if self.shape.turns > 1:  # a row that pauses is as good as a free slot
+        if self.shape.turns > 1:  # a lane between two turns counts as free
             waiting = np.full(self.shape.prompts, self.shape.group, np.int32)
             refill_at = threshold + np.sum(~self.busy)
         else:
-            waiting, refill_at = plan.waiting(), min(threshold, plan.left)
-        rows = engine.Rows(
+            waiting, refill_at = schedule.waiting(), min(threshold, schedule.left)
+        lanes = engine.Lanes(
             fresh=fresh,
             first_token=self.first_token.copy(),
             row_ids=self.row_ids.copy(),
@@ -107,24 +108,24 @@ class Slots:
             waiting=waiting,
             refill_at=np.int32(refill_at),
         )
-        return sharding.put_global(rows, jax.tree.map(lambda x: self.shape.place(x.shape), rows))
+        return sharding.put_global(lanes, jax.tree.map(lambda x: self.shape.sharding_of(x.shape), lanes))
 
     def ended(self, out: engine.Output) -> list[int]:
-        """The rows that have ended their turn."""
-        rows = np.flatnonzero(self.busy & out.done)
-        self.busy[rows] = False
-        self.written[rows] = out.lengths[rows]
-        self.last_token[rows] = out.tokens[rows, out.lengths[rows] - 1]
-        return rows.tolist()
+        """Record the turns that have ended; return their lanes."""
+        lanes = np.flatnonzero(self.busy & out.done)
+        self.busy[lanes] = False
+        self.written[lanes] = out.lengths[lanes]
+        self.last_token[lanes] = out.tokens[lanes, out.lengths[lanes] - 1]
+        return lanes.tolist()
 
-    def resume(self, rows: list[int], more: list[More]) -> None:
-        """Rows go on behind what they are shown."""
-        for row, (tokens, limit) in zip(rows, more, strict=True):
-            self.history_lengths[row] += self.written[row] + len(tokens)
-            self.first_token[row], self.limits[row] = tokens[-1], limit
-        self.turns[rows] += 1
-        self.fresh[rows] = self.busy[rows] = True
+    def resume(self, lanes: list[int], observations: list[Observation]) -> None:
+        """Start the next turn of lanes that got an observation."""
+        for lane, (tokens, limit) in zip(lanes, observations, strict=True):
+            self.history_lengths[lane] += self.written[lane] + len(tokens)
+            self.first_token[lane], self.limits[lane] = tokens[-1], limit
+        self.turns[lanes] += 1
+        self.fresh[lanes] = self.busy[lanes] = True
 
-    def vacate(self, rows: list[int]) -> None:
-        """Rows are over."""
-        self.vacant[rows] = True
+    def release(self, lanes: list[int]) -> None:
+        """Free lanes whose rollouts have ended."""
+        self.vacant[lanes] = True

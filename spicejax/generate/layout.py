@@ -1,4 +1,4 @@
-"""The engine's shapes: buckets of prompts, rows of one turn or several, what fits into the memory for KV entries."""
+"""The engine's shapes: from buckets, limits and the memory for KV entries to an `engine.Layout`."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from spicejax.models.transformer import TransformerConfig
 
 CacheChoice = Literal["compute", "float32", "bfloat16", "int8"]
 
-# Newest tokens of each response that an int8 cache keeps in the precision of the forward pass. XLA:TPU writes a single
-# column of an 8-bit array through copies of the whole; this many it writes in place.
+# Newest tokens of each response that an int8 cache keeps in the precision of the forward pass. XLA:TPU copies a whole
+# 8-bit array to write one column of it, but writes this many columns in place.
 WINDOW = 128
 
-# Most rows that share one copy of a prompt when all samples of a call have a row of their own. With 32 a prompt four
-# times as long as its responses takes an eighth of what they take; more would only be another shape to compile.
+# Most lanes that share one copy of a prompt when every sample of a call has its own lane. With 32, a prompt four times
+# as long as its responses takes an eighth of their memory; more would only be another shape to compile.
 WIDEST = 32
 
 
 @dataclasses.dataclass(frozen=True)
 class Buckets:
-    """The shapes the sampler is compiled for. Few and fixed: after each was met once nothing compiles again."""
+    """The shapes that the sampler is compiled for. They are few and fixed: each compiles once."""
 
     prompt: tuple[int, ...]  # prompt lengths in tokens, ascending; the last is the longest prompt accepted
-    rows: int  # row slots: responses written at the same time
-    refill: float = 0.125  # share of the row slots that must be free before waiting work is put into them
-    prefill_chunk: int = 512  # tokens that each part of the mesh prefills at once; long prompts go in such pieces
+    rows: int  # responses written at the same time
+    refill: float = 0.125  # share of these rows that must be free before waiting work takes them
+    prefill_chunk: int = 512  # tokens that each part of the mesh prefills at once; longer prompts are cut
     cache: CacheChoice = "compute"  # precision of the KV entries; compute = that of the forward pass
     kv_tokens: int = 0  # most tokens whose KV entries are held at once, prompts and responses; fewer rows then. 0 = any
 
@@ -52,54 +52,54 @@ class Buckets:
 
 
 @dataclasses.dataclass(frozen=True)
-class Talk:
-    """What rows of several turns may take, in tokens."""
+class TurnLimits:
+    """Limits of a rollout of several turns, in tokens."""
 
     turns: int  # most turns of the model
-    turn: int  # of one turn
-    shown: int  # put behind one turn
-    total: int  # of a row behind its prompt
+    turn: int  # most tokens of one turn
+    observation: int  # most tokens of one observation, which follows a turn
+    total: int  # most tokens after the prompt
 
 
 class Work(NamedTuple):
-    """What one engine is to write: responses to prompts of one bucket."""
+    """The responses that one engine is to write: all prompts of one bucket."""
 
     bucket: int  # most tokens of a prompt
     prompts: int
     samples: int  # of each
     max_new: int  # most tokens of a response, or of a turn
-    talk: Talk | None = None  # rows of several turns
+    turn_limits: TurnLimits | None = None  # None = one turn
 
     @property
-    def behind(self) -> int:
-        """Most KV entries behind a prompt."""
-        return self.max_new + (self.talk.total if self.talk else 0)
+    def lane_tokens(self) -> int:
+        """Most KV entries after a prompt."""
+        return self.max_new + (self.turn_limits.total if self.turn_limits else 0)
 
 
 def layout_for(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work) -> engine.Layout:
     """The engine's shape for some work.
 
-    Where samples wait for a row, prompt slots are as narrow as `rows_a_prompt` says; where all have one, wide, so that
-    a prompt is held as seldom as possible. These are all shapes there are.
+    Where samples wait for a lane, a prefix has `lanes_per_prefix` lanes; where none wait, as many as possible, so that
+    few copies of a prompt are held.
     """
-    narrow = _layout(cfg, buckets, mesh, work, rows_a_prompt(buckets, work))
-    most = max(buckets.kv_tokens, narrow.prompts * _slot_tokens(narrow))
+    narrow = _layout(cfg, buckets, mesh, work, lanes_per_prefix(buckets, work))
+    budget = max(buckets.kv_tokens, narrow.prompts * _prefix_tokens(narrow))
     for group in range(min(WIDEST, work.samples, buckets.rows), narrow.group, -1):
         if work.samples % group == 0:
             wide = _layout(cfg, buckets, mesh, work, group)
-            holds_all = work.prompts * work.samples <= wide.rows and wide.shards == narrow.shards
-            if holds_all and (not buckets.kv_tokens or wide.prompts * _slot_tokens(wide) <= most):
+            holds_all = work.prompts * work.samples <= wide.lanes and wide.shards == narrow.shards
+            if holds_all and (not buckets.kv_tokens or wide.prompts * _prefix_tokens(wide) <= budget):
                 return wide
     return narrow
 
 
 def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work, group: int) -> engine.Layout:
-    """The engine's shape with `group` row slots of each prompt slot."""
+    """The engine's shape with `group` lanes of each prefix."""
     ways = sharding.ways(mesh, 0)
     pieces = -(-work.bucket // buckets.prefill_chunk)
     chunk = -(-work.bucket // pieces)
-    talk = work.talk or Talk(turns=1, turn=0, shown=0, total=0)
-    window = work.max_new if work.talk else min(WINDOW, work.max_new)  # a turn is kept whole until it is history
+    limits = work.turn_limits or TurnLimits(turns=1, turn=0, observation=0, total=0)
+    window = work.max_new if work.turn_limits else min(WINDOW, work.max_new)  # a turn stays whole until it is history
     shape = engine.Layout(
         model=cfg,
         prompts=buckets.rows // group,
@@ -107,43 +107,44 @@ def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, w
         prefix=pieces * chunk,
         suffix=work.max_new,
         window=window if buckets.cache == "int8" else 0,
-        lanes=1,
+        prefills=1,
         chunk=chunk,
         cache=cfg.dtype if buckets.cache == "compute" else buckets.cache,
         mesh=mesh,
-        turns=talk.turns,
-        history=talk.total,
-        shown=talk.shown,
+        turns=limits.turns,
+        history=limits.total,
+        observation=limits.observation,
     )
     prompts = shape.prompts
     if buckets.kv_tokens:
-        # At least one slot for each part of the mesh: a slot less and every part would hold all of them.
-        prompts = min(prompts, max(ways, buckets.kv_tokens // _slot_tokens(shape)))
+        # At least one prefix for each part of the mesh: with fewer, every part would hold all of them.
+        prompts = min(prompts, max(ways, buckets.kv_tokens // _prefix_tokens(shape)))
     if prompts > ways:
-        prompts -= prompts % ways  # so that each part of the mesh holds whole prompt slots
+        prompts -= prompts % ways  # so that each part of the mesh holds whole prefixes
     shards = sharding.ways(mesh, prompts)
-    lanes = shards * max(1, min(prompts // shards, buckets.prefill_chunk // chunk))
-    most = min(prompts * group // shards, buckets.prefill_chunk // talk.shown) if talk.shown else 0
-    readers = shards * max(1, most) if talk.shown else 0
-    return dataclasses.replace(shape, prompts=prompts, lanes=lanes, readers=readers)
+    prefills = shards * max(1, min(prompts // shards, buckets.prefill_chunk // chunk))
+    appends = 0
+    if limits.observation:
+        appends = shards * max(1, min(prompts * group // shards, buckets.prefill_chunk // limits.observation))
+    return dataclasses.replace(shape, prompts=prompts, prefills=prefills, appends=appends)
 
 
-def _slot_tokens(shape: engine.Layout) -> int:
-    """What a prompt slot and its rows take, in tokens of the cache's precision; those of a window take more."""
+def _prefix_tokens(shape: engine.Layout) -> int:
+    """Memory of a prefix and its lanes, in tokens of the cache's precision; a window's tokens take more."""
     if not shape.window:
         return shape.prefix + shape.group * (shape.history + shape.suffix)
     cfg = shape.model
-    whole, small = (caching.token_bytes(1, cfg.num_kv_heads, cfg.head_dim, dtype) for dtype in (cfg.dtype, shape.cache))
-    return shape.prefix + shape.group * (shape.history + shape.ring + math.ceil(shape.window * whole / small))
+    full, small = (caching.token_bytes(1, cfg.num_kv_heads, cfg.head_dim, dtype) for dtype in (cfg.dtype, shape.cache))
+    return shape.prefix + shape.group * (shape.history + shape.ring + math.ceil(shape.window * full / small))
 
 
-def rows_a_prompt(buckets: Buckets, work: Work) -> int:
-    """Row slots of a prompt slot, a divisor of `samples` where one is large enough.
+def lanes_per_prefix(buckets: Buckets, work: Work) -> int:
+    """Lanes of each prefix where samples wait: a divisor of `samples` where one is large enough.
 
-    A prompt slot takes its next prompt when all its rows are done: with all samples of a prompt side by side it would
-    wait for the longest of them, with two rows that take one sample after the other it hardly waits (lengths geometric,
-    mean a sixth of the longest, 8 samples: 36 % of the rows' steps write a token, against 85 %). More rows only where
-    prompts would else take more memory than half of the responses.
+    A prefix takes its next prompt when all its lanes are done. With a lane for every sample of the prompt it waits for
+    the longest; two lanes that take one sample after the other hardly wait (8 samples, geometric lengths with a mean of
+    a sixth of the longest: 85 % of the lanes' steps write a token, against 36 %). There are more than two only where
+    prompts would otherwise take more than half the memory of the responses.
     """
-    least, samples = max(2, -(-2 * work.bucket // work.behind)), work.samples
+    least, samples = max(2, -(-2 * work.bucket // work.lane_tokens)), work.samples
     return min(next((g for g in range(least, samples) if samples % g == 0), samples), buckets.rows)

@@ -1,4 +1,4 @@
-"""Who sits in which slot: the queue of samples and its assignment to the engine's prompt and row slots."""
+"""The queue of samples, and their assignment to the engine's prefixes and lanes."""
 
 from __future__ import annotations
 
@@ -8,55 +8,55 @@ import numpy as np
 
 
 class Schedule:
-    """Samples of prompts, handed to free slots.
+    """Assign samples of prompts to free lanes.
 
-    A row slot whose prompt has further samples takes the next of them without a prefill. A prompt slot with no work
+    A free lane takes the next sample of its prefix's prompt, without a prefill. A prefix whose prompt has no samples
     left takes the next prompt; when all are taken, a copy of the one with most samples waiting.
     """
 
-    def __init__(self, prompts: int, samples: int, *, slots: int, group: int):
+    def __init__(self, prompts: int, samples: int, *, prefixes: int, group: int):
         """
         Args:
-          prompts: number of prompts, at least 1, each asked `samples` times.
-          slots: prompt slots U; group: row slots G of each.
+          prompts: number of prompts, at least 1, each sampled `samples` times.
+          prefixes: U; group: lanes G of each.
         """
         self.samples = samples
-        self.begun = np.zeros(prompts, np.int32)  # samples handed out, by prompt
+        self.started = np.zeros(prompts, np.int32)  # samples assigned, by prompt
         self.untouched = collections.deque(range(prompts))
-        self.held = np.full(slots, -1, np.int32)  # prompt in each prompt slot; -1 = none yet
-        self.prompt = np.full((slots, group), -1, np.int32)  # prompt and sample in each row slot
-        self.sample = np.full((slots, group), -1, np.int32)
+        self.held = np.full(prefixes, -1, np.int32)  # prompt in each prefix; -1 = none yet
+        self.prompt = np.full((prefixes, group), -1, np.int32)  # prompt and sample in each lane
+        self.sample = np.full((prefixes, group), -1, np.int32)
 
     @property
     def left(self) -> int:
-        """Samples that no row slot has taken."""
-        return int(self.samples * len(self.begun) - self.begun.sum())
+        """Samples that no lane has taken."""
+        return int(self.samples * len(self.started) - self.started.sum())
 
     def waiting(self) -> np.ndarray:
-        """int32 [U]: samples of each slot's prompt that no row slot has taken."""
-        return np.where(self.held >= 0, self.samples - self.begun[self.held], 0).astype(np.int32)
+        """int32 [U]: samples of each prefix's prompt that no lane has taken."""
+        return np.where(self.held >= 0, self.samples - self.started[self.held], 0).astype(np.int32)
 
     def refill(self, free: np.ndarray) -> tuple[list[int], np.ndarray]:
-        """Give work to free row slots (bool [U, G]); return the prompt slots to load and who begins (bool [U, G])."""
+        """Give work to free lanes (bool [U, G]); return the prefixes to load and the lanes that start (bool [U, G])."""
         loads: list[int] = []
         fresh = np.zeros_like(free)
-        for slot in range(len(self.held)):
-            if free[slot].all() and self.waiting()[slot] == 0:
+        for prefix in range(len(self.held)):
+            if free[prefix].all() and self.waiting()[prefix] == 0:
                 prompt = self._next_prompt()
                 if prompt is None:
                     continue
-                self.held[slot] = prompt
-                loads.append(slot)
-            prompt = int(self.held[slot])
-            takes = np.flatnonzero(free[slot])[: self.waiting()[slot]]
-            self.prompt[slot, takes] = prompt
-            self.sample[slot, takes] = self.begun[prompt] + np.arange(len(takes))
-            self.begun[prompt] += len(takes)
-            fresh[slot, takes] = True
+                self.held[prefix] = prompt
+                loads.append(prefix)
+            prompt = int(self.held[prefix])
+            lanes = np.flatnonzero(free[prefix])[: self.waiting()[prefix]]
+            self.prompt[prefix, lanes] = prompt
+            self.sample[prefix, lanes] = self.started[prompt] + np.arange(len(lanes))
+            self.started[prompt] += len(lanes)
+            fresh[prefix, lanes] = True
         return loads, fresh
 
     def _next_prompt(self) -> int | None:
         if self.untouched:
             return self.untouched.popleft()
-        most = int(np.argmin(self.begun))
-        return most if self.begun[most] < self.samples else None
+        prompt = int(np.argmin(self.started))
+        return prompt if self.started[prompt] < self.samples else None

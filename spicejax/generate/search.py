@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 import jax
 import numpy as np
 
-from spicejax.generate.lanes import More
-from spicejax.generate.layout import Talk
-from spicejax.generate.player import Player, Written
+from spicejax.generate.lanes import Observation
+from spicejax.generate.layout import TurnLimits
+from spicejax.generate.player import Player, WrittenTurn
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import also
 from spicejax.tags import Tags
@@ -33,9 +33,9 @@ class Limits:
     passages: int = 3  # most passages of an observation
 
     @property
-    def talk(self) -> Talk:
+    def turn_limits(self) -> TurnLimits:
         """What the player needs to know of them."""
-        return Talk(self.turns, min(self.turn, self.total), self.observation, self.total)
+        return TurnLimits(self.turns, min(self.turn, self.total), self.observation, self.total)
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -97,7 +97,7 @@ def search(
     pausing = dataclasses.replace(player, stop=also(player.stop, tags.stops))
     rows = [[Searched(_empty(prompt))] * samples for prompt in prompts]
 
-    def answer(turns: list[Written]) -> tuple[list[int], Callable[[], list[More]]]:
+    def observe(turns: list[WrittenTurn]) -> tuple[list[int], Callable[[], list[Observation]]]:
         for i, j, reply in turns:
             rows[i][j] = _written(rows[i][j], reply, player, pausing, tags)
         ended = [rows[i][j] for i, j, _ in turns]
@@ -107,7 +107,7 @@ def search(
             if row.turns[-1].query and len(row.turns) < limits.turns and _room(row, limits) > bare
         ]
 
-        def found() -> list[More]:
+        def found() -> list[Observation]:
             if not asking:
                 return []
             lists = search_fn([ended[n].turns[-1].query for n in asking], limits.passages)
@@ -118,7 +118,7 @@ def search(
                 i, j, _ = turns[n]
                 rows[i][j] = _observed(ended[n], passages, player, tags, limits)
                 shown = rows[i][j].rollout.token_ids[len(ended[n].rollout.token_ids) :]
-                more.append(More(shown.tolist(), min(limits.turn, _room(rows[i][j], limits))))
+                more.append(Observation(shown.tolist(), min(limits.turn, _room(rows[i][j], limits))))
             return more
 
         return asking, found
@@ -129,8 +129,8 @@ def search(
         first_row=first_row,
         key=key,
         settings=settings,
-        talk=limits.talk,
-        answer=answer,
+        turn_limits=limits.turn_limits,
+        observe=observe,
     )
     return rows
 

@@ -24,7 +24,7 @@ from spicejax.games.world import World
 from spicejax.generate import weights
 from spicejax.generate.endpoint import Chat, chat
 from spicejax.generate.layout import Buckets
-from spicejax.generate.player import Player, unseen
+from spicejax.generate.player import Player, no_progress
 from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner
 from spicejax.learn.update import Updater
@@ -149,7 +149,7 @@ def open_sandbox(cfg: RunConfig) -> Sandbox | None:
     return opened
 
 
-def build(cfg: RunConfig, workdir: Path, count: Callable[[int, int], None] = unseen) -> Run:
+def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = no_progress) -> Run:
     """Load model, tokenizer and items and set up everything a step needs.
 
     Args:
@@ -190,7 +190,7 @@ def build(cfg: RunConfig, workdir: Path, count: Callable[[int, int], None] = uns
     copy = weights.copier(model, here.sampler_mesh, cfg.sampler_weights)
     copy = (lambda params: params) if as_is(cfg, model) else copy
     player = seat(weights.sampled(model), copy(params), voices[""], cfg.buckets, here.sampler_mesh)
-    player = dataclasses.replace(player, count=count)
+    player = dataclasses.replace(player, progress=progress)
     frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
     compares = cfg.learner.needs_reference
     kept = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if compares or cfg.initial_plays else None
@@ -201,7 +201,9 @@ def build(cfg: RunConfig, workdir: Path, count: Callable[[int, int], None] = uns
         game=game,
         workdir=workdir,
         player=player,
-        others={role: dataclasses.replace(seat_other(here, role, voices[role]), count=count) for role in cfg.seats},
+        others={
+            role: dataclasses.replace(seat_other(here, role, voices[role]), progress=progress) for role in cfg.seats
+        },
         copy=copy,
         first=copy(kept) if cfg.initial_plays and kept is not None else None,
         probe_buckets=probe_buckets(here),

@@ -206,7 +206,7 @@ class RunConfig:
     def searches(self) -> bool:
         """Whether a role searches, or the game for it; in training, or in evaluations alone."""
         evaluates = self.eval.tasks != "none" and bool(self.eval.tasks or self.nano)
-        sampled = any((ask.talk or ask.finds) and ask.samples for ask in self.asks)
+        sampled = any((ask.turn_limits or ask.finds) and ask.samples for ask in self.asks)
         return sampled or (evaluates and game_of(self.game).exam(self.game).searches)
 
     @property
@@ -266,7 +266,7 @@ class RunConfig:
                 what, loss = _LESSONS[ask.lesson]
                 raise ValueError(f"learner.loss={self.learner.loss}: this game's lessons are {what}; take {loss}")
             # a row that searches stands whole, but for its last token, in the largest bucket
-            prompt = self.buckets.prompt[-1] - (ask.max_new - 1 if ask.talk else 0)
+            prompt = self.buckets.prompt[-1] - (ask.max_new - 1 if ask.turn_limits else 0)
             shape, paired = self.learner.shapes[-1], ask.lesson == "pair"
             if obstacle := shape.too_short(max(prompt, 1), ask.max_new, paired=paired):
                 raise ValueError(f"{obstacle}; raise it, or lower buckets.prompt or the game's longest response")

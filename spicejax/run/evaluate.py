@@ -19,7 +19,7 @@ from spicejax.games.game import Exam, Reply
 from spicejax.games.world import World
 from spicejax.generate import weights
 from spicejax.generate.endpoint import chat
-from spicejax.generate.player import Player, unseen
+from spicejax.generate.player import Player, no_progress
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.models import hf
 from spicejax.retrieval.source import RetrievalConfig, open_search
@@ -124,7 +124,7 @@ def _shown(
     """What `opened` gives, and on a stream how far it is, and then the stage in which the model is asked."""
     with showing(stream, stages=False) as (screen, clock), contextlib.ExitStack() as stack:
         with clock.stage("loading"):
-            asked = stack.enter_context(opened(cfg, workdir, count=screen.count, **how))
+            asked = stack.enter_context(opened(cfg, workdir, progress=screen.count, **how))
         with clock.stage(stage):
             yield asked
 
@@ -136,7 +136,7 @@ def opened(
     *,
     judge: str = "",
     alone: bool = False,
-    count: Callable[[int, int], None] = unseen,
+    progress: Callable[[int, int], None] = no_progress,
 ) -> Iterator[tuple[World, Exam]]:
     """Load a model to be asked, the search engine where its game has one, and the verifier.
 
@@ -160,7 +160,7 @@ def opened(
     copy = weights.copier(model, here.sampler_mesh)
     voice = lengths.voices_of(cfg, tokenizer)[""]
     player = seat(weights.sampled(model), copy(params), voice, cfg.buckets, here.sampler_mesh)
-    player = dataclasses.replace(player, count=count)
+    player = dataclasses.replace(player, progress=progress)
     exam = game_of(cfg.game).exam(cfg.game)
     exam = exam._replace(max_new=cfg.eval.max_new or exam.max_new)
     asking = chat(cfg.judge) if judge == "server" else None

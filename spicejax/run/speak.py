@@ -49,7 +49,7 @@ class Speaker(NamedTuple):
         bucket = 1 << max(4, (max(map(len, prompts)) - 1).bit_length())
         player = dataclasses.replace(self.player, buckets=Buckets((bucket,), min(ROWS, len(prompts))))
         with showing(self.stream, stages=False) as (screen, clock), clock.stage("answering"):
-            rows = dataclasses.replace(player, count=screen.count).respond(
+            rows = dataclasses.replace(player, progress=screen.count).respond(
                 prompts,
                 samples=1,
                 first_row=range(len(prompts)),

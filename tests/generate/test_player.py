@@ -13,7 +13,7 @@ from spicejax import sharding
 from spicejax.generate import engine
 from spicejax.generate import layout as layouts
 from spicejax.generate import sampler as sampling
-from spicejax.generate.layout import Buckets, Talk, Work, layout_for, rows_a_prompt
+from spicejax.generate.layout import Buckets, TurnLimits, Work, lanes_per_prefix, layout_for
 from spicejax.generate.player import Player
 from spicejax.generate.stops import stop_machine
 from spicejax.learn.learner import scored_logprobs
@@ -290,7 +290,7 @@ def test_programs_are_the_ones_that_run(params):
     """What `programs` describes compiles without data and has the shapes of the running engine."""
     who = player(params, cache="int8", prefill_chunk=6)
     shape = who.layout(16, prompts=3, samples=4, max_new=12)
-    assert (shape.prompts, shape.group, shape.prefix, shape.chunk, shape.lanes) == (2, 4, 18, 6, 1)
+    assert (shape.prompts, shape.group, shape.prefix, shape.chunk, shape.prefills) == (2, 4, 18, 6, 1)
     abstract = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding.replicated(who.mesh)), params
     )
@@ -309,8 +309,10 @@ def test_programs_are_the_ones_that_run(params):
 
 def test_programs_of_rows_of_several_turns(params):
     who = player(params, cache="int8", prefill_chunk=20)
-    shape = who.layout(16, prompts=3, samples=4, max_new=12, talk=Talk(turns=3, turn=12, shown=9, total=40))
-    assert (shape.prompts, shape.group, shape.history, shape.readers, shape.ring) == (4, 2, 40, 2, 0)
+    shape = who.layout(
+        16, prompts=3, samples=4, max_new=12, turn_limits=TurnLimits(turns=3, turn=12, observation=9, total=40)
+    )
+    assert (shape.prompts, shape.group, shape.history, shape.appends, shape.ring) == (4, 2, 40, 2, 0)
     abstract = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding.replicated(who.mesh)), params
     )
@@ -328,13 +330,13 @@ def test_layouts_fit_rows_prompts_and_budgets():
     def shape(samples, bucket=600, prompts=99, **more):
         buckets = Buckets((bucket,), 32, **more)
         made = layout_for(CFG, buckets, mesh, Work(bucket, prompts, samples, max_new=5))
-        return made.prompts, made.group, made.prefix, made.chunk, made.lanes
+        return made.prompts, made.group, made.prefix, made.chunk, made.prefills
 
     assert shape(8) == (4, 8, 600, 300, 1)
     assert shape(1, bucket=100) == (32, 1, 100, 100, 5)
     assert shape(1024, bucket=100) == (1, 32, 100, 100, 1)
     assert shape(1, kv_tokens=1820) == (3, 1, 600, 300, 1), "three prompts of 600 and responses of 5"
-    short = [rows_a_prompt(Buckets((600,), 64), Work(bucket, 99, 8, 512)) for bucket in (128, 512, 600)]
+    short = [lanes_per_prefix(Buckets((600,), 64), Work(bucket, 99, 8, 512)) for bucket in (128, 512, 600)]
     assert short == [2, 2, 4], "never fewer than two"
     assert shape(8, kv_tokens=1279) == (1, 8, 600, 300, 1), "two take 2 x (600 + 8 x 5)"
     small = Buckets((64,), 64, cache="int8", kv_tokens=9000)

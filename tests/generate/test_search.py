@@ -439,7 +439,7 @@ def test_each_token_is_computed_once(params, rows, monkeypatch):
     monkeypatch.setattr(engine, "prefill_jit", lambda *a: prompts.extend(a[3].tolist()) or load(*a))
 
     def append(shape, params, prefix, history, state, asked, reach):
-        shown.extend(np.asarray(asked.tokens)[np.asarray(asked.rows).reshape(-1) < shape.rows])
+        shown.extend(np.asarray(asked.tokens)[np.asarray(asked.lanes).reshape(-1) < shape.lanes])
         return more(shape, params, prefix, history, state, asked, reach=reach)
 
     monkeypatch.setattr(engine, "append_jit", append)

@@ -125,7 +125,9 @@ def _reward(row: Searched, task: Task, fault: str, cfg: R1SearcherConfig) -> flo
 def demand(cfg: R1SearcherConfig) -> list[Ask]:
     """Every question fits."""
     n, row = cfg.questions, cfg.limits
-    return [Ask("solver", n, cfg.group_size, row.total, trained=n, estimator=cfg.estimator, talk=row.talk)]
+    return [
+        Ask("solver", n, cfg.group_size, row.total, trained=n, estimator=cfg.estimator, turn_limits=row.turn_limits)
+    ]
 
 
 def exam(cfg: R1SearcherConfig) -> Exam:

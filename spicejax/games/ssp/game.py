@@ -350,7 +350,7 @@ def _searching(cfg: SspConfig, role: str, samples: int, row: Limits, estimator: 
     alike = cfg.proposer_samples if role == "proposer" else samples
     return Ask(
         role, cfg.slots, samples, row.total, trained=0 if cfg.fixed == role else cfg.slots, estimator=estimator,
-        compared=alike, player=_player(cfg, role), talk=row.talk,
+        compared=alike, player=_player(cfg, role), turn_limits=row.turn_limits,
     )  # fmt: skip
 
 

@@ -77,7 +77,7 @@ def demand(cfg: SupervisedConfig) -> list[Ask]:
     """Nothing is sampled."""
     taught: dict[str, Any] = {"trained": cfg.examples, "group": 1, "estimator": "none", "lesson": "given"}
     if cfg.request:
-        return [Ask("solver", cfg.examples, 0, cfg.longest, talk=cfg.limits.talk, **taught)]
+        return [Ask("solver", cfg.examples, 0, cfg.longest, turn_limits=cfg.limits.turn_limits, **taught)]
     return [Ask("reasoner", cfg.examples, 0, cfg.longest, "document", **taught)]
 
 

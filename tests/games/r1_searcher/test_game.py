@@ -95,7 +95,7 @@ def test_no_question_that_fits_teaches_nothing():
 
 def test_demand_and_bad_settings():
     (ask,) = GAMES[R1SearcherConfig].demand(CFG)
-    assert (ask.prompts, ask.samples, ask.max_new, ask.talk.turn, ask.behind) == (3, 2, 400, 60, 400)
+    assert (ask.prompts, ask.samples, ask.max_new, ask.turn_limits.turn, ask.behind) == (3, 2, 400, 60, 400)
     for change in ({"questions": 0}, {"group_size": 0}, {"penalty": -1.0}):
         with pytest.raises(ValueError, match=rf"r1searcher\.{next(iter(change))}="):
             dataclasses.replace(CFG, **change)

@@ -191,8 +191,8 @@ def test_a_judge_is_asked_where_the_words_differ():
 def test_demand_follows_who_is_trained():
     demand = GAMES[SspConfig].demand
     proposing, checking, solving = demand(dataclasses.replace(CFG, verify=True, proposer_samples=2))
-    assert (proposing.prompts, proposing.trained, proposing.estimator, proposing.talk.turn) == (6, 6, "none", 60)
-    assert (checking.role, checking.prompt, checking.talk, checking.trained) == ("verifier", "document", None, 0)
+    assert (proposing.prompts, proposing.trained, proposing.estimator, proposing.turn_limits.turn) == (6, 6, "none", 60)
+    assert (checking.role, checking.prompt, checking.turn_limits, checking.trained) == ("verifier", "document", None, 0)
     assert (solving.prompts, solving.samples, solving.estimator, solving.behind) == (6, 2, "mean_std", 400)
     proposing, solving = demand(dataclasses.replace(CFG, fixed="proposer"))
     assert (proposing.trained, proposing.player, solving.trained, solving.player) == (0, "initial", 3, "policy")
