@@ -14,10 +14,10 @@ import numpy as np
 AnswerType = Literal["MCQ", "Integer", "Float", "Expression", "String", "Boolean", "List"]
 ANSWER_TYPES: tuple[str, ...] = get_args(AnswerType)
 
-# of advantages, see learn/advantages.py
 # What a loss takes: scored = Episodes whose rewards say how good they are; given = Episodes to be imitated; pair =
 # Preferences
 LessonKind = Literal["scored", "given", "pair"]
+# of advantages, see learn/advantages.py
 Estimator = Literal["mean", "mean_std", "whiten", "mean_whiten", "none"]
 FinishReason = Literal["stop", "length"]
 
@@ -156,8 +156,9 @@ class Batch(NamedTuple):
     old_logprobs: Any  # float32, the learner's own before the first update; 0 where not trained
     reference_logprobs: Any  # float32, the frozen reference's, for the KL term; 0 without one
     predict_from: Any  # int32, index in the row of the token before the scored one: its hidden state predicts it
-    # int32, of preferences: k for the chosen and -k for the rejected response of the row's pair k, from 1; 0 = neither
-    pairs: Any = None
+    # int32, where the loss asks for it: number of the token's response in its row, from 1; of preferences k for the
+    # chosen and -k for the rejected one of the row's pair k; 0 = none
+    responses: Any = None
 
     @classmethod
     def filled(
@@ -167,14 +168,14 @@ class Batch(NamedTuple):
         length: int,
         scored: int,
         *,
-        paired: bool = False,
+        numbered: bool = False,
     ) -> Batch:
         """A batch of what `fill(shape, dtype)` makes, such as `np.zeros`, [*lead, length] or [*lead, scored] each."""
         ids = {name: fill((*lead, length), np.int32) for name in ("tokens", "positions", "segment_ids")}
         names = ("loss_weight", "advantages", "behaviour_logprobs", "old_logprobs", "reference_logprobs")
         scores = {name: fill((*lead, scored), np.float32) for name in names}
-        pairs = fill((*lead, scored), np.int32) if paired else None
-        return cls(**ids, **scores, predict_from=fill((*lead, scored), np.int32), pairs=pairs)
+        responses = fill((*lead, scored), np.int32) if numbered else None
+        return cls(**ids, **scores, predict_from=fill((*lead, scored), np.int32), responses=responses)
 
 
 Messages = list[dict[str, str]]  # a chat: role and content of each turn

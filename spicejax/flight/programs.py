@@ -20,6 +20,7 @@ from spicejax.generate import engine, weights
 from spicejax.generate.layout import Work, layout_for
 from spicejax.generate.weights import Tree
 from spicejax.learn import learner
+from spicejax.learn.losses import LOSSES
 from spicejax.learn.packing import RowShape
 from spicejax.models import transformer
 from spicejax.models.attention import Slots
@@ -195,5 +196,5 @@ def _batch(learn: learner.LearnerConfig, shape: RowShape, micro: int, place: Any
         (laid, learn.rows),
         shape.row_length,
         shape.scored,
-        paired=learn.lesson == "pair",
+        numbered=LOSSES[learn.loss].numbered,
     )

@@ -12,6 +12,7 @@ import numpy as np
 from spicejax.learn import packing
 from spicejax.learn.advantages import equal_fraction, group_advantages
 from spicejax.learn.learner import LearnerConfig
+from spicejax.learn.losses import LOSSES
 from spicejax.types import Batch, Episode, Estimator, Lesson, Metrics, Preference, Rollout
 
 Part = tuple[Batch, int]  # rows of one shape, and how many of its micro-batches are in use
@@ -49,50 +50,56 @@ def steps(
     size = cfg.trajectories_per_update or len(lessons)
     share = len(lessons) / -(-len(lessons) // size)  # lessons of a step, on average
     groups, roles = np.array([e.group for e in lessons]), np.array([e.role for e in lessons])
-    found, paired = [], cfg.lesson == "pair"
+    made = []
     for pick in deal(groups, roles, size, cfg.epochs, rng):
         rollouts = [r for i in pick for r in responses(lessons[i])]
-        if paired:
+        if cfg.lesson == "pair":
             weights = [r.loss_mask / np.float32(share) for r in rollouts]
         else:
             weights = packing.token_weights(
                 rollouts, aggregation=cfg.aggregation, norm_length=cfg.loss_norm_length, count=share
             )
-        own = np.repeat(advantages[pick], len(rollouts) // len(pick))
-        live = [k for k in range(len(rollouts)) if own[k] != 0 or cfg.kl_coef > 0]
+        of_rollout = np.repeat(advantages[pick], len(rollouts) // len(pick))
+        live = [k for k in range(len(rollouts)) if of_rollout[k] != 0 or cfg.kl_coef > 0]
         if live:
-            chosen = [rollouts[k] for k in live], own[live], [weights[k] for k in live]
-            found.append(packing.lay_out(*chosen, cfg.shapes, min_micro=cfg.min_micro_batches, paired=paired))
-    return found
+            made.append(_lay_out([rollouts[k] for k in live], of_rollout[live], [weights[k] for k in live], cfg))
+    return made
+
+
+def _lay_out(
+    rollouts: Sequence[Rollout], advantages: np.ndarray, weights: Sequence[np.ndarray], cfg: LearnerConfig
+) -> list[Part]:
+    options = {"paired": cfg.lesson == "pair", "numbered": LOSSES[cfg.loss].numbered}
+    return packing.lay_out(rollouts, advantages, weights, cfg.shapes, min_micro=cfg.min_micro_batches, **options)
 
 
 def responses(lesson: Lesson) -> tuple[Rollout, ...]:
-    """What the rows of a lesson are made of: an episode's rollout, or both of a preference."""
+    """The rollouts of a lesson: an episode's one, or a preference's two, the chosen first."""
     return (lesson.rollout,) if isinstance(lesson, Episode) else (lesson.chosen, lesson.rejected)
 
 
 def referenced(lessons: Sequence[Lesson], score: Callable[[Part], np.ndarray], cfg: LearnerConfig) -> list[Lesson]:
-    """The lessons, each response with the first policy's logprobs of its tokens.
+    """Return the lessons with `reference_logprobs`: the first policy's logprob of each token the policy wrote.
 
     Args:
-      score: of a batch, float32 [A, B, S].
+      score: the first policy's logprobs of a batch, float32 [A, B, S].
     """
     rollouts = [r for lesson in lessons for r in responses(lesson)]
     ends = np.cumsum([0, *(len(r.token_ids) for r in rollouts)])
-    # A token's number stands where its weight does: so it is found again in the rows. Exact in float32 below 2^24.
+    # Every token has a number, from 1. It is packed as the token's weight, so each row says which token stands where.
+    # Float32 holds whole numbers below 2^24.
     numbers = [np.arange(start, end, dtype=np.float32) + 1 for start, end in itertools.pairwise(ends)]
-    values = np.zeros(ends[-1] + 1, np.float32)
-    ones, paired = np.ones(len(rollouts), np.float32), cfg.lesson == "pair"
-    for part in packing.lay_out(rollouts, ones, numbers, cfg.shapes, min_micro=cfg.min_micro_batches, paired=paired):
-        values[part[0].loss_weight.astype(np.int64)] = score(part)
-    kept = iter(
-        dataclasses.replace(r, reference_logprobs=values[start + 1 : end + 1] * (r.loss_mask > 0))
+    logprobs = np.zeros(ends[-1] + 1, np.float32)  # by number; 0 takes the scores of what is no token
+    for part in _lay_out(rollouts, np.ones(len(rollouts), np.float32), numbers, cfg):
+        logprobs[part[0].loss_weight.astype(np.int64)] = score(part)
+    scored = iter(
+        dataclasses.replace(r, reference_logprobs=logprobs[start + 1 : end + 1] * (r.loss_mask > 0))
         for r, (start, end) in zip(rollouts, itertools.pairwise(ends), strict=True)
     )
     return [
-        dataclasses.replace(lesson, rollout=next(kept))
+        dataclasses.replace(lesson, rollout=next(scored))
         if isinstance(lesson, Episode)
-        else dataclasses.replace(lesson, chosen=next(kept), rejected=next(kept))
+        else dataclasses.replace(lesson, chosen=next(scored), rejected=next(scored))
         for lesson in lessons
     ]
 

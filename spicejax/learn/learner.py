@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from spicejax.learn.losses import LossTerms, PreferenceKind, drgrpo_loss, preference_loss, supervised_loss
+from spicejax.learn import losses
+from spicejax.learn.losses import LOSSES, LossTerms
 from spicejax.learn.packing import Aggregation, RowShape
 from spicejax.models import lora, transformer
 from spicejax.models.transformer import TransformerConfig
@@ -45,9 +46,11 @@ class PairConfig:
 class LearnerConfig:
     """The update of the policy."""
 
-    # what is minimised: drgrpo = policy loss on scored rollouts; supervised = negative log-likelihood of given ones;
-    # dpo, ipo, simpo = loss on pairs of a better and a worse response
-    loss: Literal["drgrpo", "supervised", PreferenceKind] = "drgrpo"
+    # what is minimised. On scored rollouts, the policy gradient: ppo_clip (GRPO, Dr. GRPO, DAPO, REINFORCE++, by
+    # estimator and aggregation), gspo = one ratio per response, cispo = clipped weights, no clipped gradient.
+    # supervised = negative log-likelihood of given ones; dpo, ipo, simpo = loss on pairs of a better and a worse
+    # response. drgrpo is the old name of ppo_clip
+    loss: losses.Name = "ppo_clip"
     # numbers of the losses on pairs
     pairs: PairConfig = PairConfig()
     # AdamW step size, the largest of the run (SPICE, appendix 8)
@@ -71,7 +74,8 @@ class LearnerConfig:
     loss_norm_length: int = 1024
     # how tokens are averaged: constant = Dr. GRPO
     aggregation: Aggregation = "constant"
-    # PPO clip range of the ratio; the paper is silent, Oat's default is 0.2 / 0.2
+    # clip range of the ratio, 1 - clip_low to 1 + clip_high; SPICE is silent, Oat's default is 0.2 / 0.2. DAPO: 0.2 /
+    # 0.28; gspo: 3e-4 / 4e-4; cispo: clip_low=1, no lower bound
     clip_low: float = 0.2
     clip_high: float = 0.2
     # PPO dual clip: most that the ratio of a token with a negative advantage counts, above 1 (3.0 is usual); 0 = off
@@ -121,6 +125,7 @@ class LearnerConfig:
     vocab_chunk: int = 8192
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "loss", losses.ALIASES.get(self.loss, self.loss))
         positive = "learning_rate max_grad_norm loss_norm_length epochs row_length slot_length slots rows"
         for name in (*positive.split(), "min_micro_batches"):
             if getattr(self, name) <= 0:
@@ -136,7 +141,14 @@ class LearnerConfig:
                 f"learner.schedule={self.schedule} with decay_steps={self.decay_steps}: linear and cosine need the "
                 "number of optimizer steps they fall over, constant takes 0"
             )
-        if self.kl_coefs != {0.0} and self.loss != "drgrpo":
+        if self.loss == "gspo" and max(self.clip_low, self.clip_high) >= 0.1:
+            raise ValueError(
+                f"learner.clip_low={self.clip_low:g}, clip_high={self.clip_high:g} with loss=gspo: a response's "
+                "ratio is a mean and hardly leaves 1; give 3e-4 and 4e-4 (arXiv:2507.18071)"
+            )
+        if self.loss == "cispo" and self.dual_clip:
+            raise ValueError(f"learner.dual_clip={self.dual_clip:g} with loss=cispo: clip_high bounds it; give 0")
+        if self.kl_coefs != {0.0} and self.lesson != "scored":
             raise ValueError(
                 f"learner.kl_coef={max(self.kl_coefs):g} with loss={self.loss}: that loss has no such term; give 0"
             )
@@ -155,17 +167,24 @@ class LearnerConfig:
     def on_policy(self) -> bool:
         """Whether each rollout meets one update only, or the loss asks for no ratio: no old logprobs are taken then."""
         one_step = self.trajectories_per_update == 0 and self.epochs == 1 and len(self.role_order) < 2
-        return self.loss != "drgrpo" or one_step
+        return self.lesson != "scored" or one_step
 
     @property
     def lesson(self) -> LessonKind:
         """What the loss takes."""
-        return "pair" if self.loss in get_args(PreferenceKind) else "given" if self.loss == "supervised" else "scored"
+        return LOSSES[self.loss].lesson
 
     @property
     def needs_reference(self) -> bool:
         """Whether the loss compares with the run's first policy."""
-        return max(self.kl_coefs) > 0 or self.loss in ("dpo", "ipo")
+        return max(self.kl_coefs) > 0 or LOSSES[self.loss].reference
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The loss's arguments that are no arrays."""
+        if self.lesson == "scored":
+            return {name: getattr(self, name) for name in ("clip_low", "clip_high", "tis_cap", "kl_coef", "dual_clip")}
+        return dataclasses.asdict(self.pairs) if self.lesson == "pair" else {}
 
     @property
     def kl_coefs(self) -> set[float]:
@@ -248,25 +267,10 @@ class Learner(NamedTuple):
 
 
 def _micro_loss(cfg: LearnerConfig, on_policy: bool, logprobs: Float[Array, "B S"], micro: Batch) -> LossTerms:
-    if cfg.loss == "supervised":
-        return supervised_loss(logprobs, micro.loss_weight)
-    if cfg.loss != "drgrpo":
-        numbers = {field.name: getattr(cfg.pairs, field.name) for field in dataclasses.fields(cfg.pairs)}
-        of_row = micro.reference_logprobs, micro.loss_weight, micro.pairs
-        return preference_loss(logprobs, *of_row, kind=cfg.loss, **numbers)
-    return drgrpo_loss(
-        logprobs,
-        jax.lax.stop_gradient(logprobs) if on_policy else micro.old_logprobs,
-        micro.behaviour_logprobs,
-        micro.reference_logprobs,
-        micro.advantages,
-        micro.loss_weight,
-        clip_low=cfg.clip_low,
-        clip_high=cfg.clip_high,
-        tis_cap=cfg.tis_cap,
-        kl_coef=cfg.kl_coef,
-        dual_clip=cfg.dual_clip,
-    )
+    if on_policy:
+        micro = micro._replace(old_logprobs=jax.lax.stop_gradient(logprobs))
+    loss = LOSSES[cfg.loss]
+    return loss.terms(logprobs, *(getattr(micro, name) for name in loss.reads), **cfg.numbers)
 
 
 def _gradients(loss: Any, trained: Params, batch: Any, num_micro: Any) -> tuple[Params, LossTerms]:
@@ -297,12 +301,13 @@ def make_learner(
     """Compile-ready step and score functions.
 
     Args:
-      temperature: the sampler's; drgrpo divides logits by it, so that ratios compare like with like. 0 counts as 1.
+      temperature: the sampler's; policy losses divide logits by it, so that ratios compare like with like. 0 counts
+        as 1.
       on_policy: one update per rollout: the old logprobs are the step's own, without gradient, and
         `Batch.old_logprobs` is not read. Otherwise fill it with `score` before the first update. None = as `cfg` says.
     """
     own = cfg.on_policy if on_policy is None else on_policy
-    sharpness = (temperature or 1.0) if cfg.loss == "drgrpo" else 1.0
+    sharpness = (temperature or 1.0) if cfg.lesson == "scored" else 1.0
     settings = {"slot_length": cfg.slot_length, "temperature": sharpness, "chunk": cfg.vocab_chunk}
     logprobs_of = functools.partial(scored_logprobs, model, **settings)
 

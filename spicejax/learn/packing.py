@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -39,7 +39,7 @@ class RowShape:
         return self.prompt + self.scored
 
     def too_short(self, prompt: int, response: int, *, paired: bool = False) -> str:
-        """Which field keeps an episode of these lengths, or two of one row, out of the rows; empty where it fits."""
+        """The field that is too small for an episode of these lengths, or for two in one row; empty where all fits."""
         needs = [
             ("prompt_areas", self.prompt, "a prompt", prompt),
             ("slot_length", self.slot_length, "a response", response),
@@ -49,8 +49,8 @@ class RowShape:
             needs = [("row_length", self.slot_length, what, (2 if paired else 1) * (prompt + response))]
         elif paired and self.slots < 2:
             return f"learner.slots={self.slots}: a preference takes two slots of one row"
-        told = (f"learner.{name}={most} cannot hold {what} of {n} tokens" for name, most, what, n in needs if n > most)
-        return next(told, "")
+        short = (f"learner.{name}={room} cannot hold {what} of {n} tokens" for name, room, what, n in needs if n > room)
+        return next(short, "")
 
 
 def token_weights(
@@ -83,47 +83,51 @@ def pack(
     *,
     min_micro: int = 1,
     paired: bool = False,
+    numbered: bool = False,
 ) -> tuple[Batch, int]:
-    """Lay rollouts into rows, first fit: whole episodes longest first, or by groups where there is a prompt area.
+    """Lay rollouts into rows, each group into the first row with room for all of it.
 
-    A group are the rollouts with equal `prompt_ids`. Groups come longest prompt first, each into the first row that
-    holds all of it: room in the prompt area, and for each response a slot with room and no other of its group (two of
-    one group in a slot would see each other). A group too large for an empty row goes on in further ones, its prompt
-    repeated. Deterministic in the order given. A is `min_micro` times a power of two, so that few shapes are compiled.
+    Without a prompt area a group is one rollout, and the longest comes first. With one it is the rollouts with equal
+    `prompt_ids`, and the longest prompt comes first; each response needs a slot with room and without another response
+    of its group, since two of one group in a slot would see each other. A group too large for an empty row continues
+    in the next row, which holds the prompt again. The result depends on the order of `rollouts` alone.
 
     Args:
-      paired: rollouts are chosen, rejected, chosen, rejected, ...; both of a pair stand in one row, and `pairs` says
-        which they are.
+      min_micro: A, the micro-batches, is this times a power of two, so that few shapes are compiled.
+      paired: rollouts alternate chosen, rejected, chosen, rejected, ...; a pair stands in one row.
+      numbered: fill `Batch.responses`.
     Returns: Batch of numpy arrays [A, B, ...], and how many of its micro-batches hold anything; `old_logprobs` starts
       as the sampler's and `reference_logprobs` as those that rollouts bring, or 0.
     Raises: ValueError for a rollout that fits no row or has no prompt (its first token would have no context).
     """
     rows: list[_Row] = []
-    for prompt, units in _groups(rollouts, shape, 2 if paired else 1):
-        for row in rows:
-            if row.take(prompt, units, whole=True):
-                break
-        else:
-            while units:
-                rows.append(_Row(shape))
-                if not (taken := rows[-1].take(prompt, units)):
-                    raise ValueError(_no_room(shape, units[0]))
-                units = units[taken:]
+    unit_size = 2 if paired else 1
+    for prompt, units in _groups(rollouts, shape, unit_size):
+        if any(row.place(prompt, units, whole=True) for row in rows):
+            continue
+        while units:
+            rows.append(_Row(shape))
+            if not (placed := rows[-1].place(prompt, units)):
+                raise ValueError(_no_room(shape, units[0]))
+            units = units[placed:]
     micro = min_micro
     while micro * shape.rows < len(rows):
         micro *= 2
-    batch = Batch.filled(np.zeros, (micro, shape.rows), shape.row_length, shape.scored, paired=paired)
+    batch = Batch.filled(np.zeros, (micro, shape.rows), shape.row_length, shape.scored, numbered=numbered)
     batch.predict_from[:] = np.maximum(np.arange(shape.prompt, shape.row_length) - 1, 0)
-    for number, row in enumerate(rows):
-        own = jax.tree.map(operator.itemgetter(divmod(number, shape.rows)), batch)
-        order = {k: n for n, k in enumerate(sorted({i // 2 for _, found in row.segments for i in found}), start=1)}
-        for segment, (at, found) in enumerate(row.segments, start=1):
-            for i, start in found.items():
+    for index, row in enumerate(rows):
+        arrays = jax.tree.map(operator.itemgetter(divmod(index, shape.rows)), batch)
+        units_of_row = sorted({i // unit_size for _, starts in row.segments for i in starts})
+        for segment, (prompt_start, starts) in enumerate(row.segments, start=1):
+            for i, start in starts.items():
                 r = rollouts[i]
-                first, behind = (at, shape.prompt + start) if shape.prompt else (start, start + len(r.prompt_ids))
-                here = _write(own, first, behind, segment, r, float(advantages[i]), weights[i])
-                if paired:
-                    own.pairs[here] = -order[i // 2] if i % 2 else order[i // 2]
+                first, behind = (
+                    (prompt_start, shape.prompt + start) if shape.prompt else (start, start + len(r.prompt_ids))
+                )
+                scored = _write(arrays, first, behind, segment, r, float(advantages[i]), weights[i])
+                if numbered:
+                    number = units_of_row.index(i // unit_size) + 1
+                    arrays.responses[scored] = -number if i % unit_size else number
     return batch, -(-len(rows) // shape.rows)
 
 
@@ -132,22 +136,20 @@ def lay_out(
     advantages: np.ndarray,
     weights: Sequence[np.ndarray],
     shapes: Sequence[RowShape],
-    *,
-    min_micro: int = 1,
-    paired: bool = False,
+    **options: Any,
 ) -> list[tuple[Batch, int]]:
-    """`pack` each rollout into rows of the smallest prompt area, the last without one too: a batch of each shape.
+    """`pack` each rollout into rows of the smallest prompt area that holds its prompt, else of the last shape.
 
-    `shapes` stand by ascending prompt area; a batch nothing falls to is all padding.
+    `shapes` stand by ascending prompt area, `options` are those of `pack`; a batch without rollouts is all padding.
     """
     parts: list[tuple[Batch, int]] = []
     waiting = list(range(len(rollouts)))
     for shape in shapes:
         last = shape is shapes[-1]
-        here = [i for i in waiting if last or len(rollouts[i].prompt_ids) <= shape.prompt]
-        waiting = sorted(set(waiting) - set(here))
-        chosen = [rollouts[i] for i in here], np.asarray(advantages)[here], [weights[i] for i in here]
-        parts.append(pack(*chosen, shape, min_micro=min_micro, paired=paired))
+        fitting = [i for i in waiting if last or len(rollouts[i].prompt_ids) <= shape.prompt]
+        waiting = sorted(set(waiting) - set(fitting))
+        chosen = [rollouts[i] for i in fitting], np.asarray(advantages)[fitting], [weights[i] for i in fitting]
+        parts.append(pack(*chosen, shape, **options))
     return parts
 
 
@@ -162,27 +164,27 @@ def padding(parts: Sequence[tuple[Batch, int]]) -> dict[str, float]:
     return {"padding": empty(real), "slot_padding": empty(scored)}
 
 
-_Unit = dict[int, int]  # {rollout: tokens for a slot} of what must stand in one row: a rollout, or a pair
+_Unit = dict[int, int]  # {index of a rollout: tokens it needs in a slot}: a rollout, or a pair, which needs one row
 
 
-def _groups(rollouts: Sequence[Rollout], shape: RowShape, unit: int) -> list[tuple[int, list[_Unit]]]:
-    """What is laid out together, in that order: tokens for the prompt area, and units of `unit` rollouts."""
+def _groups(rollouts: Sequence[Rollout], shape: RowShape, unit_size: int) -> list[tuple[int, list[_Unit]]]:
+    """Groups in the order in which they are placed: tokens each needs in the prompt area, and its units."""
     groups: dict[object, list[_Unit]] = {}
-    for start in range(0, len(rollouts), unit):
-        sizes: _Unit = {}
-        for i in range(start, start + unit):
+    for start in range(0, len(rollouts), unit_size):
+        unit: _Unit = {}
+        for i in range(start, start + unit_size):
             r = rollouts[i]
             if len(r.prompt_ids) == 0:
                 raise ValueError("a rollout has an empty prompt; its first token cannot be scored")
             if obstacle := shape.too_short(len(r.prompt_ids), len(r.token_ids)):
                 raise ValueError(f"{obstacle}; raise it")
-            sizes[i] = len(r.token_ids) + (0 if shape.prompt else len(r.prompt_ids))
-        groups.setdefault(rollouts[start].prompt_ids.tobytes() if shape.prompt else start, []).append(sizes)
-    found: list[tuple[int, list[_Unit]]] = []
+            unit[i] = len(r.token_ids) + (0 if shape.prompt else len(r.prompt_ids))
+        groups.setdefault(rollouts[start].prompt_ids.tobytes() if shape.prompt else start, []).append(unit)
+    sized: list[tuple[int, list[_Unit]]] = []
     for units in groups.values():
         prompt = len(rollouts[next(iter(units[0]))].prompt_ids) if shape.prompt else 0
-        found.append((prompt, sorted(units, key=lambda sizes: -max(sizes.values()))))
-    return sorted(found, key=lambda group: -(group[0] or max(group[1][0].values())))
+        sized.append((prompt, sorted(units, key=lambda unit: -max(unit.values()))))
+    return sorted(sized, key=lambda group: -(group[0] or max(group[1][0].values())))
 
 
 def _no_room(shape: RowShape, unit: _Unit) -> str:
@@ -196,65 +198,69 @@ class _Row:
 
     def __init__(self, shape: RowShape) -> None:
         self.shape = shape
-        self.room = shape.prompt  # left in the prompt area
-        self.free = [shape.slot_length] * shape.slots
-        self.segments: list[tuple[int, dict[int, int]]] = []  # start of the prompt, {rollout: start behind the area}
+        self.prompt_room = shape.prompt  # tokens left in the prompt area
+        self.slot_room = [shape.slot_length] * shape.slots  # tokens left in each slot
+        # of each segment: where its prompt starts, and {rollout: where it starts behind the prompt area}
+        self.segments: list[tuple[int, dict[int, int]]] = []
 
-    def take(self, prompt: int, units: list[_Unit], *, whole: bool = False) -> int:
-        """Book a group's units in the order given until one finds no room (`whole`: all or none); how many it took."""
+    def place(self, prompt: int, units: list[_Unit], *, whole: bool = False) -> int:
+        """Place units of a group until one has no room (`whole`: all of them or none); return how many were placed."""
         longest = max(units[0].values())
-        if prompt > self.room or longest > max(self.free):  # cheaper than looking for slots, which most rows fail
+        if prompt > self.prompt_room or longest > max(self.slot_room):  # cheaper than trying slots; most rows fail here
             return 0
         starts: dict[int, int] = {}
-        booked: dict[int, int] = {}  # slot: tokens of it that this group takes
-        taken = 0
+        used: dict[int, int] = {}  # {slot: tokens of it that this group uses}
+        placed = 0
         for unit in units:
-            if (found := self._places(unit, booked)) is None:
+            if (added := self._slots(unit, used)) is None:
                 break
-            starts |= found[0]
-            booked |= found[1]
-            taken += 1
-        if not taken or (whole and taken < len(units)):
+            starts |= added[0]
+            used = added[1]
+            placed += 1
+        if not placed or (whole and placed < len(units)):
             return 0
         # Behind a prompt area a group is a segment, elsewhere each episode is.
-        own = [starts] if self.shape.prompt else [{i: start} for i, start in starts.items()]
-        self.segments += [(self.shape.prompt - self.room, each) for each in own]
-        self.room -= prompt
-        for slot, tokens in booked.items():
-            self.free[slot] -= tokens
-        return taken
+        segments = [starts] if self.shape.prompt else [{i: start} for i, start in starts.items()]
+        self.segments += [(self.shape.prompt - self.prompt_room, each) for each in segments]
+        self.prompt_room -= prompt
+        for slot, tokens in used.items():
+            self.slot_room[slot] -= tokens
+        return placed
 
-    def _places(self, unit: _Unit, booked: dict[int, int]) -> tuple[dict[int, int], dict[int, int]] | None:
-        """Where a unit's responses begin, and `booked` with them; no two of a group share a slot."""
-        starts, booked = {}, dict(booked)
+    def _slots(self, unit: _Unit, used: dict[int, int]) -> tuple[dict[int, int], dict[int, int]] | None:
+        """Starts of a unit's responses, and `used` with them; None without room. No slot takes two of one group."""
+        starts, used = {}, dict(used)
         for i, length in unit.items():
-            for slot, free in enumerate(self.free):
-                at = booked.get(slot, 0)
-                if free - at >= max(length, 1) and not (self.shape.prompt and slot in booked):
-                    starts[i], booked[slot] = (slot + 1) * self.shape.slot_length - free + at, at + length
+            for slot, room in enumerate(self.slot_room):
+                taken = used.get(slot, 0)
+                if room - taken >= max(length, 1) and not (self.shape.prompt and slot in used):
+                    starts[i], used[slot] = (slot + 1) * self.shape.slot_length - room + taken, taken + length
                     break
             else:
                 return None
-        return starts, booked
+        return starts, used
 
 
 def _write(
     row: Batch, first: int, behind: int, segment: int, rollout: Rollout, advantage: float, weight: np.ndarray
 ) -> slice:
-    """Write one row's arrays: the prompt to `first`, the response to `behind`; where the response can be scored."""
+    """Write an episode into a row's arrays, its prompt from `first`, its response from `behind`.
+
+    Returns: the response's place among the tokens that can be scored.
+    """
     prompt = len(rollout.prompt_ids)
-    for at, ids, position in ((first, rollout.prompt_ids, 0), (behind, rollout.token_ids, prompt)):
-        here = slice(at, at + len(ids))
-        row.tokens[here] = ids
-        row.positions[here] = np.arange(position, position + len(ids))
-        row.segment_ids[here] = segment
+    for start, ids, position in ((first, rollout.prompt_ids, 0), (behind, rollout.token_ids, prompt)):
+        place = slice(start, start + len(ids))
+        row.tokens[place] = ids
+        row.positions[place] = np.arange(position, position + len(ids))
+        row.segment_ids[place] = segment
     lead = len(row.tokens) - len(row.predict_from)  # tokens of a row that are never scored
-    here = slice(behind - lead, behind - lead + len(rollout.token_ids))
-    row.loss_weight[here] = weight
-    row.advantages[here] = advantage
-    row.behaviour_logprobs[here] = np.where(rollout.loss_mask > 0, rollout.sample_logprobs, 0.0)
-    row.old_logprobs[here] = row.behaviour_logprobs[here]
+    scored = slice(behind - lead, behind - lead + len(rollout.token_ids))
+    row.loss_weight[scored] = weight
+    row.advantages[scored] = advantage
+    row.behaviour_logprobs[scored] = np.where(rollout.loss_mask > 0, rollout.sample_logprobs, 0.0)
+    row.old_logprobs[scored] = row.behaviour_logprobs[scored]
     if rollout.reference_logprobs is not None:
-        row.reference_logprobs[here] = rollout.reference_logprobs
-    row.predict_from[here][:1] = first + prompt - 1
-    return here
+        row.reference_logprobs[scored] = rollout.reference_logprobs
+    row.predict_from[scored][:1] = first + prompt - 1
+    return scored

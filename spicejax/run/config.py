@@ -28,7 +28,7 @@ from spicejax.worlds.nano.maker import NanoConfig
 _LEAST_BFLOAT16_RATE = 1e-4
 # what a game's lessons are called, and the losses that take them
 _LESSONS = {
-    "scored": ("scored replies", "drgrpo"),
+    "scored": ("scored replies", "ppo_clip (gspo, cispo)"),
     "given": ("replies to be imitated", "supervised"),
     "pair": ("pairs of a better and a worse reply", "dpo (ipo, simpo)"),
 }

@@ -34,6 +34,10 @@ CHANGEABLE = (
 )
 
 
+# (field, value of an older run, what it is called now)
+RENAMED = (("learner.loss", "drgrpo", "ppo_clip"),)
+
+
 def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool = False) -> None:
     """Raise what is wrong with the files and packages that a run needs; read of each no more than its beginning.
 
@@ -95,7 +99,7 @@ def require_same(saved: dict[str, Any] | None, cfg: RunConfig, place: Path) -> N
     """Raise ValueError where the checkpoints of `place` were made by another configuration.
 
     A field that the saved one lacks, since it is newer than the run, is no change while it has its default. Nor is a
-    path that names the same file from elsewhere, or one that was moved.
+    value that is called something else now, or a path that names the same file from elsewhere, or one that was moved.
     """
     if saved is None:
         return
@@ -106,6 +110,7 @@ def require_same(saved: dict[str, Any] | None, cfg: RunConfig, place: Path) -> N
         for path, old, new in configuration.diff(saved, now)
         if not path.startswith(CHANGEABLE)
         and not (old == configuration.ABSENT and defaults.get(path) == new)
+        and (path, old, new) not in RENAMED
         and not places.moved(path, old, new)
     ]
     if changed:

@@ -21,7 +21,7 @@ from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import Limits, search
 from spicejax.generate.stops import also, stop_machine
 from spicejax.learn.learner import LearnerConfig, make_learner, make_optimizer
-from spicejax.learn.losses import drgrpo_loss
+from spicejax.learn.losses import policy_loss
 from spicejax.learn.packing import RowShape, pack, token_weights
 from spicejax.models import transformer
 from spicejax.run import build, lengths
@@ -510,7 +510,7 @@ def test_observations_have_no_gradient(rows, layout):
     def loss(logprobs):
         reference = jnp.full_like(logprobs, -1.0)
         old, sampled = batch.old_logprobs, batch.behaviour_logprobs
-        return drgrpo_loss(logprobs, old, sampled, reference, batch.advantages, batch.loss_weight, kl_coef=0.1).loss
+        return policy_loss(logprobs, old, sampled, reference, batch.advantages, batch.loss_weight, kl_coef=0.1).loss
 
     gradient = np.asarray(jax.jit(jax.grad(loss))(now))
     observed = observations(batch, rows)

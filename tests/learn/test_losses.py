@@ -1,17 +1,19 @@
-"""The policy loss against hand numbers and a second implementation: float64 torch, one unpadded episode at a time."""
+"""The policy losses against hand numbers and a second implementation: float64 torch, one unpadded episode at a time."""
 
 import dataclasses
 import functools
 import math
 import operator
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spicejax.learn.losses import LossTerms, drgrpo_loss, supervised_loss
+from spicejax.learn import losses
+from spicejax.learn.learner import LearnerConfig
+from spicejax.learn.losses import LOSSES, LossTerms, policy_loss, supervised_loss
 from spicejax.learn.packing import token_weights
 from spicejax.types import Rollout
 
@@ -28,18 +30,23 @@ def loss_of(
     reference: Values | None = None,
     advantages: Values = 1.0,
     weight: Values = 1.0,
+    kind: str = "ppo_clip",
     **settings: Any,
 ) -> LossTerms:
-    """The loss on vectors; what is not given is on-policy and of weight 1."""
+    """The loss on one response, or a row each; what is not given is on-policy and of weight 1."""
     old = logprobs if old is None else old
     behaviour = old if behaviour is None else behaviour
     reference = logprobs if reference is None else reference
     shape = jnp.shape(jnp.asarray(logprobs))
     named = (logprobs, old, behaviour, reference, advantages, weight)
-    logprobs, old, behaviour, reference, advantages, weight = (
-        jnp.broadcast_to(jnp.asarray(x, jnp.float32), shape) for x in named
-    )
-    return drgrpo_loss(logprobs, old, behaviour, reference, advantages, weight, **settings)
+    arrays = [jnp.atleast_2d(jnp.broadcast_to(jnp.asarray(x, jnp.float32), shape)) for x in named]
+    return terms_of(kind, arrays, **settings)
+
+
+def terms_of(kind: str, arrays: list[jax.Array], **settings: Any) -> LossTerms:
+    """The row of the list on rows that hold one response each."""
+    numbers = [jnp.ones(arrays[0].shape, jnp.int32)] if LOSSES[kind].numbered else []
+    return LOSSES[kind].terms(*arrays, *numbers, **settings)
 
 
 def gradient_of(logprobs, **keywords) -> np.ndarray:
@@ -164,20 +171,47 @@ def test_the_importance_weight_leaves_the_kl_term_alone():
     assert float(loss_of([-1.0], behaviour=[-3.0], **settings).loss) == float(loss_of([-1.0], **settings).loss) > 0
 
 
+def test_one_ratio_for_a_whole_response_by_hand():
+    """GSPO: ratios 2 and 1/2 have the mean ratio 1; 2 and 1 have sqrt(2), beyond 1.2, which stops a good response."""
+    logprobs = np.log([[2.0, 0.5], [2.0, 1.0]])
+    settings = {"kind": "gspo", "old": np.zeros((2, 2)), "weight": np.array([[0.5, 0.5], [0.25, 0.25]])}
+    good, bad = (loss_of(logprobs, advantages=sign, **settings) for sign in (1.0, -1.0))
+    assert float(good.loss) == pytest.approx(-1 - 1.2 / 2, rel=1e-6) and float(good.sums["clip_fraction"]) == 2
+    assert float(bad.loss) == pytest.approx(1 + math.sqrt(2) / 2, rel=1e-6) and float(bad.sums["clip_fraction"]) == 0
+    # every token of the response moves its ratio: weight of the response x ratio / tokens
+    np.testing.assert_allclose(gradient_of(logprobs, advantages=1.0, **settings), [[-0.5, -0.5], [0, 0]], atol=1e-6)
+
+
+def test_a_clipped_weight_keeps_its_gradient_by_hand():
+    """CISPO: the weight stops at 1.28, the token is still learnt; without a lower bound 1/2 stays 1/2."""
+    settings = {"kind": "cispo", "old": [-1.0, -1.0], "clip_low": 1.0, "clip_high": 0.28}
+    logprobs = [math.log(1.5) - 1, math.log(0.5) - 1]
+    for sign in (1.0, -1.0):
+        got = loss_of(logprobs, advantages=sign, **settings)
+        assert float(got.loss) == pytest.approx(-sign * (1.28 * logprobs[0] + 0.5 * logprobs[1]), rel=1e-5)
+        assert float(got.sums["clip_fraction"]) == 1
+        np.testing.assert_allclose(
+            gradient_of(logprobs, advantages=sign, **settings), [-sign * 1.28, -sign * 0.5], 1e-5
+        )
+
+
 # --- edges ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cap", [0.0, 2.0])
-def test_all_masked_is_exactly_zero_whatever_the_masked_numbers_are(cap):
+@pytest.mark.parametrize(("cap", "kind"), [(0.0, "ppo_clip"), (2.0, "ppo_clip"), (2.0, "gspo"), (2.0, "cispo")])
+def test_all_masked_is_exactly_zero_whatever_the_masked_numbers_are(cap, kind):
     """Untrained positions hold meaningless numbers: neither overflow nor 0 x inf may leak out of them."""
     wild = {"old": [-1e30, 0.0, 1e4], "behaviour": [0.0, -1e4, 1e30], "reference": [1e30, -1e30, 0.0]}
     settings = wild | {"advantages": [1e3, -1.0, 0.0], "weight": 0.0, "kl_coef": 0.1, "tis_cap": cap}
+    settings["kind"] = kind
     assert not any(map(float, jax.tree.leaves(loss_of([0.0, -1e4, -3.0], **settings))))
     assert np.all(gradient_of([0.0, -1e4, -3.0], **settings) == 0)
 
 
-def test_masked_tokens_do_not_move_the_trained_ones():
-    alone = loss_of([-1.0], old=[-1.1], behaviour=[-1.3], reference=[-0.9], advantages=0.5, weight=0.125, kl_coef=0.1)
+@pytest.mark.parametrize("kind", ["ppo_clip", "gspo", "cispo"])
+def test_masked_tokens_do_not_move_the_trained_ones(kind):
+    settings = {"kind": kind, "kl_coef": 0.1}
+    alone = loss_of([-1.0], old=[-1.1], behaviour=[-1.3], reference=[-0.9], advantages=0.5, weight=0.125, **settings)
     beside = loss_of(
         [-1.0, 0.0],
         old=[-1.1, -1e9],
@@ -185,7 +219,7 @@ def test_masked_tokens_do_not_move_the_trained_ones():
         reference=[-0.9, 1e9],
         advantages=[0.5, 1e9],
         weight=[0.125, 0.0],
-        kl_coef=0.1,
+        **settings,
     )
     assert jax.tree.map(float, alone) == jax.tree.map(float, beside)
 
@@ -241,14 +275,19 @@ def add(terms: list) -> Any:
     return functools.reduce(operator.add, terms)
 
 
-def torch_objective(batch, leaves, aggregation, length_norm, clip, cap, beta):
+def torch_objective(batch, leaves, aggregation, length_norm, clip, cap, beta, kind="ppo_clip"):
     """The objective word by word: a loop over trajectories and over their tokens, nothing padded, no weights."""
     per_trajectory, all_tokens = [], []
     for one, leaf in zip(batch, leaves, strict=True):
         terms = []
-        for t in np.flatnonzero(one.mask):
-            rho = (leaf[t] - one.old[t]).exp()
-            gain = torch.minimum(one.advantage * rho, one.advantage * rho.clamp(1 - clip[0], 1 + clip[1]))
+        trained = np.flatnonzero(one.mask)
+        whole = add([leaf[t] - one.old[t] for t in trained]) / len(trained)
+        for t in trained:
+            rho = whole.exp() if kind == "gspo" else (leaf[t] - one.old[t]).exp()
+            bounded = rho.clamp(1 - clip[0], 1 + clip[1])
+            gain = torch.minimum(one.advantage * rho, one.advantage * bounded)
+            if kind == "cispo":
+                gain = bounded.detach() * one.advantage * leaf[t]
             w = min(math.exp(one.old[t] - one.behaviour[t]), cap) if cap else 1.0
             d = one.reference[t] - leaf[t]
             terms.append(-w * gain + beta * (d.exp() - 1 - d))
@@ -277,20 +316,11 @@ def weights_of(batch: list[Trajectory], aggregation, norm_length: int) -> jax.Ar
     return jnp.asarray(out)
 
 
-def jax_loss(batch: list[Trajectory], logprobs: jax.Array, weight: jax.Array, clip, cap, beta) -> jax.Array:
+def jax_loss(batch: list[Trajectory], logprobs: jax.Array, weight: jax.Array, clip, cap, beta, kind="ppo_clip"):
     advantages = np.array([[one.advantage] for one in batch], np.float32) * np.ones(weight.shape, np.float32)
-    return drgrpo_loss(
-        logprobs,
-        padded(batch, "old", 3.0),
-        padded(batch, "behaviour", -7.0),
-        padded(batch, "reference", 5.0),
-        jnp.asarray(advantages),
-        weight,
-        clip_low=clip[0],
-        clip_high=clip[1],
-        tis_cap=cap,
-        kl_coef=beta,
-    ).loss
+    others = [padded(batch, name, fill) for name, fill in (("old", 3.0), ("behaviour", -7.0), ("reference", 5.0))]
+    settings = {"clip_low": clip[0], "clip_high": clip[1], "tis_cap": cap, "kl_coef": beta}
+    return terms_of(kind, [logprobs, *others, jnp.asarray(advantages), weight], **settings).loss
 
 
 def assert_close(got, wanted, scale: float, what: str) -> None:
@@ -306,23 +336,26 @@ def test_the_drawn_batches_reach_every_branch():
             padded(batch, name, 0.0) for name in ("logprobs", "old", "behaviour", "reference")
         )
         signs = jnp.array([[o.advantage] for o in batch]) * jnp.ones_like(own)
-        terms = drgrpo_loss(own, old, behaviour, reference, signs, weights_of(batch, "constant", 9))
+        terms = policy_loss(own, old, behaviour, reference, signs, weights_of(batch, "constant", 9))
         assert 0 < float(terms.sums["clip_fraction"]) < float(terms.tokens) == sum(LENGTHS) - 2
         assert 0 < float(terms.sums["tis_fraction"]) < float(terms.tokens)
 
 
 SETTINGS = [((0.2, 0.2), 2.0, 0.0), ((0.2, 0.285), 2.0, 0.05), ((0.2, 0.2), 0.0, 0.0), ((10.0, 10.0), 1.2, 0.3)]
+CASES = [("ppo_clip", mean, *case) for mean in ("constant", "sequence_mean", "token_mean") for case in SETTINGS]
+CASES += [("ppo_clip", "token_mean", (0.2, 0.28), 0.0, 0.0)]  # DAPO
+CASES += [("gspo", mean, (0.05, 0.1), cap, 0.05) for mean, cap in (("sequence_mean", 0.0), ("constant", 2.0))]
+CASES += [("cispo", "token_mean", (1.0, 0.28), 0.0, 0.0), ("cispo", "constant", (0.2, 0.28), 2.0, 0.05)]
 
 
-@pytest.mark.parametrize("aggregation", ["constant", "sequence_mean", "token_mean"])
-@pytest.mark.parametrize(("clip", "cap", "beta"), SETTINGS)
-def test_value_and_gradient_agree_with_torch(aggregation, clip, cap, beta):
+@pytest.mark.parametrize(("kind", "aggregation", "clip", "cap", "beta"), CASES)
+def test_value_and_gradient_agree_with_torch(kind, aggregation, clip, cap, beta):
     batch, norm = trajectories(3), 9
     leaves = [torch.tensor(one.logprobs, requires_grad=True) for one in batch]
-    wanted = torch_objective(batch, leaves, aggregation, norm, clip, cap, beta)
+    wanted = torch_objective(batch, leaves, aggregation, norm, clip, cap, beta, kind)
     wanted.backward()
     weight = weights_of(batch, aggregation, norm)
-    door = jax.value_and_grad(lambda x: jax_loss(batch, x, weight, clip, cap, beta))
+    door = jax.value_and_grad(lambda x: jax_loss(batch, x, weight, clip, cap, beta, kind))
     value, gradient = door(padded(batch, "logprobs", -4.0))
     scale = max(float(leaf.grad.abs().max()) for leaf in leaves)
     assert_close(value, wanted.item(), abs(wanted.item()), "loss")
@@ -332,14 +365,58 @@ def test_value_and_gradient_agree_with_torch(aggregation, clip, cap, beta):
         assert np.all(row[~trained] == 0), "a token outside the loss mask has a gradient"
 
 
-def test_jit_changes_nothing():
+@pytest.mark.parametrize("kind", ["ppo_clip", "gspo", "cispo"])
+def test_jit_changes_nothing(kind):
     batch = trajectories(5)
     weight, logprobs = weights_of(batch, "constant", 8), padded(batch, "old", -2.0) * 0.9
-    door = jax.value_and_grad(lambda x: jax_loss(batch, x, weight, (0.2, 0.2), 2.0, 0.1))
+    door = jax.value_and_grad(lambda x: jax_loss(batch, x, weight, (0.2, 0.2), 2.0, 0.1, kind))
     (plain, slope), (compiled, compiled_slope) = door(logprobs), jax.jit(door)(logprobs)
     assert float(plain) == pytest.approx(float(compiled), rel=1e-6)
     np.testing.assert_allclose(slope, compiled_slope, rtol=1e-5, atol=1e-8)
     assert np.abs(np.asarray(slope)).max() > 1e-3
+
+
+def test_responses_of_one_row_have_ratios_of_their_own():
+    """GSPO on a row that holds all responses behind each other, of which some are untrained, is GSPO on a row each."""
+    batch = trajectories(5)
+    apart = [padded(batch, name, 0.0) for name in ("logprobs", "old", "behaviour", "reference")]
+    apart += [jnp.array([[o.advantage] for o in batch]) * jnp.ones_like(apart[0]), weights_of(batch, "constant", 9)]
+    numbers = jnp.arange(1, len(batch) + 1, dtype=jnp.int32)[:, None] * jnp.ones(apart[0].shape, jnp.int32)
+    order = np.random.default_rng(0).permutation(numbers.size)
+    settings = {"surrogate": losses.gspo, "clip_low": 0.05, "clip_high": 0.05}
+
+    def together(logprobs):
+        row = [x.ravel()[order][None] for x in (logprobs, *apart[1:], numbers)]
+        return policy_loss(*row, **settings).loss
+
+    value, slope = jax.value_and_grad(together)(apart[0])
+    own, own_slope = jax.value_and_grad(
+        lambda x: terms_of("gspo", [x, *apart[1:]], clip_low=0.05, clip_high=0.05).loss
+    )(apart[0])
+    assert float(value) == pytest.approx(float(own), rel=1e-6)
+    np.testing.assert_allclose(slope, own_slope, rtol=1e-5, atol=1e-8)
+    assert np.abs(np.asarray(slope)).max() > 1e-3
+
+
+# --- the list -------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_has_every_name_that_a_configuration_takes():
+    names = {name for option in get_args(losses.Name) for name in (get_args(option) or (option,))}
+    assert names == {*LOSSES, *losses.ALIASES}
+    assert LearnerConfig(loss="drgrpo") == LearnerConfig(loss="ppo_clip") == LearnerConfig()
+
+
+@pytest.mark.parametrize(
+    ("settings", "fix"),
+    [
+        ({"loss": "gspo"}, "learner.clip_low=0.2, clip_high=0.2 with loss=gspo: .* give 3e-4 and 4e-4"),
+        ({"loss": "cispo", "dual_clip": 3.0}, "learner.dual_clip=3 with loss=cispo: .*give 0"),
+    ],
+)
+def test_numbers_that_a_loss_does_not_take_are_refused(settings, fix):
+    with pytest.raises(ValueError, match=fix):
+        LearnerConfig(**settings)
 
 
 # --- normalisation --------------------------------------------------------------------------------------------------

@@ -91,9 +91,9 @@ def test_every_token_lands_once_with_its_numbers(shape, seed):
 def test_types_and_segments_count_from_one():
     rollouts, advantages = episodes()
     batch, _ = pack(rollouts, advantages, shares(rollouts), RowShape(64, 2))
-    for name, field in batch._replace(pairs=batch.tokens)._asdict().items():
+    for name, field in batch._replace(responses=batch.tokens)._asdict().items():
         assert field.dtype == (
-            np.int32 if name in ("tokens", "positions", "segment_ids", "predict_from", "pairs") else np.float32
+            np.int32 if name in ("tokens", "positions", "segment_ids", "predict_from", "responses") else np.float32
         ), name
     for row in batch.segment_ids.reshape(-1, 64):
         assert sorted(set(row) - {0}) == list(range(1, row.max() + 1))

@@ -243,7 +243,7 @@ def test_gradient_equals_weighted_likelihood():
     d = (totals(5) - totals(6)) @ [1, -1]
     pull = beta / (1 + np.exp(beta * d)) / len(pairs)
     signed = np.stack([pull, -pull], 1).ravel()
-    policy = dataclasses.replace(plain, loss="drgrpo", tis_cap=0.0)
+    policy = dataclasses.replace(plain, loss="ppo_clip", tis_cap=0.0)
     weights = [r.loss_mask for r in given]
     batch, used = pack(given, signed.astype(np.float32), weights, shape)
     _, weighted = measure(
@@ -277,9 +277,9 @@ def test_both_of_a_pair_stand_in_one_row(layout):
     given = [r for pair in pairs for r in deal.responses(pair)]
     shares = [np.full(len(r.token_ids), i + 1, np.float32) for i, r in enumerate(given)]  # tells them apart
     seen = []
-    for batch, used in lay_out(given, np.ones(len(given)), shares, cfg.shapes, paired=True):
+    for batch, used in lay_out(given, np.ones(len(given)), shares, cfg.shapes, paired=True, numbered=True):
         for a, b in np.ndindex(used, cfg.rows):
-            own, pair = batch.loss_weight[a, b], batch.pairs[a, b]
+            own, pair = batch.loss_weight[a, b], batch.responses[a, b]
             assert not np.any(pair[own == 0])
             count = int(np.abs(pair).max())
             for k in range(1, count + 1):

@@ -54,7 +54,7 @@ def test_groups_of_one_are_welcome_where_nothing_is_compared():
 @pytest.mark.parametrize(
     ("name", "words", "told"),
     [
-        ("spice_nano", ["learner.loss=dpo"], "learner.loss=dpo: this game's lessons are scored replies; take drgrpo"),
+        ("spice_nano", ["learner.loss=dpo"], "learner.loss=dpo: this game's lessons are scored replies; take ppo_clip"),
         ("sft_rlvr_nano", ["learner.loss=drgrpo"], "lessons are replies to be imitated; take supervised"),
         ("acesearcher_nano", ["learner.loss=supervised"], "lessons are pairs of a better and a worse reply; take dpo"),
         ("acesearcher_nano", ["acesearcher.learn=best"], "learner.loss=dpo: .* to be imitated; take supervised"),

@@ -242,6 +242,9 @@ def test_a_run_does_not_go_on_with_other_prompts():
         preflight.require_same(saved, now, place)
     assert len(str(error.value)) < 600
     preflight.require_same(saved, before, place)
+    saved["learner"]["loss"] = "drgrpo"  # a run from before the loss had its field's name
+    preflight.require_same(saved, before, place)
+    assert configuration.from_json(type(before), saved) == before
     del saved["corpus"]["text_field"]  # a run from before there was such a field
     preflight.require_same(saved, before, place)
     with pytest.raises(ValueError, match="corpus.text_field: '<absent>' -> 'body'"):
