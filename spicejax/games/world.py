@@ -137,7 +137,7 @@ class World:
         Args:
           max_new: longest reply of the seat, in tokens; the server has its own.
         """
-        asked = {n: judge.asked(claim) for n, claim in enumerate(claims) if claim.said}
+        asked = {n: judge.prompt(claim) for n, claim in enumerate(claims) if claim.answer}
         if self.chat is None:
             asked = {n: prompt for n, prompt in asked.items() if self.fits("judge", prompt)}
         began, prompts = time.perf_counter(), list(asked.values())

@@ -1,7 +1,7 @@
-"""Owns what an answer's text says: its number, truth value, list elements, letter and comparable wording.
+"""Readings of an answer's text: number, truth value, list elements, letter, comparable wording.
 
 Pure text functions shared by the validity rules and the verifier. Every scan is linear, every integer bounded
-(`MAX_DIGITS`), and only ASCII digits count, so that look-alike digits of other scripts never pass for a number.
+(`MAX_DIGITS`), and only ASCII digits count: look-alike digits of other scripts are no number.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DRESSED = re.compile("[^A-Za-z0-9 +/()=-]")
 _DELIMITER = re.compile(r"(?<!\\)\$")
 _BOXED = re.compile(r"\\boxed[ \t\n]{0,8}\{|\\.|[{}]", re.DOTALL)
 _BLANK = re.compile(r"\s*")
-_BOXED_TAIL = 65_536  # characters at the end of a response in which the box is looked for
+_BOXED_TAIL = 65_536  # characters at the end of a response that are searched for a box
 _NUMBER_TOKEN = re.compile(r"(?<![A-Za-z_0-9.])(?:(?<![)\]])-)?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?(?![A-Za-z_0-9])")
 _TOKEN = re.compile(r"[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?|[^\W\d_]+|[^\s\w]|\w")
 
@@ -49,7 +49,7 @@ _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """An exact number with what was written behind it."""
+    """An exact number and its unit."""
 
     value: Fraction
     written: str = ""  # without the unit
@@ -58,7 +58,7 @@ class Number:
 
 
 def clean(text: str) -> str:
-    """Strip LaTeX and Markdown dressing without meaning: $ $, \\left, thin spaces, a final stop, comma or backslash."""
+    """Strip LaTeX and Markdown without meaning: $ $, \\left, thin spaces, a final stop, comma or backslash."""
     if not _DRESSED.search(text):
         return " ".join(text.split())
     text = text.strip().replace("\u2212", "-").replace("\u00a0", " ").replace("{,}", ",")
@@ -74,7 +74,7 @@ def clean(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Strip what `clean` strips, and \\text{} and its like from around words."""
+    """Strip what `clean` strips, and \\text{} and similar commands around words."""
     text = clean(text)
     return " ".join(_TEXT_COMMAND.sub(r"\1", text).split()) if "\\" in text else text
 
@@ -125,7 +125,7 @@ def parse_number(text: str, *, symbolic: bool = False) -> Number | None:
 
 
 def _half_place(number: Number) -> Fraction:
-    """Return how far a decimal may be from what was rounded to it; 0 for what is exact, whole numbers and fractions."""
+    """Half a unit of a decimal's last place; 0 for whole numbers and fractions, which are exact."""
     match = _PLAIN_NUMBER.fullmatch(number.written.strip())
     if match is None or not ("." in match["digits"] or match["exp"] or match["power"]):
         return Fraction(0)
@@ -136,12 +136,12 @@ def _half_place(number: Number) -> Fraction:
 def same_number(answer: Number, gold: Number, *, tolerance: float = 0.0) -> bool:
     """Say whether two numbers agree within `tolerance`, relative to the gold one, and within half of a last place.
 
-    So 0.333333 is 1/3, but 16386.21 is not 16386.20, and numbers without a decimal point have to be the same.
-    A percent sign on one side only may mean 50% = 50 (the question asked for percent) or 50% = 0.5: both are taken, but
-    0.5% is not 0.5. Units count only where both sides write one.
+    So 0.333333 equals 1/3, but 16386.21 does not equal 16386.20, and numbers without a decimal point must be the same.
+    A percent sign on one side may mean 50% = 50 (the question asked for percent) or 50% = 0.5; both are accepted, but
+    0.5% is not 0.5. Units count only where both sides have one.
     """
-    said, wanted = answer.unit or "%" * answer.percent, gold.unit or "%" * gold.percent
-    if said and wanted and said != wanted:
+    answer_unit, gold_unit = answer.unit or "%" * answer.percent, gold.unit or "%" * gold.percent
+    if answer_unit and gold_unit and answer_unit != gold_unit:
         return False
     differences = [answer.value - gold.value] if answer.percent == gold.percent or abs(gold.value) >= 1 else []
     if answer.percent != gold.percent:
@@ -158,13 +158,13 @@ def parse_boolean(text: str) -> bool | None:
 
 
 def _is_enclosed(text: str) -> bool:
-    """Say whether one pair of brackets holds the whole text: (1, 2) but not (1, 2), (3, 4)."""
+    """Say whether one pair of brackets encloses the whole text: (1, 2) but not (1, 2), (3, 4)."""
     depths = list(itertools.accumulate((c in "[({") - (c in "])}") for c in text))
     return text[:1] + text[-1:] in ("[]", "{}", "()") and 0 in depths and depths.index(0) == len(text) - 1
 
 
 def cut(text: str, separator: str) -> list[str]:
-    """Cut a text at a pattern, but not inside brackets of any kind; one part where it does not occur."""
+    """Split a text at a pattern outside of all brackets; one part where it does not occur."""
     parts, depth, start = [], 0, 0
     for match in re.finditer(rf"[\[({{]|[\])}}]|{separator}", text):
         mark = match[0]
@@ -187,9 +187,9 @@ def split_list(text: str, separator: str = r"[,;]\s*") -> list[str]:
 
 
 def normal(text: str) -> str:
-    """Fold what two spellings of one name may differ in: case, outer article, quotes, stops, spaces, joining hyphens.
+    """Fold spelling variants of one name: case, leading article, quotes, stops, spaces, joining hyphens.
 
-    Signs and operators stay (C is not C++, -5 is not 5), and so do look-alike letters of other scripts.
+    Signs and operators stay (C is not C++, -5 is not 5), as do look-alike letters of other scripts.
     """
     text = unicodedata.normalize("NFC", plain(text)).casefold()
     text = _QUOTES.sub(r"\1", text)
@@ -213,21 +213,21 @@ def number_tokens(text: str) -> set[str]:
 
 
 def canonical_number(text: str) -> str | None:
-    """Return the one number a text consists of as `number_tokens` writes it, or None."""
+    """Return the number that a text consists of, as `number_tokens` writes it, or None."""
     text = text.strip().replace("\u2212", "-").removeprefix("+")
     return _canonical(text) if _NUMBER_TOKEN.fullmatch(text) else None
 
 
 def tokens(text: str) -> str:
     """Return a text's words, numbers and symbols in lower case, one space around each, for whole-token search."""
-    found = _TOKEN.findall(unicodedata.normalize("NFC", text).casefold())
-    return " " + " ".join(_canonical(t) if t[0] in "0123456789" else t for t in found) + " "
+    words = _TOKEN.findall(unicodedata.normalize("NFC", text).casefold())
+    return " " + " ".join(_canonical(t) if t[0] in "0123456789" else t for t in words) + " "
 
 
 def phrase(text: str) -> str:
-    """Return a phrase as it would stand inside `tokens(...)`, its outer punctuation and article aside.
+    """Return a phrase as it occurs inside `tokens(...)`, without its outer punctuation and article.
 
-    A phrase of nothing but punctuation gives a text that no token string contains.
+    For a phrase of punctuation alone it is a text that no token string contains.
     """
     words = tokens(text).strip(" .,;:!?'\"“”‘’`").split()
     if len(words) > 1 and words[0] in ("a", "an", "the"):
@@ -235,18 +235,18 @@ def phrase(text: str) -> str:
     return f" {' '.join(words)} " if words else "  "
 
 
-def behind_thinking(text: str) -> str | None:
-    """What a reply says when it has thought: all of it where it did not think, None where the thinking never ends."""
-    said = text.rpartition(THINK[1])[2]
-    return None if THINK[0] in said else said
+def after_thinking(text: str) -> str | None:
+    """A reply after its thinking: all of it without thinking, None where the thinking does not end."""
+    reply = text.rpartition(THINK[1])[2]
+    return None if THINK[0] in reply else reply
 
 
 def extract_answer(text: str) -> str | None:
-    """Return the content of the \\boxed{...} that begins last and is complete; None where there is none.
+    """Return the content of the last complete \\boxed{...}; None where there is none.
 
-    Of several boxes the last counts, of nested ones the inner; an empty box counts only where no other is full, a box
-    cut off by the length limit not at all. Thinking that is never closed holds no answer, as it holds no question; a
-    box before it counts. Escaped braces do not nest. Only the last 65,536 characters are searched, in linear time.
+    Of nested boxes the inner one counts. An empty box counts only where no other is filled; a box cut off by the length
+    limit never does. Thinking that does not end holds no answer, but a box before it counts. Escaped braces do not
+    nest. Only the last 65,536 characters are searched, in linear time.
     """
     if (thinking := text.rfind(THINK[0])) > text.rfind(THINK[1]):
         text = text[:thinking]

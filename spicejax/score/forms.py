@@ -1,7 +1,31 @@
-"""Owns the form of an answer: value, equation, set, tuple or list, and what two forms must share to be equal.
+"""The form of an answer (value, equation, tuple, set, list, ...), and the rules by which two forms are equal.
 
-What a text can tell is told here: names, units, bases, how many parts, whether their order counts. What is left is a
-Claim: bare mathematical texts, pair by pair, for Math-Verify.
+The text decides what it can: names, units, bases, the number of parts, whether their order counts. The rest becomes a
+Claim: pairs of bare mathematical texts for Math-Verify.
+
+    text                  kind      fields
+    42                    value     core "42", number 42
+    1/2 m                 value     core "1/2", unit m, number 1/2
+    x = 3                 value     name x, core "3"
+    x = 2*21 = 42         value     name x, core "42", steps 2*21
+    100/7 ≈ 14.29         value     core "100/7", rounded 14.29
+    x ≈ 3                 value     name x, core "3"
+    a^2 + b^2 = c^2       chain     parts a^2 + b^2 | c^2
+    3 > x > 1             relation  text "1 < x < 3"
+    1, 2 or 1 and 2       list      parts 1 | 2
+    1 ± 2                 list      parts 1 + 2 | 1 - 2
+    p = 5, q = 2          list      parts 5 (name p) | 2 (name q)
+    (1, 2)                ()        parts 1 | 2; likewise [1, 2) is [), {1, 2} is {}, \\{1, 2\\} is \\{\\}
+    x \\in [0, 1]          []        parts 0 | 1
+    [0, 1) \\cup (2, 3]    sets      core: the text
+    3:1                   ratio     parts 3 | 1
+    2 mod 5               mod       parts 2 | 5
+
+    gold      answer      equal
+    (1, 2)    1, 2        True: a tuple may lack its brackets
+    1, 2      (1, 2)      False: a tuple's brackets claim an order
+    {1, 2}    2, 1        True: sets and lists have no order
+    x^2       x*x         the Claim ("x^2", "x*x")
 """
 
 from __future__ import annotations
@@ -16,11 +40,12 @@ from spicejax.score import answers
 from spicejax.score.units import split_unit
 
 FLOAT_TOLERANCE = 1e-6  # relative
-_MAX_DEPTH = 4  # brackets inside brackets that are taken apart
+_MAX_DEPTH = 4  # nested brackets that are read
 _MAX_PARTS = 64  # of an answer whose order does not count; longer ones are compared in order
-_MAX_CHOICES = 12  # parts of an unordered answer that text leaves undecided
+_MAX_CHOICES = 12  # parts of an unordered answer that the text may leave undecided
 
-# (gold, answer): the two are equal. ("all", claims): each holds. ("match", rows): rows can be paired with columns.
+# (gold, answer): the two are equal. ("all", claims): each holds. ("match", rows of claims): every row has a
+# column of its own.
 Claim = tuple[Any, Any]
 
 _FUNCTIONS = "arcsin|arccos|arctan|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|log|ln|lg|exp|sqrt|frac|max|min|gcd|lim|sum"
@@ -39,7 +64,7 @@ _SEPARATOR = (
     r",(?![0-9]{3}(?![0-9]))|(?<![0-9]),|,(?=\s)|;|\\q?quad(?![A-Za-z])|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
     r"|(?<=[0-9)])(?:and|or)(?=[A-Z0-9(])|\\(?:text|mbox|textrm|mathrm)\s*\{\s*,?\s*(?:and|or)\s*,?\s*\}|\\(?:lor|vee|land|wedge)(?![A-Za-z])"
 )
-_WITHIN = "[,;]"  # where brackets are cut; what stands between them has no group commas
+_WITHIN = "[,;]"  # separators inside brackets, where numbers have no group commas
 _EQUALS = r"(?<![<>!:\\])=|\\equiv(?![A-Za-z])"
 _APPROX = r"\\(?:approx|simeq|thickapprox)(?![A-Za-z])"
 _SIGN = re.compile(r"\\(?:[gl]eqslant|[gl]eq|[gl][et]|neq?)(?![A-Za-z])|[<>]=?|!=")
@@ -55,7 +80,7 @@ _MARKS = re.compile(  # Math-Verify drops primes and transposes, and takes H2O f
     rf"|(?<![A-Za-z\\])(?!(?:{_FUNCTIONS}|pi|i)[0-9])[A-Za-z]{{1,16}}[0-9]+(?![0-9^])"
 )
 _NUMERIC = re.compile(r"(?:[0-9.,\s+\-*/^!(){}]|\\(?:times|cdot|div|[dtc]?frac|sqrt|pi)(?![A-Za-z]))+")
-_WORDS = re.compile(  # nothing for Math-Verify, or what it drops: quotes, dollars and signs it does not know
+_WORDS = re.compile(  # words, and what Math-Verify drops: quotes, dollars and signs that it does not know
     r"\\(?:text\w*|mbox|mathrm|mathcal)\s*\{|\\approx|\\phantom|\?|…|\\[lcd]?dots|\.\.|(?<![A-Za-z\\])(?:maybe|not)\b"
     r"|[\"$#@`]|[^\x00-\x7f\w\s°]"
 )
@@ -63,9 +88,9 @@ _SPACE = re.compile(r"(?<![0-9.])\s|\s(?![0-9.])")  # but not the one that keeps
 # Math-Verify adds the first, multiplies the second and drops the index of the third
 _SIDE_BY_SIDE = re.compile(r"[0-9.](?:\\?\s)+[0-9.]|[0-9]\.[0-9]*\.|[0-9]\s*_")
 
-_LOOSE = ("list", "{}", "\\{\\}")  # brackets that keep no order
+_LOOSE = ("list", "{}", "\\{\\}")  # kinds without an order
 _RANGES = ("sets", "()", "[)", "(]", "[]")
-# What a gold statement can be compared with.
+# The kinds of answer that a gold statement can be compared with.
 _FITTING = {"chain": ("chain",), "relation": ("relation", *_RANGES), "sets": _RANGES}
 
 _UNICODE = str.maketrans(
@@ -105,22 +130,22 @@ _REWRITTEN: list[tuple[re.Pattern[str], Any]] = [
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """What one answer is, as far as its text tells."""
+    """What the text of an answer says of its structure; the module has a table of examples."""
 
-    text: str  # the whole of it
+    text: str  # the whole answer
     # value, chain (=), relation (<), sets (unions), ratio, mod, list, or the brackets around parts: (), [), {} ...
     kind: str = "value"
     parts: tuple[Form, ...] = ()
-    name: str = ""  # what it is assigned to
+    name: str = ""  # the name that it is assigned to
     core: str = ""  # of a value: without name and unit
     unit: str = ""
     number: answers.Number | None = None  # of a value that is one
-    rounded: answers.Number | None = None  # what a value is said to be about: 100/7 ≈ 14.29
-    steps: tuple[Form, ...] = ()  # what a name is said to be before its value: x = 2 * 21 = 42
+    rounded: answers.Number | None = None  # of 100/7 ≈ 14.29: 14.29
+    steps: tuple[Form, ...] = ()  # of x = 2 * 21 = 42: 2 * 21
 
 
 def bare(text: str) -> str:
-    """Write a text in ASCII LaTeX without dressing: x² -> x^{2}, \\langle -> (, \\mathrm{e} -> e, √16 -> \\sqrt{16}."""
+    """Write a text in plain ASCII LaTeX: x² -> x^{2}, \\langle -> (, \\mathrm{e} -> e, √16 -> \\sqrt{16}."""
     text = answers.clean(text).strip('"“”').translate(_UNICODE)
     for pattern, replacement in _REWRITTEN:
         text = pattern.sub(replacement, text)
@@ -129,7 +154,7 @@ def bare(text: str) -> str:
 
 @functools.lru_cache(maxsize=8192)
 def read(text: str, *, symbolic: bool) -> Form:
-    """Read the form of a text; any text has one. With `symbolic`, letters behind numbers are symbols."""
+    """Read the form of a text; every text has one. With `symbolic`, letters after numbers are symbols, not units."""
     return _read(bare(text), symbolic, _MAX_DEPTH, _SEPARATOR)
 
 
@@ -145,27 +170,27 @@ def _read(text: str, symbolic: bool, depth: int, separator: str) -> Form:
     if match := _ELEMENT.fullmatch(text):
         return dataclasses.replace(_read(match[1], symbolic, depth - 1, separator), text=text)
     exact, *rough = answers.cut(text, _APPROX)
-    said = exact.rpartition("=")[2]
-    if rough and not re.fullmatch(r"[0-9.,\s]*", said):  # x ≈ 3 says 3, 1/3 ≈ 0.33 says both, 1/3 ≈ 1.3 is false
-        one, other = (answers.parse_number(value, symbolic=symbolic) for value in (said, rough[0]))
-        agree = not (one and other) or answers.same_number(one, other, tolerance=1.0)
+    last = exact.rpartition("=")[2]
+    if rough and not re.fullmatch(r"[0-9.,\s]*", last):  # x ≈ 3 says 3, 1/3 ≈ 0.33 says both, 1/3 ≈ 1.3 is false
+        exact_number, rounded = (answers.parse_number(value, symbolic=symbolic) for value in (last, rough[0]))
+        agree = not (exact_number and rounded) or answers.same_number(exact_number, rounded, tolerance=1.0)
         if agree and not _NAME.fullmatch(exact):
             form = _read(exact, symbolic, depth, separator)
-            return dataclasses.replace(form, rounded=other if one else None)
+            return dataclasses.replace(form, rounded=rounded if exact_number else None)
         text = f"{exact}={rough[0]}"
     chain = answers.cut(text, _EQUALS)
     if len(chain) > 1 and not _RELATION.search(text):
         return _equation(text, chain, symbolic, depth)
     if _RELATION.search(text):
         return Form(_ascending(text), "relation")
-    if (held := _enclosed(text)) and "\\begin" not in text:
-        opening, inner, closing = held
-        whole = _read(inner, symbolic, depth - 1, f"{_WITHIN}|{_SEPARATOR}" if opening == "{" else _WITHIN)
-        if whole.kind == "list":
-            return dataclasses.replace(whole, text=text, kind=opening + closing)
-        of_sets = whole.kind in ("sets", "[)", "(]", "[]", "{}", "\\{\\}") or inner == "\\emptyset"
+    if (brackets := _enclosed(text)) and "\\begin" not in text:
+        opening, inner, closing = brackets
+        form = _read(inner, symbolic, depth - 1, f"{_WITHIN}|{_SEPARATOR}" if opening == "{" else _WITHIN)
+        if form.kind == "list":
+            return dataclasses.replace(form, text=text, kind=opening + closing)
+        of_sets = form.kind in ("sets", "[)", "(]", "[]", "{}", "\\{\\}") or inner == "\\emptyset"
         if opening + closing in ("()", "{}") or opening == "\\{" and not of_sets:
-            return dataclasses.replace(whole, text=text)
+            return dataclasses.replace(form, text=text)
         return _value(text, symbolic)
     if _SETS.search(text):
         return Form(text, "sets", core=text)
@@ -173,7 +198,7 @@ def _read(text: str, symbolic: bool, depth: int, separator: str) -> Form:
 
 
 def _compound(text: str, symbolic: bool, depth: int, separator: str) -> Form:
-    """Read what is built of several values in one place: 1 ± 2, 3:1, 2 mod 5; else one value."""
+    """Read an expression of several values (1 ± 2, 3:1, 2 mod 5), else one value."""
     if len(_PLUS_MINUS.findall(text)) == 1 and "\\begin" not in text:
         both = [_PLUS_MINUS.sub(sign, text).removeprefix("+") for sign in "+-"]
         return Form(text, "list", tuple(_read(one, symbolic, depth - 1, separator) for one in both))
@@ -189,7 +214,7 @@ def _value(text: str, symbolic: bool) -> Form:
 
 
 def _list(text: str, parts: list[Form]) -> Form:
-    """Join parts into a list: ± adds both its values, and a name holds until the next (x = 1, 2)."""
+    """Join parts into a list: ± adds both of its values, and a name applies until the next one (x = 1, 2)."""
     flat: list[Form] = []
     for part in parts:
         name = part.name or (flat[-1].name if flat else "")
@@ -204,7 +229,7 @@ def _list(text: str, parts: list[Form]) -> Form:
 
 
 def _equation(text: str, chain: list[str], symbolic: bool, depth: int) -> Form:
-    """Read a = b = c: a name's value is the last member; members without a name are all asserted."""
+    """Read a = b = c: the last member is the value of a name a; without a name, all members are claimed equal."""
     if len(chain) == 2 and _NAME.fullmatch(chain[1]) and not _NAME.fullmatch(chain[0]):
         chain.reverse()
     if not _NAME.fullmatch(chain[0]) or not chain[-1]:
@@ -216,7 +241,7 @@ def _equation(text: str, chain: list[str], symbolic: bool, depth: int) -> Form:
 
 
 def _ascending(text: str) -> str:
-    """Write 3 > x > 1 as 1 < x < 3: of two signs Math-Verify sees one direction alone."""
+    """Write 3 > x > 1 as 1 < x < 3, since Math-Verify reads two signs in this direction only."""
     signs, members = _SIGN.findall(text), _SIGN.split(text)
     if len(signs) < 2 or not all(sign in _TURNED for sign in signs):
         return text
@@ -224,7 +249,7 @@ def _ascending(text: str) -> str:
 
 
 def _enclosed(text: str) -> tuple[str, str, str] | None:
-    """Take the one pair of brackets apart that holds a whole text; None for (1, 2), (3, 4) and for no brackets."""
+    """Opening bracket, content, closing bracket of a text in one pair of brackets; None for (1, 2), (3, 4) and x."""
     depth, opening = 0, ""
     for match in _BRACKET.finditer(text):
         opening = opening or match[0]
@@ -236,14 +261,14 @@ def _enclosed(text: str) -> tuple[str, str, str] | None:
 
 
 def equal(gold: Form, answer: Form, *, tolerance: float = FLOAT_TOLERANCE) -> bool | Claim:
-    """Say whether two forms are equal, or what has to hold for it.
+    """Say whether two forms are equal, or return the claim that decides it.
 
-    Order counts in tuples, intervals and ratios, and for assignments to different names goes by the name; lists and
-    sets are equal in any order. A tuple may be written without its brackets, a set or a list not with a tuple's.
+    Order counts in tuples, intervals and ratios. Lists and sets are equal in any order, and assignments to different
+    names are paired by name. A tuple may lack its brackets; a set or a list may not have a tuple's.
     """
     same = functools.partial(equal, tolerance=tolerance)
     decimal = gold.number and "." in gold.number.written
-    if answer.steps:  # 100/7 is what 14.29 was rounded from; a product of rounded numbers need not be
+    if answer.steps:  # 14.29 was rounded from 100/7; a product of rounded numbers may differ
         steps = (equal(gold, step, tolerance=1.0) for step in answer.steps if step.number or not decimal)
         return _all((same(gold, dataclasses.replace(answer, steps=())), *steps))
     if decimal and answer.rounded:
@@ -255,27 +280,27 @@ def equal(gold: Form, answer: Form, *, tolerance: float = FLOAT_TOLERANCE) -> bo
         return _statement(gold, answer, same)
     if not gold.parts and not answer.parts:
         return _same_value(gold, answer, tolerance)
-    said, wanted = answer.parts or (answer,), gold.parts or (gold,)
-    if len(said) != len(wanted):
+    answer_parts, gold_parts = answer.parts or (answer,), gold.parts or (gold,)
+    if len(answer_parts) != len(gold_parts):
         return False
-    if len(wanted) == 1:  # a set of one
-        return same(wanted[0], said[0])
-    names, said_names = ([part.name for part in parts] for parts in (wanted, said))
-    if len(set(names)) == len(wanted) and gold.kind in _LOOSE:  # p = 5, q = 2
-        if sorted(names) == sorted(said_names):
-            return _all(same(part, said[said_names.index(part.name)]) for part in wanted)
-        return False if any(said_names) or answer.kind == "\\{\\}" else _all(map(same, wanted, said))
-    named = len(set(said_names)) > 1 and not any(names)  # x = 1, y = 2 says an order where 1, 2 or (1, 2) is asked for
-    if not named and gold.kind in _LOOSE and answer.kind in _LOOSE and len(wanted) <= _MAX_PARTS:
-        return _matched(wanted, said, same)
+    if len(gold_parts) == 1:  # a set of one
+        return same(gold_parts[0], answer_parts[0])
+    gold_names, answer_names = ([part.name for part in parts] for parts in (gold_parts, answer_parts))
+    if len(set(gold_names)) == len(gold_parts) and gold.kind in _LOOSE:  # p = 5, q = 2
+        if sorted(gold_names) == sorted(answer_names):
+            return _all(same(part, answer_parts[answer_names.index(part.name)]) for part in gold_parts)
+        return False if any(answer_names) or answer.kind == "\\{\\}" else _all(map(same, gold_parts, answer_parts))
+    named = len(set(answer_names)) > 1 and not any(gold_names)  # x = 1, y = 2 answers 1, 2 in this order only
+    if not named and gold.kind in _LOOSE and answer.kind in _LOOSE and len(gold_parts) <= _MAX_PARTS:
+        return _matched(gold_parts, answer_parts, same)
     kinds = {gold.kind, answer.kind}
     open_pair = gold.kind == "()" and answer.kind in ("list", "{}")
-    longer = kinds == {"()", "[]"} and len(wanted) > 2  # no interval
-    return _all(map(same, wanted, said)) if len(kinds) == 1 or open_pair or longer or named else False
+    longer = kinds == {"()", "[]"} and len(gold_parts) > 2  # no interval
+    return _all(map(same, gold_parts, answer_parts)) if len(kinds) == 1 or open_pair or longer or named else False
 
 
 def _statement(gold: Form, answer: Form, same: Any) -> bool | Claim:
-    """Compare where one side is an equation without a name, an inequality or a union of sets."""
+    """Compare forms of which one is an equation without a name, an inequality or a union of sets."""
     if answer.kind == "chain" and gold.kind not in ("chain", "relation", "sets") and not gold.name:
         return _all(same(gold, member) for member in answer.parts)  # 6 * 7 = 42, but not 41 = 42
     if gold.kind == answer.kind == "sets":
@@ -287,7 +312,7 @@ def _statement(gold: Form, answer: Form, same: Any) -> bool | Claim:
 
 
 def _all(results: Any) -> bool | Claim:
-    """Join what must hold together."""
+    """Join results that must all hold."""
     claims = []
     for result in results:
         if result is False:
@@ -297,23 +322,23 @@ def _all(results: Any) -> bool | Claim:
     return ("all", tuple(claims)) if claims else True
 
 
-def _matched(wanted: tuple[Form, ...], said: tuple[Form, ...], same: Any) -> bool | Claim:
-    """Pair parts in any order: what text can pair is paired here, the rest is left to the claim's matching."""
-    left, open_parts = list(said), []
-    for part in wanted:
-        hit = next((i for i, other in enumerate(left) if same(part, other) is True), None)
+def _matched(gold_parts: tuple[Form, ...], answer_parts: tuple[Form, ...], same: Any) -> bool | Claim:
+    """Pair parts in any order: by text where it decides, the rest in a claim."""
+    unpaired, open_parts = list(answer_parts), []
+    for part in gold_parts:
+        hit = next((i for i, candidate in enumerate(unpaired) if same(part, candidate) is True), None)
         if hit is None:
             open_parts.append(part)
         else:
-            del left[hit]
-    rows = tuple(tuple(same(part, other) for other in left) for part in open_parts[:_MAX_CHOICES])
+            del unpaired[hit]
+    rows = tuple(tuple(same(part, candidate) for candidate in unpaired) for part in open_parts[:_MAX_CHOICES])
     if len(open_parts) > _MAX_CHOICES or not all(any(cell is not False for cell in row) for row in rows):
         return False
     return ("match", rows) if rows else True
 
 
 def _same_value(gold: Form, answer: Form, tolerance: float) -> bool | Claim:
-    """Compare two values: numbers and words by text, the rest by claim."""
+    """Compare two values: numbers and words by text, other expressions by a claim."""
     if bool(gold.unit) != bool(answer.unit):  # 5 m is no product where \\text{m} stands on the other side
         gold, answer = (_value(form.core, False) if not form.unit else form for form in (gold, answer))
     if gold.unit and answer.unit and gold.unit != answer.unit:
@@ -332,7 +357,7 @@ def _same_value(gold: Form, answer: Form, tolerance: float) -> bool | Claim:
 
 
 def _claim(gold: str, answer: str) -> bool | Claim:
-    """Claim that two texts are equal, unless Math-Verify would overlook what sets them apart."""
+    """Claim that two texts are equal, unless Math-Verify would overlook a difference."""
     if not all(text and not _WORDS.search(text) and not _SIDE_BY_SIDE.search(text) for text in (gold, answer)):
         return False
     return (gold, answer) if _marks(gold) == _marks(answer) else False

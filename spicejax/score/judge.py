@@ -1,4 +1,4 @@
-"""Whether two answers say the same, by the word of a model: what it is asked, and how its reply is read."""
+"""A model as judge of answers: its prompt, and how its reply is read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from spicejax.score.answers import behind_thinking
+from spicejax.score.answers import after_thinking
 from spicejax.types import Messages
 
 # Differs: the judge of Search Self-Play says "Correct" or "Wrong", to criteria of its own
@@ -17,26 +17,28 @@ several things, leaves the point out or contradicts the references is not.
 
 Question: {question}
 Reference: {references}
-Answer: {said}
+Answer: {answer}
 
 Reply with one word, yes or no."""
 
 
 class Claim(NamedTuple):
-    """An answer to be judged."""
+    """An answer to judge."""
 
     question: str
-    references: Sequence[str]  # right answers, one of which it may say
-    said: str | None  # None where no answer was given, which nobody is asked about
+    references: Sequence[str]  # right answers
+    answer: str | None  # None where none was given; such a claim is not judged
 
 
-def asked(claim: Claim) -> Messages:
-    """Ask about one claim that says something."""
+def prompt(claim: Claim) -> Messages:
+    """Messages that ask the judge about one claim."""
     references = " | ".join(claim.references)
-    return [{"role": "user", "content": _ASK.format(question=claim.question, references=references, said=claim.said)}]
+    return [
+        {"role": "user", "content": _ASK.format(question=claim.question, references=references, answer=claim.answer)}
+    ]
 
 
 def agrees(reply: str) -> bool:
-    """Whether the reply says yes: its last word of the two behind any thinking; neither is a no."""
-    words = _WORD.findall(behind_thinking(reply) or "")
+    """Whether the last yes or no after any thinking is a yes; a reply with neither is a no."""
+    words = _WORD.findall(after_thinking(reply) or "")
     return bool(words) and words[-1].lower() == "yes"

@@ -1,6 +1,6 @@
-"""Owns the worker processes that run Math-Verify: a thread asks each, and replaces it when it dies.
+"""The worker processes of the verifier: each is driven by a thread, which replaces it when it dies.
 
-A pool never raises for what a text does to a worker; it reports the pair as "timeout" or "crashed" and goes on.
+A text that breaks a worker raises nothing; the pool reports its pair as "timeout" or "crashed" and continues.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Runs one program that a model wrote, inside the sandbox: limits first, then the program, then what it returned.
+"""The inside of the sandbox: set the limits, run one program that a model wrote, reply with its value.
 
-Given to an interpreter of its own as text (`-c`), so that nothing of spicejax can be imported there. The request is on
-standard input, the reply, behind the request's nonce, on the descriptor that is its argument. What a program may not
-need (json, random, typing, ...) is imported where it does: these imports would take longer than most programs.
+A separate interpreter gets this module as text (`-c`), so that nothing of spicejax can be imported there. It reads the
+request from standard input and writes the reply, after the request's nonce, to the descriptor in its argument. Modules
+that most programs do not need (json, random, typing, ...) are imported late: they take longer than most programs.
 
 Request:  lines of nonce, name of the function, CPU seconds, bytes of memory; then the program
 Reply:    {"value": null | bool | number | str | list} | {"error": name of the exception} | {"form": name of the type}
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
     from typing import Any
 
 LONGEST = 4096  # bytes of a reply
-RESULTS = ("ans", "answer", "result")  # where a program without the function leaves its value
-# What a calculation asks of Linux: each call's number on x86_64 and on aarch64, None where there is none. Whatever is
-# not here is refused: a list of what is forbidden would always lack something.
+RESULTS = ("ans", "answer", "result")  # variables that hold the value of a program without the function
+# System calls that calculations need, with their numbers on x86_64 and aarch64, None where there is none. All others
+# are refused: a list of forbidden calls would never be complete.
 _CALLS = {
-    # files, only to be read
+    # files, for reading
     "open": (2, None), "openat": (257, 56), "close": (3, 57), "read": (0, 63), "readv": (19, 65), "pread64": (17, 67),
     "lseek": (8, 62), "stat": (4, None), "lstat": (6, None), "fstat": (5, 80), "newfstatat": (262, 79),
     "statx": (332, 291), "access": (21, None), "faccessat": (269, 48), "faccessat2": (439, 439),
     "readlink": (89, None), "readlinkat": (267, 78), "getdents64": (217, 61), "getcwd": (79, 17),
-    # what is open
+    # open descriptors
     "write": (1, 64), "writev": (20, 66), "fcntl": (72, 25), "ioctl": (16, 29), "dup": (32, 23), "dup2": (33, None),
     "dup3": (292, 24), "pipe": (22, None), "pipe2": (293, 59), "poll": (7, None), "ppoll": (271, 73),
     "select": (23, None), "pselect6": (270, 72),
-    # its own memory, its own signals, its end
+    # memory, signals, exit
     "brk": (12, 214), "mmap": (9, 222), "munmap": (11, 215), "mremap": (25, 216), "mprotect": (10, 226),
     "madvise": (28, 233), "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139),
     "sigaltstack": (131, 132), "futex": (202, 98), "restart_syscall": (219, 128), "exit": (60, 93),
     "exit_group": (231, 94),
-    # time, chance, what it runs on
+    # time, random numbers, the machine
     "clock_gettime": (228, 113), "clock_getres": (229, 114), "clock_nanosleep": (230, 115), "nanosleep": (35, 101),
     "gettimeofday": (96, 169), "time": (201, None), "times": (100, 153), "getrusage": (98, 165),
     "getrandom": (318, 278), "uname": (63, 160), "sysinfo": (99, 179), "sched_yield": (24, 124),
     "sched_getaffinity": (204, 123), "getcpu": (309, 168), "getpid": (39, 172), "gettid": (186, 178),
     "getppid": (110, 173), "getuid": (102, 174), "geteuid": (107, 175), "getgid": (104, 176), "getegid": (108, 177),
 }  # fmt: skip
-# Of these one argument is looked at: which, the bits of it that count, and what they may be.
+# Calls of which one argument is checked: its place, a mask of its bits, and the values allowed.
 _ARGUMENTS = {
     "open": (1, 0o1103, (0,)),  # neither O_WRONLY, O_RDWR, O_CREAT nor O_TRUNC
     "openat": (2, 0o1103, (0,)),
@@ -62,7 +62,7 @@ _SIGKILL, _FILTER, _EPERM, _ENOSYS = 9, 2, 1, 38
 
 
 def instructions(machine: str) -> bytes:
-    """The filter that allows `_CALLS`, as the kernel reads it (linux/filter.h); KeyError for an unknown machine."""
+    """The filter that allows `_CALLS`, in the kernel's format (linux/filter.h); KeyError for an unknown machine."""
     load, bits, equal, back = 0x20, 0x54, 0x15, 0x06
     allow, refuse = (back, 0, 0, 0x7FFF0000), (back, 0, 0, 0x00050000 | _EPERM)
     absent = (back, 0, 0, 0x00050000 | _ENOSYS)  # so that libraries fall back on an older call
@@ -81,7 +81,7 @@ def instructions(machine: str) -> bytes:
 
 
 def forbid() -> bool:
-    """Have the kernel refuse what no calculation needs; say whether it does."""
+    """Have the kernel refuse all other system calls; return whether it does."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PDEATHSIG, _SIGKILL, 0, 0, 0)
     libc.prctl(_DUMPABLE, 0, 0, 0, 0)  # a crash is not handed to the machine's collector of crashes
@@ -96,12 +96,12 @@ def forbid() -> bool:
 
 def limit(cpu: int, memory: int) -> None:
     """Bound this process: CPU seconds, address space; no contents of files, few descriptors, no processes, no dump."""
-    for what, most in (
+    for resource_kind, maximum in (
         (resource.RLIMIT_CPU, cpu),  # SIGKILL at once: the first process of a namespace ignores SIGXCPU
         (resource.RLIMIT_AS, memory), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NOFILE, 32),
         (resource.RLIMIT_NPROC, 0), (resource.RLIMIT_CORE, 0),
     ):  # fmt: skip
-        resource.setrlimit(what, (most, most))
+        resource.setrlimit(resource_kind, (maximum, maximum))
 
 
 def plain(value: Any, depth: int = 3) -> Any:
@@ -132,23 +132,23 @@ def play(program: str, call: str) -> dict[str, Any]:
 
     Without one it is what the program left in one of RESULTS, else null: what it printed may tell more.
     """
-    own: dict[str, Any] = {"__name__": "__main__"}
+    namespace: dict[str, Any] = {"__name__": "__main__"}
     try:
         if "random" in program or "statistics" in program:  # which draws by it
             import random
 
             random.seed(0)
         try:
-            exec(compile(program, "program", "exec", dont_inherit=True), own)
+            exec(compile(program, "program", "exec", dont_inherit=True), namespace)
         except SystemExit:
             pass  # a script's own way to end
         except Exception:
-            if not callable(own.get(call)):  # else it is what the script does with its function that failed
+            if not callable(namespace.get(call)):  # else it is what the script does with its function that failed
                 raise
-        if callable(own.get(call)):
-            value = own[call]()
+        if callable(namespace.get(call)):
+            value = namespace[call]()
         else:
-            value = next((own[name] for name in (call, *RESULTS) if name in own), None)
+            value = next((namespace[name] for name in (call, *RESULTS) if name in namespace), None)
     except BaseException as error:
         return {"error": type(error).__name__[:80]}
     finally:

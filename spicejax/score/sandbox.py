@@ -1,11 +1,11 @@
-"""Owns the processes that run what a model has programmed: an interpreter of its own for each program, under limits.
+"""The sandbox for programs that a model wrote: an interpreter process for each, under limits.
 
-Tier 2: namespaces by bubblewrap (no files but the interpreter's, all of them read-only; no network; no other process to
-be seen), a filter of system calls and rlimits. Tier 1: filter and rlimits alone; docs/security.md says what escapes it.
-A probe of hostile programs finds the tier in force; below tier 2 nothing runs unless the user accepts it.
+Tier 2: namespaces by bubblewrap (only the interpreter's files, read-only; no network; no other process visible), a
+filter of system calls, and rlimits. Tier 1: filter and rlimits alone; docs/security.md says what they leave open.
+Hostile probe programs find the tier in force; below tier 2 nothing runs unless the user accepts it.
 
-What comes back is plain data. Nothing that is right or wrong, and no reward, is ever inside: a program that forges its
-reply has only given another answer.
+A program returns plain data. No right answer and no reward is inside the sandbox: a program that forges its reply has
+only given another answer.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from spicejax.score import program as inside
 
 How = Literal["value", "error", "form", "timeout", "output", "killed"]
 LONGEST = 16 << 10  # characters of a program
-_PLACE = "/"  # that a program is started in: nothing of the user's, and no folder that a killed run leaves
+_PLACE = "/"  # working folder of a program: not the user's, and nothing to clean up after a kill
 _LEAVE = 5.0  # seconds for bubblewrap to end after its program
 _SOURCE = inspect.getsource(inside)
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
 # -I would ignore PYTHONHASHSEED, which keeps sets in one order: isolated by -P -s and an environment of these alone
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC"}  # the machine's own zone is read at tier 1, and not at tier 2
-# Hostile programs of the probe: each says "free" where it gets what it wants.
+# Hostile probe programs: each returns "free" where it succeeds.
 _PROBES = {
     "processes": "import os\ndef f():\n    pid = os.fork()\n    if pid == 0: os._exit(0)\n    return 'free'",
     "network": "import socket\ndef f():\n    socket.socket(); return 'free'",
@@ -52,41 +52,41 @@ _PROBES = {
     "files": "import os\ndef f():\n    return 'free' if os.path.exists(%r) else ''",
     "writing": "def f():\n    open('x', 'w').close(); return 'free'",
 }
-_ISOLATED = {"files"}  # what tier 1 does not keep from a program
+_ISOLATED = {"files"}  # probes that succeed at tier 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What one program may use."""
+    """Limits of one program."""
 
     cpu: int = 2  # seconds
-    wall: float = 20.0  # seconds; for what waits without computing, ten times the CPU's for a loaded machine
+    wall: float = 20.0  # seconds, for programs that wait; ten times `cpu`, for a loaded machine
     memory: int = 256 << 20  # bytes of address space
     output: int = 64 << 10  # bytes printed
 
 
 @dataclasses.dataclass(frozen=True)
 class Ran:
-    """What came of a program: its value, or why there is none (how, detail)."""
+    """The result of a program: its value, or why there is none (how, detail)."""
 
     how: How
     value: Any = None  # None, bool, int, float, str or a list of these
-    detail: str = ""  # the exception's name, or the type's that is not plain
+    detail: str = ""  # name of the exception, or of the type that is not plain data
     printed: str = ""
 
 
 class Unsafe(ValueError):
-    """Programs cannot be kept apart from this machine."""
+    """Programs cannot be isolated from this machine."""
 
 
 class Sandbox:
-    """Runs programs side by side.
+    """Run programs in parallel.
 
     Args:
-      accept: run programs at tier 1 too, where they can read the user's files.
+      accept: run programs at tier 1 if need be, where they can read the user's files.
 
     Raises:
-      Unsafe: tier 2 is not to be had, and tier 1 is not accepted; tier 1 is not to be had either.
+      Unsafe: tier 2 is not available, and tier 1 is not accepted or not available.
     """
 
     def __init__(self, *, accept: bool = False, limits: Limits | None = None, size: int | None = None) -> None:
@@ -100,10 +100,10 @@ class Sandbox:
             )
 
     def run(self, programs: Sequence[str], call: str = "solution") -> list[Ran]:
-        """Run each program and call its function without arguments, in an interpreter of its own."""
+        """Run each program in its own interpreter and call its function without arguments."""
 
         def one(text: str) -> Ran:
-            if interrupt.requested():  # then nobody looks at what came of it
+            if interrupt.requested():  # the result is not used
                 return Ran("killed", detail="stopped")
             return _run(text, call, self.limits, self.tier)
 
@@ -113,7 +113,7 @@ class Sandbox:
 
 @functools.cache
 def tier() -> tuple[int, str]:
-    """Find the tier in force by probing it, once a process, and why it is no higher. 0: not even the limits hold."""
+    """The tier in force, probed once per process, and why it is no higher. 0: not even the limits hold."""
     whys = []
     for level in (2, 1):
         if level == 2 and shutil.which("bwrap") is None:
@@ -121,8 +121,8 @@ def tier() -> tuple[int, str]:
             continue
         honest = _run("def f():\n    return 6 * 7", "f", Limits(), level)
         if honest.value != 42:
-            said = " ".join(honest.printed.split())[:200] or honest.detail or honest.how
-            whys.append(f"no program runs at tier {level}: {said}")
+            output = " ".join(honest.printed.split())[:200] or honest.detail or honest.how
+            whys.append(f"no program runs at tier {level}: {output}")
             continue
         free = _free(level)
         if not free - (_ISOLATED if level == 1 else set()):
@@ -132,27 +132,27 @@ def tier() -> tuple[int, str]:
 
 
 def _free(level: int) -> set[str]:
-    """Probes that got through at a tier."""
-    found = set()
+    """Names of the probes that succeed at a tier."""
+    passed = set()
     for name, text in _PROBES.items():
         ran = _run(text % __file__ if "%r" in text else text, "f", Limits(), level)
         if ran.how != "error" and ran.value != "":
-            found.add(name)
-    return found
+            passed.add(name)
+    return passed
 
 
 @functools.cache
 def _wrapped() -> list[str]:
-    """The command that isolates: a new root with the interpreter's files and time zones alone, nothing of it writable.
+    """The bubblewrap command: a new root with only the interpreter's files and time zones, read-only.
 
-    Installed packages lie among them, and not in a virtual environment alone: empty folders stand in their place.
+    Installed packages, which may lie among these files, are covered by empty folders.
     """
     base = {"installed_base": sys.base_prefix, "installed_platbase": sys.base_exec_prefix}
     base |= {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     folders = {str(Path(sysconfig.get_path(which, vars=base)).resolve()) for which in ("stdlib", "platstdlib")}
-    own = {*folders, str(Path(sys.base_prefix, "lib")), _interpreter(), *_LIBRARIES, *zoneinfo.TZPATH}
-    binds = [word for path in sorted(own) for word in ("--ro-bind-try", path, path)]
-    packages = {str(path) for each in own for depth in ("", "*/") for path in Path(each).glob(f"{depth}*-packages")}
+    visible = {*folders, str(Path(sys.base_prefix, "lib")), _interpreter(), *_LIBRARIES, *zoneinfo.TZPATH}
+    binds = [word for path in sorted(visible) for word in ("--ro-bind-try", path, path)]
+    packages = {str(path) for each in visible for depth in ("", "*/") for path in Path(each).glob(f"{depth}*-packages")}
     binds += [word for path in sorted(packages) for word in ("--tmpfs", path, "--remount-ro", path)]
     return [
         *(str(shutil.which("bwrap")), "--unshare-user", "--unshare-all", "--uid", "65534", "--gid", "65534"),
@@ -168,7 +168,7 @@ def _source() -> str:
 
 
 def _interpreter() -> str:
-    """Behind the links of a virtual environment."""
+    """The interpreter that a virtual environment links to."""
     return os.path.realpath(sys.executable)
 
 
@@ -178,10 +178,10 @@ def _run(text: str, call: str, limits: Limits, level: int) -> Ran:
     nonce = secrets.token_hex(16)
     request = "\n".join([nonce, call, str(limits.cpu), str(limits.memory), text]).encode("utf-8", "surrogatepass")
     inward, outward = os.pipe()
-    told, telling = os.pipe()  # whom bubblewrap has started
-    wrapped, passed = ([*_wrapped(), "--info-fd", str(telling)], (outward, telling)) if level == 2 else ([], (outward,))
+    info, inform = os.pipe()  # bubblewrap writes the id of its child here
+    wrapped, passed = ([*_wrapped(), "--info-fd", str(inform)], (outward, inform)) if level == 2 else ([], (outward,))
     command = [_interpreter(), "-P", "-s", "-S", "-B", "-c", _source(), str(outward)]
-    with open(inward, "rb", buffering=0) as reply, open(told, "rb", buffering=0) as started:
+    with open(inward, "rb", buffering=0) as reply, open(info, "rb", buffering=0) as started:
         try:
             process = subprocess.Popen(
                 [*wrapped, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -189,7 +189,7 @@ def _run(text: str, call: str, limits: Limits, level: int) -> Ran:
             )  # fmt: skip
         finally:
             os.close(outward)
-            os.close(telling)
+            os.close(inform)
         with process:
             try:
                 return _heard(process, reply, request, nonce, limits)
@@ -198,7 +198,7 @@ def _run(text: str, call: str, limits: Limits, level: int) -> Ran:
 
 
 def _end(process: subprocess.Popen[bytes], started: IO[bytes]) -> None:
-    """End what still runs: the program first, so that bubblewrap is there to take its exit status."""
+    """Kill the program, then bubblewrap, which first collects the exit status."""
     if process.poll() is not None:
         return
     os.set_blocking(started.fileno(), False)
@@ -213,13 +213,13 @@ def _end(process: subprocess.Popen[bytes], started: IO[bytes]) -> None:
 
 
 def _heard(process: subprocess.Popen[bytes], reply: IO[bytes], request: bytes, nonce: str, limits: Limits) -> Ran:
-    """Give the request, listen until the program has ended or used up what it may, and read its reply."""
+    """Send the request, collect output until the program ends or reaches a limit, and read its reply."""
     assert process.stdin is not None and process.stdout is not None
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(request)  # what it reads before anything else
+        process.stdin.write(request)  # the program reads it first
     process.stdin.close()
     heard = {process.stdout: b"", reply: b""}
-    most = {process.stdout: limits.output, reply: 2 * inside.LONGEST}
+    limit_of = {process.stdout: limits.output, reply: 2 * inside.LONGEST}
     deadline = time.monotonic() + limits.wall
     with selectors.DefaultSelector() as waiting:
         for each in heard:
@@ -230,10 +230,10 @@ def _heard(process: subprocess.Popen[bytes], reply: IO[bytes], request: bytes, n
                 return Ran("timeout", detail="wall", printed=_text(heard[process.stdout]))
             for key, _ in ready:
                 stream: Any = key.fileobj
-                heard[stream] += (found := os.read(stream.fileno(), 1 << 16))
-                if not found:
+                heard[stream] += (data := os.read(stream.fileno(), 1 << 16))
+                if not data:
                     waiting.unregister(stream)
-                if len(heard[stream]) > most[stream]:
+                if len(heard[stream]) > limit_of[stream]:
                     return Ran("output", printed=_text(heard[stream][: limits.output]))
     printed = _text(heard[process.stdout])
     return _read(heard[reply], nonce, printed) or _ended(process, deadline, printed)
@@ -247,29 +247,29 @@ def _read(reply: bytes, nonce: str, printed: str) -> Ran | None:
     if not reply.startswith(nonce.encode()):
         return None
     try:
-        found = json.loads(reply[len(nonce) :])
+        message = json.loads(reply[len(nonce) :])
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(message, dict):
         return None
-    if "value" in found:
+    if "value" in message:
         try:  # the program may have written this itself
-            return Ran("value", inside.plain(found["value"]), printed=printed)
+            return Ran("value", inside.plain(message["value"]), printed=printed)
         except (TypeError, ValueError) as error:
             return Ran("form", detail=str(error)[:80], printed=printed)
-    how: How = "error" if "error" in found else "form"
-    if not isinstance(detail := found.get(how), str):
+    how: How = "error" if "error" in message else "form"
+    if not isinstance(detail := message.get(how), str):
         return None
     return Ran(how, detail=detail[:80].encode(errors="replace").decode(), printed=printed)
 
 
 def _ended(process: subprocess.Popen[bytes], deadline: float, printed: str) -> Ran:
-    """Why there is no reply: the limit of CPU time, or something else that killed it."""
+    """Why there is no reply: the limit of CPU time, or another signal."""
     try:
         code = process.wait(max(deadline - time.monotonic(), 0.1))
     except subprocess.TimeoutExpired:
         return Ran("timeout", detail="wall", printed=printed)
-    number = -code if code < 0 else code - 128  # bubblewrap's way to say which signal
+    number = -code if code < 0 else code - 128  # how bubblewrap reports a signal
     if number == signal.SIGKILL:
         return Ran("timeout", detail="cpu", printed=printed)
     return Ran("killed", detail=f"exit status {code}", printed=printed)

@@ -1,8 +1,8 @@
-"""Owns what may stand behind a number without being part of it: units, currencies, percent signs, counted things.
+"""Units of numbers: physical units, currencies, percent signs and counted things.
 
-A unit is written canonically (`km/hour` is "hour^-1 km"), so that two spellings of one unit are equal strings. Words
+A unit is written canonically (`km/hour` is "hour^-1 km"), so that all spellings of a unit are equal strings. Words
 that change a number (thousand, dozen, squared, tenths) are never units, and neither is a letter that may be a symbol.
-No unit is converted into another.
+Units are never converted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import string
 
-# One line a unit: the name its spellings become, then symbols (case counts) and words (case does not).
+# Of each unit the canonical name, then other symbols (case-sensitive) and words (not case-sensitive).
 _TABLE = """
 m meter metre|cm centimeter centimetre|mm millimeter millimetre|km kilometer kilometre|nm nanometer nanometre
 um µm μm micrometer micrometre|in inch inches|ft foot feet|yd yard|mi mile|g gram gm|kg kilogram kilo|mg milligram
@@ -26,7 +26,7 @@ for _line in _TABLE.replace("\n", "|").strip("|").split("|"):
     for _spelling in _line.split():
         _SPELLINGS[_spelling] = _line.split()[0]
 
-# Plurals that count as a number or change one, and words that take an answer back; a counted thing holds none of them.
+# Plurals that are or change a number, and words that hedge; the name of a counted thing contains none of them.
 _VALUES = frozenset(
     "tens dozens hundreds thousands millions billions trillions hundred thousand million billion trillion dozen lakh "
     "crore score scores gross pairs halves half thirds quarters fourths fifths sixths sevenths eighths ninths tenths "
@@ -39,19 +39,19 @@ _MARKS = {"$": "dollar", "€": "euro", "£": "£", "¥": "¥", "₹": "₹"}
 _COMMANDS = "text|textrm|textnormal|textbf|textit|mathrm|mathbf|mathit|mbox|hbox|operatorname"
 _WRAPPED = rf"\\(?:{_COMMANDS})\s*\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}"
 _WRAP = re.compile(_WRAPPED)
-_START = re.compile(  # where a unit may begin: behind what ends a value
+_START = re.compile(  # where a unit may begin: after the end of a value
     rf"(?:(?<=[0-9.)}}\]π])|(?<=\\pi))(?P<gap>\s*)(?:{_WRAPPED}|\^\s*\{{?\s*\\circ|°|%|[A-Za-zµμΩ¢])"
     rf"|(?<=[A-Za-z])\s*{_WRAPPED}"
 )
 _TOKEN = re.compile(
     r"\s*(?:(°\s*[CF](?![A-Za-z])|(?:(?![²³])[^\W\d_])+|[°%Ω¢€£¥₹])|\^\s*\{?\s*(-?[0-9])\s*\}?|([²³])|(/|\*|·)|(\S))"
 )
-_ANGLE = re.compile(r"(?:sin|cos|tan|cot|sec|csc)(?![a-z])|°|\\circ")  # a degree sign behind it is no unit
-_MAX_UNIT = 80  # characters in which a unit is looked for
+_ANGLE = re.compile(r"(?:sin|cos|tan|cot|sec|csc)(?![a-z])|°|\\circ")  # a degree sign after it is no unit
+_MAX_UNIT = 80  # characters at the end of a text that may hold a unit
 
 
 def _canonical(word: str) -> str | None:
-    """Name a unit's word; None where it is none."""
+    """The canonical name of a unit; None for other words."""
     word = re.sub(r"\s", "", word)
     lower = word.casefold()
     for spelling in (word, lower, lower.removesuffix("s") if len(word) > 3 else lower):
@@ -61,7 +61,7 @@ def _canonical(word: str) -> str | None:
 
 
 def _counted(words: list[str]) -> str | None:
-    """Name what is counted by up to three words, the last a plural ("red balls"); None where they are anything else."""
+    """A counted thing of up to three words, the last a plural ("red balls"); None for other words."""
     plural = words[-1].casefold()
     if len(words) > 3 or len(plural) < 4 or plural.endswith("ss") or not plural.endswith("s"):
         return None
@@ -69,14 +69,14 @@ def _counted(words: list[str]) -> str | None:
 
 
 def _read(tail: str) -> str | None:
-    """Write a whole tail as a canonical unit; None where it is none."""
+    """A tail as a canonical unit; None where it is no unit."""
     words = re.sub(r"\^\s*\{?\s*\\circ\s*\}?", "°", _WRAP.sub(r" \1 ", tail)).replace("\\cdot", " ")
     words = re.sub(r"(?:°|\bdegrees?)\s*(?=celsius|fahrenheit)", "", words, flags=re.IGNORECASE)
     return _compound(words) or (_counted(words.split()) if re.fullmatch(r"[A-Za-z\s]*[A-Za-z]\s*", words) else None)
 
 
 def _compound(words: str) -> str | None:
-    """Write known units, multiplied, divided and raised, canonically; behind "per" any word is one. None otherwise."""
+    """A product of powers of known units, canonically; after "per" every word is a unit. None for other words."""
     powers: dict[str, int] = {}
     last, sign, power = "", 1, 1
     for word, exponent, raised, joint, other in _TOKEN.findall(words):
@@ -101,17 +101,17 @@ def _compound(words: str) -> str | None:
 
 
 def _may_be_symbols(tail: str, gap: str, *, symbolic: bool) -> bool:
-    """Say whether bare letters behind a number may be factors: 5m, and 5 m and 5km where symbols are expected."""
+    """Whether letters after a number may be factors: 5m, and with `symbolic` 5 m and 5km too."""
     word = tail[: len(tail) - len(tail.lstrip(string.ascii_letters))]
     letters = len(word)
     return letters == 1 and (symbolic or not gap and tail == word) or symbolic and 0 < letters < 4 and not gap
 
 
 def split_unit(text: str, *, symbolic: bool = False) -> tuple[str, str]:
-    """Split a text into its value and the canonical unit behind (or before) it, "" where there is none.
+    """Split a text into its value and the canonical unit after (or before) it, "" without a unit.
 
-    With `symbolic` single letters are symbols (5 m is five times m), and so are up to three right behind a digit. Text
-    in \\text{} is a unit in either case, or none at all.
+    With `symbolic` single letters are symbols (5 m is five times m), and so are up to three after a digit. Text
+    in \\text{} is never a symbol.
     """
     currency = ""
     if match := _CURRENCY.search(text):

@@ -6,7 +6,7 @@ from spicejax.score import judge
 
 
 def test_a_prompt_holds_what_it_is_about():
-    (turn,) = judge.asked(judge.Claim("Who {wrote} it?", ("Twain", "Clemens"), "Mark {Twain}"))
+    (turn,) = judge.prompt(judge.Claim("Who {wrote} it?", ("Twain", "Clemens"), "Mark {Twain}"))
     assert turn["role"] == "user"
     assert all(text in turn["content"] for text in ("Who {wrote} it?", "Twain | Clemens", "Mark {Twain}", "yes or no"))
 

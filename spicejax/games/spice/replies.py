@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from spicejax.score.answers import behind_thinking
+from spicejax.score.answers import after_thinking
 from spicejax.types import Rejection
 
 MAX_REPLY_CHARS = 131_072  # longer replies are rejected unread
@@ -109,7 +109,7 @@ def read_fields(text: str, *, lines: bool, question_field: str) -> Fields | Reje
     """Read a reply's fields: lines or the last JSON object, both from behind any thinking."""
     if len(text) > MAX_REPLY_CHARS:
         return rejection("reply_too_long", f"{len(text)} characters")
-    said = behind_thinking(text)
+    said = after_thinking(text)
     if said is None:
         return rejection("unparsable", "the thinking is never closed")
     return line_fields(said) if lines else json_fields(said, question_field=question_field)
