@@ -86,8 +86,11 @@ def configuration() -> str:
 
 def metrics() -> str:
     """The quantities of the files of a run, and what each game's curves show."""
-    from spicejax.games.catalogue import GAMES
+    from spicejax.games import catalogue
     from spicejax.report.glossary import GLOSSARY
+
+    games = {name: catalogue.game(name).game.about for name in catalogue.GAMES}
+    known = dict(entry for about in games.values() for entry in about.glossary.items()) | GLOSSARY
 
     lines = [
         "# Metrics",
@@ -96,19 +99,19 @@ def metrics() -> str:
         "",
         "| name | meaning |",
         "|---|---|",
-        *(f"| `{name}` | {text} |" for name, text in GLOSSARY.items()),
+        *(f"| `{name}` | {text} |" for name, text in known.items()),
         "",
         "## The curves of the games",
     ]
-    for cls, game in GAMES.items():
+    for game, about in games.items():
         lines += [
             "",
-            f"### {cls.__name__.removesuffix('Config')}",
+            f"### {game}",
             "",
             "| curve | quantities | what it says |",
             "|---|---|---|",
         ]
-        for panel in game.panels:
+        for panel in about.panels:
             names = ", ".join(f"`{name}`" for name, _ in panel.series)
             lines.append(f"| {panel.title} | {names} | {panel.meaning} |")
     return "\n".join(lines) + "\n"

@@ -1,7 +1,8 @@
 """Trees of frozen dataclasses as configuration: dotted overrides, --help, strict JSON, differences. No concrete config.
 
 Fields are bool, int, float, str, Literal, tuple[X, ...], tuple[X, Y], dict[str, str], `X | None`, or sections:
-`Section`, `Section | None`, and `SpiceConfig | RlvrConfig`, whose key is `spice` or `rlvr`, not the field's name.
+`Section`, `Section | None`, and open ones, which take a dataclass of anyone's: the key of a ChessConfig is `chess`, not
+the field's name. Of a class from outside the package, JSON says which it was beside it: `"game": "my.py:ChessConfig"`.
 
 Tried for the command line: tyro 1.0. It knows no `model.lora.rank=16` while `lora` is unset, no `16,64` for a tuple, no
 `1e3` for an int, not both of `--flag` and `flag=false`, and answers with a box of lines instead of an exception.
@@ -14,15 +15,36 @@ import functools
 import json
 import shutil
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar, get_origin, get_type_hints
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, get_origin, get_type_hints
 
 from spicejax.fields import ConfigError, allowed, comments, sections_of, take, unknown_key
 
 T = TypeVar("T")
 
 ABSENT = "<absent>"  # stands in `diff` for a field that one side does not have
+OPEN = "open"  # metadata of an open section's field: an Open
+
+
+class Open(NamedTuple):
+    """What may stand in an open section."""
+
+    find: Callable[[Mapping[str, Any]], type]  # the class of the section that JSON has; raises ConfigError
+    keys: tuple[str, ...]  # that are known beforehand
+
+
+def key_of(cls: type) -> str:
+    """The key of an open section of this class."""
+    return cls.__name__.removesuffix("Config").lower()
+
+
+def outside(cls: type) -> str:
+    """`module:Class` or `FILE.py:Class` of a class from outside the package; empty for one of ours."""
+    module = cls.__module__
+    place = Path(module).name if module.endswith(".py") else module
+    return "" if module.partition(".")[0] == __package__ else f"{place}:{cls.__qualname__}"
 
 
 def parse(default: T, argv: Sequence[str]) -> T:
@@ -54,56 +76,77 @@ def override(default: T, values: dict[str, str]) -> T:
 
     Raises ConfigError on an unknown key (with the nearest), on a bad value and where a section's own check refuses.
     """
-    cls, data, known = type(default), to_json(default), dict(leaves(default))
+    data, known = to_json(default), dict(leaves(default))
     for key, text in values.items():
         *path, last = key.split(".")
         hint = known.get(key, known.get(".".join([*path, "NAME"])))
         if hint is None:
             head = key.partition(".")[0]
             elsewhere = f"unknown field `{key}`; start from a configuration with a section `{head}`"
-            raise ConfigError(elsewhere if head in _keys(cls).keys() - data.keys() else unknown_key(key, known))
+            raise ConfigError(elsewhere if head in _closed(default) else unknown_key(key, known))
         node = data
         for depth, name in enumerate(path, 1):
             if node[name] is None:  # an unset section
                 node[name] = to_json(sections_of(known[".".join(path[:depth])])[0]())
             node = node[name]
         node[last] = take(hint, text, key, text=True)
-    return from_json(cls, data)
+    return from_json(default, data)
 
 
-@functools.cache
-def _keys(cls: type) -> dict[str, tuple[str, Any]]:
-    """Key -> (field, type). A field that holds one of several dataclasses has a key for each of them."""
-    hints, keys = get_type_hints(cls), {}
-    for name in (field.name for field in dataclasses.fields(cls)):
-        sections = sections_of(hints[name])
-        several = {each.__name__.removesuffix("Config").lower(): (name, each) for each in sections}
-        own = several if len(sections) > 1 else {name: (name, hints[name])}
-        if clash := keys.keys() & own.keys():
-            raise TypeError(f"{cls.__name__}: {clash} would name two fields")
-        keys |= own
+_hints = functools.cache(get_type_hints)
+
+
+def _keys(shape: Any, data: Mapping[str, Any] | None = None) -> dict[str, tuple[str, Any]]:
+    """Key -> (field, type) of a configuration, or of a class, whose open sections are those of `data`."""
+    keys: dict[str, tuple[str, Any]] = {}
+    for field in dataclasses.fields(shape):
+        name, key, hint = field.name, field.name, _hints(shape if isinstance(shape, type) else type(shape))[field.name]
+        if OPEN in field.metadata:
+            hint = field.metadata[OPEN].find(data or {}) if isinstance(shape, type) else type(getattr(shape, name))
+            key = key_of(hint)
+        if key in keys or key in (other.name for other in dataclasses.fields(shape) if other is not field):
+            raise ConfigError(f"{hint.__name__}: `{key}` would name two fields; give the class another name")
+        keys[key] = name, hint
     return keys
+
+
+def _closed(config: Any) -> set[str]:
+    """Keys of sections that another configuration has in an open one."""
+    known = (key for field in dataclasses.fields(config) if OPEN in field.metadata for key in field.metadata[OPEN].keys)
+    return set(known) - _keys(config).keys()
 
 
 def _items(config: Any) -> Iterator[tuple[str, str, Any, Any]]:
     """(key, field, type, value) of each field of a section."""
-    for key, (name, hint) in _keys(type(config)).items():
-        value = getattr(config, name)
-        if not dataclasses.is_dataclass(hint) or type(value) is hint:  # else another of several is there
-            yield key, name, hint, value
+    for key, (name, hint) in _keys(config).items():
+        yield key, name, hint, getattr(config, name)
 
 
 def to_json(config: Any) -> Any:
     """The tree as plain dicts and lists."""
     if not dataclasses.is_dataclass(config):
         return json.loads(json.dumps(config))
-    return {key: to_json(value) for key, _, _, value in _items(config)}
+    data = {}
+    for key, name, _, value in _items(config):
+        if key != name and (where := outside(type(value))):
+            data[name] = where
+        data[key] = to_json(value)
+    return data
 
 
-def from_json(cls: type[T], data: dict[str, Any], prefix: str = "") -> T:
-    """Build `cls` from the dict of `to_json`: every field and no other, else ConfigError names the first wrong one."""
-    keys, values = _keys(cls), {}
+def from_json(shape: type[T] | T, data: dict[str, Any], prefix: str = "") -> T:
+    """Build a configuration from the dict of `to_json`: every field and no other, else ConfigError names the first
+    wrong one.
+
+    Args:
+      shape: its class; or a configuration, whose open sections it has.
+    """
+    cls: type[T] = shape if isinstance(shape, type) else type(shape)
+    keys, values = _keys(shape, data), {}
+    records = {name for key, (name, _) in keys.items() if key != name}
     for key, value in data.items():
+        if key in records:
+            continue
         name, hint = keys.get(key, (None, None))
         if name is None or name in values:
             raise ConfigError(unknown_key(prefix + key, [prefix + known for known in keys if known != key]))
@@ -118,11 +161,11 @@ def from_json(cls: type[T], data: dict[str, Any], prefix: str = "") -> T:
         raise ConfigError(f"{prefix.rstrip('.')}: {error}" if prefix else str(error)) from error
 
 
-def readable(cls: type, data: dict[str, Any]) -> dict[str, Any]:
+def readable(shape: Any, data: dict[str, Any]) -> dict[str, Any]:
     """What `from_json` can read of JSON that another version wrote: its known fields, the others by default."""
     found = {}
-    for key, (name, hint) in _keys(cls).items():
-        default = cls.__dataclass_fields__[name].default  # pyright: ignore[reportAttributeAccessIssue]
+    for key, (name, hint) in _keys(shape, data).items():
+        default = shape.__dataclass_fields__[name].default  # pyright: ignore[reportAttributeAccessIssue]
         inner = sections_of(hint)
         if key not in data and default is not dataclasses.MISSING:
             found[key] = to_json(default)

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -25,6 +25,16 @@ class ChessConfig:
 class GoConfig:
     size: int = 19
     komi: float = 6.5
+
+
+def found(data):
+    known = {config.key_of(cls): cls for cls in (ChessConfig, GoConfig)}
+    if data.get("game", "").partition(":")[0] not in ("", __name__):
+        raise ConfigError(f"{data['game']} is not known")
+    return next((cls for key, cls in known.items() if key in data), ChessConfig)
+
+
+OPEN = config.Open(found, ("chess", "go"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +81,7 @@ class Run:
     learn: Learn = Learn()
     search: Search | None = None
     needs: Needs | None = None
-    game: ChessConfig | GoConfig = ChessConfig()
+    game: Any = dataclasses.field(default=ChessConfig(), metadata={config.OPEN: OPEN})
     # who plays
     seats: dict[str, str] = dataclasses.field(default_factory=dict)
     iterations: int = 640
@@ -192,14 +202,22 @@ def test_every_typo_names_the_key(key):
 def test_json_round_trip(run):
     data = json.loads(json.dumps(config.to_json(run)))
     assert config.from_json(Run, data) == run and config.diff(data, run) == []
-    assert "game" not in data and ("go" in data) == isinstance(run.game, GoConfig)
+    assert data["game"] == f"{__name__}:{type(run.game).__name__}" and ("go" in data) == isinstance(run.game, GoConfig)
+    data["game"] = "elsewhere:GoConfig"
+    assert config.from_json(run, data) == run  # whose class is known, is not looked for
+    with pytest.raises(ConfigError, match="elsewhere:GoConfig is not known"):
+        config.from_json(Run, data)
+
+
+def test_a_class_from_outside_has_a_name():
+    mine = type("Mine", (), {"__module__": "/home/me/games/mine.py"})
+    assert config.outside(mine) == "mine.py:Mine" and config.outside(config.Open) == ""
 
 
 def test_a_key_names_one_field():
-    with pytest.raises(TypeError, match="{'go'} would name two fields"):
-        config.to_json(
-            dataclasses.make_dataclass("Two", [("go", int), ("game", ChessConfig | GoConfig)])(1, GoConfig())
-        )
+    fields = [("go", int), ("game", Any, dataclasses.field(metadata={config.OPEN: OPEN}))]
+    with pytest.raises(ConfigError, match="GoConfig: `go` would name two fields; give the class another name"):
+        config.to_json(dataclasses.make_dataclass("Two", fields)(1, GoConfig()))
 
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -273,6 +291,7 @@ def test_diff():
         ("learn.group_size", 8, 4),
         ("learn.level", 0, 1),
         ("search", None, config.ABSENT),
+        ("game", f"{__name__}:ChessConfig", f"{__name__}:GoConfig"),
         ("chess.plies", 80, config.ABSENT),
         ("search.top_k", config.ABSENT, 3),
         ("search.path", config.ABSENT, ""),

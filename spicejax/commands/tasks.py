@@ -156,7 +156,7 @@ def _parquet(file: Path, rows: list[dict[str, Any]]) -> Path:
 
 def _card(run: RunFolder, rows: list[dict[str, Any]], file: Path, size: int, license: str | None) -> str:
     """Args: size: of the file, in bytes."""
-    written = run.game is None or run.game.reads in ("documents", "answers")  # else the questions were given
+    written = run.game is None or run.game.written  # else the questions were given
     data = DatasetCardData(
         license=license,
         task_categories=["question-answering"],

@@ -11,7 +11,6 @@ import jax
 
 from spicejax import sharding
 from spicejax.flight import programs
-from spicejax.games.catalogue import game_of
 from spicejax.generate import weights
 from spicejax.models import transformer
 from spicejax.run.config import RunConfig
@@ -74,7 +73,7 @@ def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
         f"plan of {cfg.name}: {cfg.iterations} iterations into {workdir}",
         f"  model      {shape.family}, {transformer.num_params(shape) / 1e6:,.1f} M parameters, from {model}",
         *(f"  seat       {role}: {path}" for role, path in cfg.seats.items()),
-        f"  {game_of(cfg.game).reads:<10} {source}, {cfg.game.items} an iteration",
+        f"  {cfg.game.game.reads:<10} {source}, {cfg.game.items} an iteration",
         *(f"  asks       {_asked(ask)}" for ask in here.cfg.asks),
         f"  update     {programs.optimizer_steps(cfg)} optimizer steps an iteration",
         f"  devices    {len(devices)} ({devices[0].device_kind}), mesh {dict(here.mesh.shape)}",

@@ -1,36 +1,42 @@
-"""The games there are: the type of a run's `game` section says which one is played."""
+"""The games of the package by the short names that their sections have; one from outside is in no list."""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
 from typing import Any
 
-from spicejax.games.acesearcher import game as acesearcher
-from spicejax.games.game import Game
-from spicejax.games.r1_searcher import game as r1_searcher
-from spicejax.games.rlvr import game as rlvr
-from spicejax.games.spice import game as spice
-from spicejax.games.ssp import game as ssp
-from spicejax.games.supervised import game as supervised
+from spicejax.config import Open
+from spicejax.fields import ConfigError
+from spicejax.games.game import GameConfig
 
-GameConfig = (
-    spice.SpiceConfig
-    | rlvr.RlvrConfig
-    | supervised.SupervisedConfig
-    | r1_searcher.R1SearcherConfig
-    | ssp.SspConfig
-    | acesearcher.AceSearcherConfig
-)
-
-GAMES: dict[type, Game] = {
-    spice.SpiceConfig: spice.GAME,
-    rlvr.RlvrConfig: rlvr.GAME,
-    supervised.SupervisedConfig: supervised.GAME,
-    r1_searcher.R1SearcherConfig: r1_searcher.GAME,
-    ssp.SspConfig: ssp.GAME,
-    acesearcher.AceSearcherConfig: acesearcher.GAME,
+GAMES = {
+    "spice": "spicejax.games.spice.game:SpiceConfig",
+    "rlvr": "spicejax.games.rlvr.game:RlvrConfig",
+    "supervised": "spicejax.games.supervised.game:SupervisedConfig",
+    "r1searcher": "spicejax.games.r1_searcher.game:R1SearcherConfig",
+    "ssp": "spicejax.games.ssp.game:SspConfig",
+    "acesearcher": "spicejax.games.acesearcher.game:AceSearcherConfig",
 }
 
 
-def game_of(cfg: Any) -> Game:
-    """The game that this Config belongs to."""
-    return GAMES[type(cfg)]
+def game(name: str) -> type[GameConfig]:
+    """The Config of a game of the package. Raises KeyError for a name that is not in GAMES."""
+    module, _, cls = GAMES[name].partition(":")
+    return getattr(importlib.import_module(module), cls)
+
+
+def found(data: Mapping[str, Any]) -> type[GameConfig]:
+    """The Config whose section JSON has. Raises ConfigError for a game from outside, whose code is never run for it."""
+    if data.get("game"):
+        raise ConfigError(
+            f"its game is {data['game']}, code from outside the package, which is run from a file that you name alone: "
+            "add --config=FILE.py (a run keeps a copy of it in its folder)"
+        )
+    name = next((name for name in GAMES if name in data), None)
+    if name is None:
+        raise ConfigError(f"there is no game; give a section {', '.join(GAMES)}")
+    return game(name)
+
+
+OPEN = Open(found, tuple(GAMES))

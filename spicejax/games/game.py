@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from spicejax.data.items import Kind
 from spicejax.games.world import World
@@ -108,24 +108,47 @@ class Panel(NamedTuple):
     meaning: str = ""  # what it shows, in a sentence or two
 
 
+@dataclasses.dataclass(frozen=True)
+class About:
+    """What a game says of itself for reports: data alone. A run of a game from outside keeps it in its folder."""
+
+    panels: tuple[Panel, ...] = ()
+    # what its quantities are; `*` in a name stands for a reason, or a role. The first that fits holds
+    glossary: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    counts: tuple[str, ...] = ()  # prefixes of metrics that are counts
+    valid: str = ""  # metric: share of valid tasks among what players wrote; "" where all tasks are given
+    # what mends it where this metric says why nothing is learnt; names fields
+    fixes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    written: bool = False  # the questions and answers that it learns from are written by its players
+    paper: str = ""  # title and arXiv number of what it follows
+
+
 Prompts = list[tuple[str, Messages]]  # who is asked (seat), and what
 
 
 class Game(NamedTuple):
-    """A paper's game. Its Config has a property `items`: how many items an iteration takes."""
+    """A paper's game, or anyone's. Its Config has a property `items`: how many items an iteration takes."""
 
     reads: Kind
     play: Callable[[World, Sequence[Any], Any, Any], Played]  # (world, items, cfg, state)
     demand: Callable[[Any], list[Ask]]
     exam: Callable[[Any], Exam]
     prompts_of: Callable[[Any, Any], Prompts]  # (cfg, item): all that may be asked because of it
-    panels: tuple[Panel, ...]
+    about: About = About()
     # (cfg, item): whether the item's own answer would be judged right; None where nothing is compared with it
     matches: Callable[[Any, Any], bool] | None = None
-    counts: tuple[str, ...] = ()  # prefixes of metrics that are counts
-    valid: str = ""  # metric: share of valid tasks among what players wrote; "" where all tasks are given
-    fixes: Mapping[str, str] = {}  # what mends it where this metric says why nothing is learnt; names fields
-    paper: str = ""  # title and arXiv number of what it follows
     # the config of a probe with so many items and samples, and the metrics looked at (evaluation/probes.py)
     probe: Callable[[Any, int, int], Any] | None = None
     probed: tuple[str, ...] = ()
+
+
+class GameConfig(Protocol):
+    """A game as a run has it (`RunConfig.game`): any frozen dataclass that carries its `Game`, anyone's."""
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+    game: ClassVar[Game]
+
+    @property
+    def items(self) -> int:
+        """How many items an iteration takes."""
+        ...

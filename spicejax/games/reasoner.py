@@ -18,6 +18,11 @@ Style = Literal["full", "simple", "nano"]
 STYLES: tuple[str, ...] = get_args(Style)
 
 PACKAGE = "spicejax.games"  # that holds the templates
+GLOSSARY = {
+    "reasoner/pass_rate": "share of right answers, mean over tasks",
+    "reasoner/never_solved": "share of questions with pass rate 0",
+    "reasoner/always_solved": "share of questions with pass rate 1",
+}
 SYSTEM = {"role": "system", "content": "You are a helpful assistant."}
 
 

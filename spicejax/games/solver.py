@@ -22,6 +22,11 @@ from spicejax.types import Messages, Metrics, Task
 Request = Literal["base", "instruct", "tags", "simple", "nano"]
 
 PACKAGE = "spicejax.games"  # that holds the templates
+GLOSSARY = {
+    "solver/pass_rate": "reward of an answer, mean over questions",
+    "solver/well_formed": "share of replies that keep the form that is rewarded",
+    "solver/answered": "share of replies with an answer",
+}
 ANSWER = ("<answer>", "</answer>")
 _ANSWER_LINE = re.compile(r"^\W*Answer:[ \t*]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 

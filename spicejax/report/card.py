@@ -65,11 +65,12 @@ def _text(run: RunFolder, base: Base, name: str, step: int, adapter: bool) -> st
         "Command": None if command in (None, PYTHON) else f"`{_command(command)}`",
         "Started": PYTHON if command == PYTHON else None,
     }
+    how = asked(run.config, run.folder)
     taught = learnt([row for row in run.metrics if row.get("iteration", 0) < step], run.game)
     lines = ["---", _metadata(run, base, name, step, adapter).to_yaml(), "---", "", f"# {name}", ""]
     lines += ["A model of spicejax, self-play of language models on a corpus.", "", *_warning(run, taught, base)]
     lines += [f"- **{key}**: {value}" for key, value in facts.items() if value not in (None, "")]
-    lines += ["", *_happened(run, taught, step), *_limits(run, step), *usage(name, base, asked(run.config), adapter)]
+    lines += ["", *_happened(run, taught, step), *_limits(run, step), *usage(name, base, how, adapter)]
     saved = json.dumps(run.config, indent=1)
     lines += ["<details><summary>Configuration</summary>", "", "```json", saved, "```", "", "</details>", ""]
     return "\n".join(lines)
@@ -174,7 +175,7 @@ def _limits(run: RunFolder, step: int) -> list[str]:
     if last is not None:
         lines = ["Measured was what stands above, greedily and in the words below; nothing else."]
         lines += [f"These very weights were not: the last evaluation came after {last} iterations."] * (last != step)
-    if run.game and run.game.reads in ("documents", "answers"):
+    if run.game and run.game.written:
         lines += ["The questions and answers that it learnt from were written by a model, and not checked by people."]
     lines += ["What it says may be wrong, and may repeat its corpus. Whether it is safe or fair was not looked at."]
     return ["## Limits", "", *(f"- {line}" for line in lines), ""]

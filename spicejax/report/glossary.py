@@ -1,42 +1,17 @@
-"""What the quantities of metrics.jsonl and evaluations.jsonl are. `*` stands for a role, a reason or a set."""
+"""What the quantities of metrics.jsonl and evaluations.jsonl are, those of a game apart, which brings its own.
+
+`*` stands for a role, a reason or a set.
+"""
 
 from __future__ import annotations
 
 import fnmatch
 
+from spicejax.games.game import About
+
 # The first pattern that a name matches is its own.
 GLOSSARY = {
     "iteration": "which one, from 0; of an evaluation how many were done before it",
-    "challenger/attempts": "replies that should have been a task",
-    "challenger/tasks_valid": "those that are one",
-    "challenger/valid_fraction": "tasks_valid / attempts",
-    "challenger/documents_without_task": "documents none of whose attempts was valid",
-    "challenger/task_type_unparsed": "choices of the kind of task that could not be read",
-    "challenger/reward": "mean reward of all attempts, invalid ones included",
-    "challenger/frontier_distance": "mean distance of a task's pass rate from one half; 0 is the aim, 0.5 the worst",
-    "challenger/never_solved": "share of tasks with pass rate 0",
-    "challenger/always_solved": "share of tasks with pass rate 1",
-    "challenger/mcq_fraction": "share of multiple-choice questions among the valid tasks",
-    "challenger/distinct_questions": "share of different questions among the valid tasks",
-    "challenger/repeated_questions": "share that was asked before in this or the last iterations (`novelty`)",
-    "challenger/held_out_questions": "share that the evaluation asks too, word for word (`validity.no_held_out`)",
-    "reasoner/pass_rate": "share of right answers, mean over tasks",
-    "reasoner/never_solved": "share of questions with pass rate 0",
-    "reasoner/always_solved": "share of questions with pass rate 1",
-    "proposer/valid": "share of proposals that are a question whose answer its own documents give",
-    "proposer/tries": "proposals made for each one that was wanted",
-    "proposer/difficulty": "1 - pass rate of the new questions",
-    "pool/questions": "questions kept to be asked again",
-    "solver/pass_rate": "reward of an answer, mean over questions",
-    "solver/pass_rate_replayed": "the same of questions that were asked again",
-    "solver/slots_filled": "share of the iteration's places for which there was a question",
-    "solver/replayed": "questions taken from the pool",
-    "solver/well_formed": "share of replies that keep the form that is rewarded",
-    "solver/formed": "share of answers in the form asked for",
-    "solver/passages_left_out": "share of the passages to be shown for which a prompt had no room",
-    "solver/answered": "share of replies with an answer",
-    "decomposer/valid": "share of plans that can be followed",
-    "decomposer/sub_questions": "questions in a valid plan, mean",
     "rejected/*": "attempts that are no task for this reason",
     "verdict/*": "answers judged in this way",
     "fault/*": "replies with this fault of form",
@@ -84,6 +59,7 @@ GLOSSARY = {
 }
 
 
-def meaning(name: str) -> str:
-    """What a quantity is; empty for one that is not known here."""
-    return next((text for pattern, text in GLOSSARY.items() if fnmatch.fnmatchcase(name, pattern)), "")
+def meaning(name: str, about: About | None = None) -> str:
+    """What a quantity of this game is, or of any; empty for one that is not known here."""
+    known = {**(about.glossary if about else {}), **GLOSSARY}
+    return next((text for pattern, text in known.items() if fnmatch.fnmatchcase(name, pattern)), "")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from spicejax.games.game import Game
+from spicejax.games.game import About
 
 _LOOK = "the tasks in the report show what was written"
 _ALIKE = "take questions that are neither too easy nor too hard for this model, or more answers to each"
@@ -21,7 +21,7 @@ class Learnt(NamedTuple):
     why: str  # where none of them had one: the commonest reason and what mends it; else ""
 
 
-def learnt(rows: Sequence[dict[str, Any]], game: Game | None) -> Learnt:
+def learnt(rows: Sequence[dict[str, Any]], game: About | None) -> Learnt:
     """What lines of metrics.jsonl say; those of a log of old that do not tell the steps say nothing."""
     rows = [row for row in rows if row.get("learner/steps") is not None]
     measure = game.valid if game else ""
@@ -37,7 +37,7 @@ def learnt(rows: Sequence[dict[str, Any]], game: Game | None) -> Learnt:
     return Learnt(int(steps), valid, int(idle), why)
 
 
-def _no_step(rows: Sequence[dict[str, Any]], game: Game | None) -> str:
+def _no_step(rows: Sequence[dict[str, Any]], game: About | None) -> str:
     """Why no optimizer step was taken although tasks are valid, or given."""
     rewards = {name.partition("/")[0]: _mean(rows, name) for name in _names(rows) if name.endswith("/mean_reward")}
     if not rewards:
@@ -51,7 +51,7 @@ def _no_step(rows: Sequence[dict[str, Any]], game: Game | None) -> str:
     return f"{why}: {_ALIKE}"
 
 
-def _reason(rows: Sequence[dict[str, Any]], game: Game | None, *kinds: str) -> str:
+def _reason(rows: Sequence[dict[str, Any]], game: About | None, *kinds: str) -> str:
     """The commonest of the counts that begin or end like this, and what mends it."""
     counts = Counter(
         {n: sum(_number(r, n) for r in rows) for n in _names(rows) if n.startswith(kinds) or n.endswith(kinds)}

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spicejax.games.catalogue import GAMES
-from spicejax.games.game import Game
+from spicejax.games.game import About
+from spicejax.report import game
 from spicejax.text.vocabulary import well_formed
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class RunFolder(NamedTuple):
     folder: Path
     name: str  # of the folder, for the eye
     config: dict[str, Any]  # {} where it was made before configurations were written
-    game: Game | None
+    game: About | None
     starts: Rows
     metrics: Rows
     evaluations: Rows
@@ -57,7 +57,7 @@ def open_run(folder: Path) -> RunFolder:
     metrics, evaluations, starts = (
         read_rows(folder / f"{name}.jsonl") for name in ("metrics", "evaluations", "starts")
     )
-    return RunFolder(folder, _name(folder), config, _game(config), starts, metrics, evaluations, summary)
+    return RunFolder(folder, _name(folder), config, game.about(config, folder), starts, metrics, evaluations, summary)
 
 
 def stages_of(folder: Path) -> list[Path]:
@@ -203,9 +203,3 @@ def _object(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return _sound(found) if isinstance(found, dict) else {}
-
-
-def _game(config: dict[str, Any]) -> Game | None:
-    """The game whose section the configuration has."""
-    by_key = {cls.__name__.removesuffix("Config").lower(): game for cls, game in GAMES.items()}
-    return next((game for key, game in by_key.items() if key in config), None)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from spicejax.games.game import Game
+from spicejax.games.game import About
 from spicejax.report.learnt import learnt
 from spicejax.report.read import Rows, series
 
 
-def text(rows: Rows, evals: Rows, game: Game | None) -> str:
+def text(rows: Rows, evals: Rows, game: About | None) -> str:
     """Start, end and change of every quantity; for noisy ones the mean of the first and last fifth. Counts are summed.
 
     Args:

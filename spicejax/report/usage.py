@@ -6,16 +6,14 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spicejax import config as configuration
-from spicejax.games.catalogue import GAMES
+from spicejax.report import game
 from spicejax.report.base import Base
+from spicejax.report.game import QUESTION
 from spicejax.text import prompts, render
-from spicejax.types import Messages, Task
-
-QUESTION = "{question}"  # stands in a prompt where the question stands
+from spicejax.types import Messages
 
 
-class Asked(NamedTuple):
+class Usage(NamedTuple):
     """How a run asks a held-out question."""
 
     messages: Messages
@@ -24,24 +22,17 @@ class Asked(NamedTuple):
     conversation: bool  # in the plain words for base models, not by a chat template
 
 
-def asked(config: dict[str, Any]) -> Asked | None:
-    """Of the configuration of a run; None for that of a version which is read no more."""
-    for cls, game in GAMES.items():
-        section = config.get(cls.__name__.removesuffix("Config").lower())
-        if section is None:
-            continue
-        try:
-            exam = game.exam(configuration.from_json(cls, configuration.readable(cls, section)))
-        except (AttributeError, ValueError):
-            return None
-        longest, template = (config.get(part) or {} for part in ("eval", "model"))
-        most = longest.get("max_new") or exam.max_new
-        plain = template.get("template") == "conversation"
-        return Asked(exam.ask(Task(QUESTION, "", "String")), most, exam.searches, plain)
-    return None
+def asked(config: dict[str, Any], folder: Path) -> Usage | None:
+    """Of the configuration of a run in its folder; None where its game is not known."""
+    found = game.asked(config, folder)
+    if found is None:
+        return None
+    longest, template = (config.get(part) or {} for part in ("eval", "model"))
+    most = longest.get("max_new") or found.max_new
+    return Usage(found.messages, most, found.searches, template.get("template") == "conversation")
 
 
-def usage(name: str, base: Base, how: Asked | None, adapter: bool) -> list[str]:
+def usage(name: str, base: Base, how: Usage | None, adapter: bool) -> list[str]:
     """Lines of Markdown.
 
     Args:
@@ -56,7 +47,7 @@ def usage(name: str, base: Base, how: Asked | None, adapter: bool) -> list[str]:
             'and `pipeline("text-generation", model="FOLDER")` of transformers loads it.',
             "",
         ]
-    how = how or Asked([{"role": "user", "content": QUESTION}], 512, False, False)
+    how = how or Usage([{"role": "user", "content": QUESTION}], 512, False, False)
     load = [f'speak = pipeline("text-generation", model={json.dumps(name)})']
     if adapter:
         hub = base.name and base.loads == base.name
@@ -78,7 +69,7 @@ def usage(name: str, base: Base, how: Asked | None, adapter: bool) -> list[str]:
     return ["## Use", "", " ".join(said), "", "```python", *imports, "", *load, *_ask(how), "```", ""]
 
 
-def _ask(how: Asked) -> list[str]:
+def _ask(how: Usage) -> list[str]:
     """The code that asks."""
     lines = ['question = "What is the capital of France?"']
     if how.conversation:

@@ -18,7 +18,6 @@ import jax.numpy as jnp
 from spicejax import hosts, interrupt, sharding
 from spicejax.data import questions
 from spicejax.data.items import ItemIterator, Items, open_items
-from spicejax.games.catalogue import game_of
 from spicejax.games.game import Game
 from spicejax.games.world import World
 from spicejax.generate import weights
@@ -165,7 +164,7 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
     voices = lengths.voices_of(cfg, tokenizer)
     for path in sorted({v.tokenizer.source for v in voices.values() if render.opening(*v)}):
         log.info("%s: its chat template opens thinking; of a reply counts what stands behind %s", path, THINK[1])
-    game = game_of(cfg.game)
+    game = cfg.game.game
     if game.reads == "documents":
         lengths.require_documents_fit(cfg, voices)
     source = open_items(

@@ -7,8 +7,8 @@ import datetime
 from typing import Literal
 
 from spicejax import config as configuration
-from spicejax.games.catalogue import GameConfig, game_of
-from spicejax.games.game import Ask
+from spicejax.games import catalogue
+from spicejax.games.game import Ask, GameConfig
 from spicejax.generate import weights
 from spicejax.generate.endpoint import EndpointConfig
 from spicejax.generate.layout import Buckets
@@ -150,8 +150,8 @@ class RunConfig:
     name: str
     model: ModelConfig
     corpus: CorpusConfig
-    # the game that is played; its section has the game's own name
-    game: GameConfig
+    # the game that is played, one of ours or yours; its section has its own name
+    game: GameConfig = dataclasses.field(metadata={configuration.OPEN: catalogue.OPEN})
     # the sampler's shapes
     buckets: Buckets
     # where the game's searches go, if it searches
@@ -191,7 +191,7 @@ class RunConfig:
     @property
     def asks(self) -> list[Ask]:
         """What the game asks, by who sits where: the policy alone is trained."""
-        asked = game_of(self.game).demand(self.game)
+        asked = self.game.game.demand(self.game)
         mine = [ask.player == "policy" and (ask.seat or ask.role) not in self.seats for ask in asked]
         return [ask if own else dataclasses.replace(ask, trained=0) for ask, own in zip(asked, mine, strict=True)]
 
@@ -207,7 +207,7 @@ class RunConfig:
         """Whether a role searches, or the game for it; in training, or in evaluations alone."""
         evaluates = self.eval.tasks != "none" and bool(self.eval.tasks or self.nano)
         sampled = any((ask.turn_limits or ask.finds) and ask.samples for ask in self.asks)
-        return sampled or (evaluates and game_of(self.game).exam(self.game).searches)
+        return sampled or (evaluates and self.game.game.exam(self.game).searches)
 
     @property
     def programs(self) -> Literal["off", "sandbox", "accept"]:
@@ -270,7 +270,7 @@ class RunConfig:
             shape, paired = self.learner.shapes[-1], ask.lesson == "pair"
             if obstacle := shape.too_short(max(prompt, 1), ask.max_new, paired=paired):
                 raise ValueError(f"{obstacle}; raise it, or lower buckets.prompt or the game's longest response")
-        if self.eval.probe_documents and game_of(self.game).probe is None:
+        if self.eval.probe_documents and self.game.game.probe is None:
             raise ValueError(f"eval.probe_documents={self.eval.probe_documents}: this game has no probes; set it to 0")
         int8 = {"sampler_weights": self.sampler_weights, "buckets.cache": self.buckets.cache}
         for field, choice in int8.items():

@@ -14,7 +14,6 @@ from spicejax import config as configuration
 from spicejax.data.questions import Item
 from spicejax.evaluation import scores
 from spicejax.evaluation.likelihood import losses
-from spicejax.games.catalogue import game_of
 from spicejax.games.game import Exam, Reply
 from spicejax.games.world import World
 from spicejax.generate import weights
@@ -36,13 +35,18 @@ from spicejax.text import tokens
 from spicejax.types import Example, Task
 
 
-def config_of(workdir: str | Path) -> RunConfig:
-    """The configuration that a run was made by. Raises FileNotFoundError where it has saved nothing whole."""
+def saved_config(workdir: str | Path) -> dict[str, Any]:
+    """The configuration that a run was made by, as JSON. Raises FileNotFoundError where it has saved nothing whole."""
     with Saved(Path(workdir, "checkpoints")) as checkpoints:
         saved = checkpoints.saved_config()
     if saved is None:
         raise FileNotFoundError(f"{Path(workdir, 'checkpoints')} holds no whole checkpoint yet")
-    return configuration.from_json(RunConfig, configuration.readable(RunConfig, saved))
+    return saved
+
+
+def config_of(workdir: str | Path) -> RunConfig:
+    """The configuration that a run was made by. Raises: as `saved_config`; ConfigError for a game from outside."""
+    return configuration.from_json(RunConfig, configuration.readable(RunConfig, saved_config(workdir)))
 
 
 def config_for(model: str, recipe: RunConfig | None, words: Sequence[str]) -> tuple[RunConfig, Path | None]:
@@ -161,7 +165,7 @@ def opened(
     voice = lengths.voices_of(cfg, tokenizer)[""]
     player = seat(weights.sampled(model), copy(params), voice, cfg.buckets, here.sampler_mesh)
     player = dataclasses.replace(player, progress=progress)
-    exam = game_of(cfg.game).exam(cfg.game)
+    exam = cfg.game.game.exam(cfg.game)
     exam = exam._replace(max_new=cfg.eval.max_new or exam.max_new)
     asking = chat(cfg.judge) if judge == "server" else None
     other = player if judge in ("", "self", "server") else _judge(judge, cfg, here.sampler_mesh)
@@ -179,7 +183,7 @@ def _require(cfg: RunConfig, judge: str, alone: bool) -> None:
     models = [cfg.model.path, *cfg.seats.values(), *([judge] if judge not in ("", "self", "server") else [])]
     for path in filter(None, models):
         hf.read_config(path)
-    searches = game_of(cfg.game).exam(cfg.game).searches and not alone
+    searches = cfg.game.game.exam(cfg.game).searches and not alone
     if searches and (cfg.retrieval or not cfg.nano):
         search = cfg.retrieval or RetrievalConfig()
         search.require()

@@ -12,7 +12,6 @@ from spicejax.data import prepared
 from spicejax.data.items import Items
 from spicejax.data.questions import Item
 from spicejax.evaluation.held_out import question
-from spicejax.games.catalogue import game_of
 from spicejax.games.game import Prompts
 from spicejax.run.config import RunConfig
 from spicejax.text import render, tokens
@@ -66,7 +65,7 @@ def require_documents_fit(cfg: RunConfig, voices: Mapping[str, Voice]) -> None:
 
 def _alien(cfg: RunConfig, voices: Mapping[str, Voice]) -> list[str]:
     """The seats that are shown documents and have another tokenizer than the policy's, which cut them."""
-    shown = {seat for seat, _ in game_of(cfg.game).prompts_of(cfg.game, Document("", ""))}
+    shown = {seat for seat, _ in cfg.game.game.prompts_of(cfg.game, Document("", ""))}
     probes = {seat: prepared.probe(voices[seat].tokenizer.encode) for seat in {"", *shown} & voices.keys()}
     return sorted(seat for seat, probe in probes.items() if probe != probes[""])
 
@@ -75,7 +74,7 @@ def _require_fits(cfg: RunConfig, voices: Mapping[str, Voice], longest: int, nam
     """The same for a document of `longest` tokens, called `name`, and some seats."""
     text = " ".join(["a"] * longest)
     most, room, shown = 0, cfg.buckets.prompt[-1], False
-    for seat, messages in game_of(cfg.game).prompts_of(cfg.game, Document("", text)):
+    for seat, messages in cfg.game.game.prompts_of(cfg.game, Document("", text)):
         if seat in voices:
             extra = longest - len(voices[seat].tokenizer.encode(text))
             most = max(most, voices[seat].length(messages) + extra + JOINT)
@@ -106,7 +105,7 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
     Documents were cut by the policy's tokenizer, so they are counted again for players that bring their own. Games
     leave questions and examples out that are too long; here it is an error only if none is left.
     """
-    game, room = game_of(cfg.game), cfg.buckets.prompt[-1]
+    game, room = cfg.game.game, cfg.buckets.prompt[-1]
     if game.reads == "examples":
         for voice in voices.values():
             render.reply(*voice, "")

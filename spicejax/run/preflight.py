@@ -13,7 +13,6 @@ from typing import Any, cast
 from spicejax import config as configuration
 from spicejax.data import questions
 from spicejax.data.items import look
-from spicejax.games.catalogue import game_of
 from spicejax.models import hf
 from spicejax.report import places
 from spicejax.retrieval.source import RetrievalConfig
@@ -46,7 +45,7 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
       planned: what the configuration does not name is no fault yet.
     Raises: FileNotFoundError, ValueError, ImportError, OSError, each naming the value and the fix.
     """
-    reads, search = game_of(cfg.game).reads, cfg.retrieval or RetrievalConfig()
+    reads, search = cfg.game.game.reads, cfg.retrieval or RetrievalConfig()
     if cfg.nano is None and not planned:
         if first and not cfg.model.path:
             raise ValueError(
@@ -73,7 +72,7 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
 
 def _require_items(cfg: RunConfig) -> None:
     """The items can be read, and their right answers be found right."""
-    game = game_of(cfg.game)
+    game = cfg.game.game
     items = look(game.reads, cfg.corpus.source, cfg.corpus.text_field, follow_links=cfg.corpus.follow_links)
     if items is not None and game.matches is not None:
         matches = functools.partial(game.matches, cfg.game)
@@ -103,7 +102,7 @@ def require_same(saved: dict[str, Any] | None, cfg: RunConfig, place: Path) -> N
     """
     if saved is None:
         return
-    defaults = configuration.flat(configuration.readable(RunConfig, saved))
+    defaults = configuration.flat(configuration.readable(cfg, saved))
     now = places.found(places.kept(configuration.to_json(cfg), place.parent), place.parent)
     changed = [
         f"{path}: {_from_difference(old, new)} -> {_from_difference(new, old)}"

@@ -14,7 +14,6 @@ import optax
 from jax.sharding import Mesh
 
 from spicejax import hosts, sharding
-from spicejax.games.catalogue import game_of
 from spicejax.generate import weights
 from spicejax.generate.layout import Buckets
 from spicejax.generate.weights import Tree
@@ -46,7 +45,7 @@ def with_world(cfg: RunConfig) -> RunConfig:
     if cfg.nano is None:
         return cfg
     made = nano.prepare(cfg.nano, cfg.seed, model=not cfg.model.path)
-    items, retrieval = getattr(made, game_of(cfg.game).reads), cfg.retrieval
+    items, retrieval = getattr(made, cfg.game.game.reads), cfg.retrieval
     if cfg.searches and retrieval is None:  # the world's own corpus, each document a passage
         retrieval = RetrievalConfig(engine="words", corpus=str(made.documents), words=0)
     return dataclasses.replace(

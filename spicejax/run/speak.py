@@ -76,8 +76,8 @@ def _opened(model: str, run: Path | None, dtype: DType) -> Opened:
     if run is not None:
         run = export.find_run(run) or run
         step, shape, params, tokenizer = export.load_run(run, mesh)
-        asked = evaluate.config_of(run).model
-        voice = lengths.Voice(tokenizer.dated(asked.date), asked.template)
+        made = evaluate.saved_config(run)["model"]  # alone: its game may be from outside
+        voice = lengths.Voice(tokenizer.dated(made.get("date", "")), made.get("template", "chat"))
     else:
         shape, voice = hf.read_config(model), lengths.voice_of(model)
         shape = worded(shape, voice.tokenizer)

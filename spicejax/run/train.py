@@ -256,7 +256,7 @@ def _show(going: Going, done: int, played: Played, speed: float, left: float) ->
 
 def _warn(going: Going, done: int, metrics: Metrics) -> bool:
     """Say that an iteration taught or found nothing, why, and what mends it; whether there was something to say."""
-    whys = [why for why in (learnt([metrics], going.run.game).why, _found_nothing(metrics)) if why]
+    whys = [why for why in (learnt([metrics], going.run.game.about).why, _found_nothing(metrics)) if why]
     for why in whys:
         going.screen.show(f"warning: iteration {done}: {why}")
     return bool(whys)
@@ -357,7 +357,7 @@ def _summarise(going: Going) -> dict[str, Any]:
     run, checkpoints, writer, tracker, screen, clock, counters = going
     newest, gaps, parts = checkpoints.newest, writer.gaps(), clock.parts()
     rows = read_rows(writer.workdir / "metrics.jsonl") if hosts.leads() else []
-    taught = learnt(rows, run.game)
+    taught = learnt(rows, run.game.about)
     if taught.why:
         screen.show(f"warning: over {len(rows)} iterations {taught.why}")
     summary = {

@@ -17,7 +17,6 @@ from tiny_models import LLAMA, random_params
 
 from spicejax import config as configuration
 from spicejax import configs
-from spicejax.games.catalogue import game_of
 from spicejax.models import files, hf
 from spicejax.report import card, usage
 from spicejax.report.base import base_of
@@ -203,7 +202,7 @@ def test_a_card_names_no_folder_of_this_machine(tmp_path):
 def test_the_code_of_a_card_asks_in_the_words_of_training(name, monkeypatch):
     """Run with a pipeline that keeps what it is given."""
     cfg = configs.load(name)
-    how = usage.asked(configuration.to_json(cfg))
+    how = usage.asked(configuration.to_json(cfg), Path())
     lines = usage.usage("a/b", base_of({}, Path()), how, adapter=False)
     code = "\n".join(lines[lines.index("```python") + 1 : lines.index("```")])
     given, transformers = [], types.ModuleType("transformers")
@@ -219,7 +218,7 @@ def test_the_code_of_a_card_asks_in_the_words_of_training(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", transformers)
     exec(code, {})
     ((prompt, words),) = given
-    exam = game_of(cfg.game).exam(cfg.game)
+    exam = cfg.game.game.exam(cfg.game)
     messages = exam.ask(Task("What is the capital of France?", "", "String"))
     plain = cfg.model.template == "conversation"
     wanted = prompts.fill(render.CONVERSATION, request=messages[-1]["content"]) if plain else messages

@@ -6,10 +6,10 @@ import pytest
 
 from spicejax import config as configuration
 from spicejax import configs
-from spicejax.games.catalogue import GAMES
+from spicejax.games import catalogue
 from spicejax.report.learnt import learnt
 
-BY_NAME = {cls.__name__.removesuffix("Config").lower(): game for cls, game in GAMES.items()}
+BY_NAME = {name: catalogue.game(name).game.about for name in catalogue.GAMES}
 STEP, NONE = {"learner/steps": 1.0}, {"learner/steps": 0.0}
 
 
@@ -52,10 +52,11 @@ def test_a_run_is_summed_and_warns_only_where_all_of_it_was_idle():
     assert learnt([{"iteration": 0}], BY_NAME["spice"]) == learnt([], BY_NAME["spice"]) == (0, None, 0, "")
 
 
-@pytest.mark.parametrize("cls", GAMES, ids=lambda cls: cls.__name__)
-def test_fixes_name_fields_that_there_are(cls):
-    cfg = next(c for name in configs.names() for c in configs.stages(name) if isinstance(c.game, cls))
+@pytest.mark.parametrize("name", catalogue.GAMES)
+def test_fixes_name_fields_that_there_are(name):
+    cls = catalogue.game(name)
+    cfg = next(c for recipe in configs.names() for c in configs.stages(recipe) if isinstance(c.game, cls))
     fields = {path for path, _ in configuration.leaves(cfg)}
     sections = "|".join({path.partition(".")[0] for path in fields if "." in path})
-    named = re.findall(rf"\b(?:{sections})\.[a-z_.]*[a-z_]", " ".join(GAMES[cls].fixes.values()))
+    named = re.findall(rf"\b(?:{sections})\.[a-z_.]*[a-z_]", " ".join(cls.game.about.fixes.values()))
     assert named and set(named) <= fields | {path.rpartition(".")[0] for path in fields}, set(named) - fields

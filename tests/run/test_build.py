@@ -9,7 +9,6 @@ from scripted import typist
 from spicejax import config as configuration
 from spicejax import configs
 from spicejax.data.questions import Item
-from spicejax.games.catalogue import game_of
 from spicejax.run import build, train
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Task
@@ -35,7 +34,7 @@ def seated(name, changes, *, policy="now", before="before", others=None, **more)
     cfg = configuration.override(configs.load(name), changes)
     cfg = dataclasses.replace(cfg[-1] if isinstance(cfg, tuple) else cfg, seats=dict.fromkeys(others or (), "FOLDER"))
     unused = dict.fromkeys(field.name for field in dataclasses.fields(build.Run))
-    parts = {"cfg": cfg, "game": game_of(cfg.game), "player": policy, "others": others or {}, "before": before}
+    parts = {"cfg": cfg, "game": cfg.game.game, "player": policy, "others": others or {}, "before": before}
     return Seated(
         **(unused | {"clock": collections.defaultdict(float), "searched": collections.Counter()} | parts | more)
     )

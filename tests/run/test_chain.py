@@ -20,7 +20,6 @@ from spicejax import config as configuration
 from spicejax import configs, sharding
 from spicejax.fields import ConfigError
 from spicejax.flight import plan, programs
-from spicejax.games.catalogue import GAMES
 from spicejax.models import hf
 from spicejax.run import chain, train
 from spicejax.run.build import build
@@ -181,14 +180,14 @@ def test_a_run_of_an_older_version_exports(another, tmp_path):
 def test_a_games_state_is_handed_on_and_kept_in_checkpoints(cache, tmp_path, monkeypatch):
     """A game that counts: what it returned is what the next iteration gets, in a resumed run too."""
     (cfg,) = [c for c in stages(cache) if c.name == "rlvr_nano"]
-    game, seen = GAMES[type(cfg.game)], []
+    game, seen = cfg.game.game, []
 
     def counting(world, items, config, state):
         seen.append(state)
         played = game.play(world, items, config, state)
         return dataclasses.replace(played, state={"played": (state or {"played": 0})["played"] + 1})
 
-    monkeypatch.setitem(GAMES, type(cfg.game), game._replace(play=counting))
+    monkeypatch.setattr(type(cfg.game), "game", game._replace(play=counting))
     train.train(dataclasses.replace(cfg, iterations=2), tmp_path)
     train.train(dataclasses.replace(cfg, iterations=3), tmp_path)
     assert seen == [None, {"played": 1}, {"played": 2}]

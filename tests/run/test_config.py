@@ -7,7 +7,6 @@ import pytest
 from spicejax import config as configuration
 from spicejax import configs
 from spicejax.flight import plan
-from spicejax.games.catalogue import GAMES
 from spicejax.models.lora import LoraConfig
 
 
@@ -85,5 +84,5 @@ def test_a_step_that_bfloat16_rounds_away_is_refused():
 def test_the_papers_configurations_probe_and_keep_what_figure_3_needs(name):
     cfg = configs.load(name)
     assert (cfg.eval.every, cfg.eval.probe_documents, cfg.checkpoint.keep_period) == (100, 128, 100)
-    asked = GAMES[type(cfg.game)].probe(cfg.game, cfg.eval.probe_documents, cfg.eval.probe_group)
+    asked = cfg.game.game.probe(cfg.game, cfg.eval.probe_documents, cfg.eval.probe_group)
     assert (asked.task_type, asked.documents, asked.group_size, asked.max_attempts) == ("model", 128, 8, 8)

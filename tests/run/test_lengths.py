@@ -11,7 +11,6 @@ from tiny_models import write_tokenizer
 from spicejax import configs
 from spicejax.data.items import Items
 from spicejax.data.questions import Item
-from spicejax.games.catalogue import game_of
 from spicejax.games.rlvr.game import RlvrConfig
 from spicejax.games.spice import game as spice
 from spicejax.games.supervised.game import SupervisedConfig
@@ -28,7 +27,7 @@ def settings(game, bucket, max_tokens=0, seats=None) -> Any:
     corpus = SimpleNamespace(max_tokens=max_tokens, source="items.jsonl")
     evaluated = SimpleNamespace(tasks="held_out.jsonl")
     buckets = SimpleNamespace(prompt=(8, bucket))
-    asks = game_of(game).demand(game)
+    asks = game.game.demand(game)
     return SimpleNamespace(game=game, asks=asks, buckets=buckets, corpus=corpus, eval=evaluated, seats=seats or {})
 
 

@@ -12,14 +12,15 @@ import collections
 import dataclasses
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from spicejax.games import solver
 from spicejax.games.acesearcher import excerpts, pairs, paths, rewards
 from spicejax.games.acesearcher.paths import Path, Way
 from spicejax.games.acesearcher.plans import Plan
-from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts, Reply, answered
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Reply, answered
 from spicejax.games.world import World
 from spicejax.score import qa
 from spicejax.text import prompts
@@ -32,6 +33,8 @@ _SUB_ANSWERS = 1  # stream; plans have the one before, final answers the one beh
 @dataclasses.dataclass(frozen=True)
 class AceSearcherConfig:
     """The game."""
+
+    game: ClassVar[Game]
 
     # questions per iteration
     questions: int = 64
@@ -364,8 +367,21 @@ FIXES = {
     "rejected/no_subquestion": _TEACH,
     "rejected/too_many": "raise acesearcher.most_questions",
 }
-GAME = Game(
-    reads="questions", play=play, demand=demand, exam=exam, prompts_of=prompts_of, panels=PANELS,
-    matches=lambda cfg, task: qa.matches_itself((task.answer, *task.aliases)), paper="AceSearcher, arXiv:2509.24193",
-    counts=("rejected/", "fault/"), valid="decomposer/valid", fixes=FIXES,
+GLOSSARY = {
+    "solver/formed": "share of answers in the form asked for",
+    "solver/passages_left_out": "share of the passages to be shown for which a prompt had no room",
+    "decomposer/valid": "share of plans that can be followed",
+    "decomposer/sub_questions": "questions in a valid plan, mean",
+}
+ABOUT = About(
+    panels=PANELS,
+    glossary=GLOSSARY | solver.GLOSSARY,
+    counts=("rejected/", "fault/"),
+    valid="decomposer/valid",
+    fixes=FIXES,
+    paper="AceSearcher, arXiv:2509.24193",
+)
+AceSearcherConfig.game = Game(
+    "questions", play, demand, exam, prompts_of, ABOUT,
+    lambda cfg, task: qa.matches_itself((task.answer, *task.aliases)),
 )  # fmt: skip

@@ -9,11 +9,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from spicejax.games import solver
-from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts, answered
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, answered
 from spicejax.games.r1_searcher import rewards
 from spicejax.games.world import World
 from spicejax.generate.search import Limits, Searched
@@ -25,6 +26,8 @@ from spicejax.types import Episode, Estimator, Metrics, Task
 @dataclasses.dataclass(frozen=True)
 class R1SearcherConfig:
     """The game."""
+
+    game: ClassVar[Game]
 
     # questions per iteration
     questions: int = 64
@@ -153,18 +156,17 @@ PANELS = (
         meaning="How often the policy searches before it answers.",
     ),
 )
-GAME = Game(
-    reads="questions",
-    play=play,
-    demand=demand,
-    exam=exam,
-    prompts_of=prompts_of,
+ABOUT = About(
     panels=PANELS,
-    matches=lambda cfg, task: qa.matches_itself((task.answer, *task.aliases)),
-    paper="R1-Searcher, arXiv:2503.05592",
+    glossary=solver.GLOSSARY,
     counts=("fault/",),
     fixes={
         "solver/too_long": "raise the last of buckets.prompt",
         "solver/truncated": "raise r1searcher.limits.total, or lower r1searcher.limits.turns",
     },
+    paper="R1-Searcher, arXiv:2503.05592",
 )
+R1SearcherConfig.game = Game(
+    "questions", play, demand, exam, prompts_of, ABOUT,
+    lambda cfg, task: qa.matches_itself((task.answer, *task.aliases)),
+)  # fmt: skip

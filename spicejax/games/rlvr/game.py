@@ -9,11 +9,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from spicejax.games import reasoner
-from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts, answered
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, answered
 from spicejax.games.world import World
 from spicejax.score.verifiers import matches_itself
 from spicejax.text import prompts
@@ -23,6 +24,8 @@ from spicejax.types import Episode, Estimator, Metrics, Task
 @dataclasses.dataclass(frozen=True)
 class RlvrConfig:
     """The game."""
+
+    game: ClassVar[Game]
 
     # questions per iteration
     questions: int = 128
@@ -129,18 +132,14 @@ PANELS = (
         "earn the same.",
     ),
 )
-GAME = Game(
-    reads="questions",
-    play=play,
-    demand=demand,
-    exam=exam,
-    prompts_of=prompts_of,
+ABOUT = About(
     panels=PANELS,
-    matches=lambda cfg, task: matches_itself(task),
-    paper="reinforcement learning from questions with known answers",
+    glossary=reasoner.GLOSSARY,
     counts=("verdict/",),
     fixes={
         "reasoner/too_long": "raise the last of buckets.prompt",
         "reasoner/truncated": "raise rlvr.max_new",
     },
+    paper="reinforcement learning from questions with known answers",
 )
+RlvrConfig.game = Game("questions", play, demand, exam, prompts_of, ABOUT, lambda cfg, task: matches_itself(task))

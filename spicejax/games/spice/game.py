@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -26,6 +26,8 @@ _TYPE, _ATTEMPT, _ANSWER, _PICK = range(4)
 @dataclasses.dataclass(frozen=True)
 class SpiceConfig:
     """The game. Letters in brackets are the paper's."""
+
+    game: ClassVar[Game]
 
     # documents per iteration [B]
     documents: int = 128
@@ -375,17 +377,7 @@ def _episodes(attempts: Sequence[Attempt], num_documents: int) -> list[Episode]:
     return episodes
 
 
-GAME = Game(
-    reads="documents",
-    play=play,
-    demand=demand,
-    exam=exam,
-    prompts_of=prompts_of,
-    panels=report.PANELS,
-    paper="SPICE: Self-Play In Corpus Environments, arXiv:2510.24684",
-    counts=("rejected/", "verdict/"),
-    valid="challenger/valid_fraction",
-    fixes=report.FIXES,
-    probe=probe,
-    probed=("reasoner/pass_rate", "challenger/frontier_distance"),
-)
+SpiceConfig.game = Game(
+    "documents", play, demand, exam, prompts_of, report.ABOUT,
+    probe=probe, probed=("reasoner/pass_rate", "challenger/frontier_distance"),
+)  # fmt: skip

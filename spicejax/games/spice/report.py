@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from spicejax.games.game import Panel, answered
+from spicejax.games import reasoner
+from spicejax.games.game import About, Panel, answered
 from spicejax.types import AnswerType, Document, Metrics, Rejection, Rollout, Task
 
 
@@ -153,3 +154,27 @@ FIXES = {
     "rejected/wrong_answer_type": "choose spice.answer_types that the texts have answers of",
     "reasoner/truncated": "raise spice.reasoner_max_new",
 }
+GLOSSARY = {
+    "challenger/attempts": "replies that should have been a task",
+    "challenger/tasks_valid": "those that are one",
+    "challenger/valid_fraction": "tasks_valid / attempts",
+    "challenger/documents_without_task": "documents none of whose attempts was valid",
+    "challenger/task_type_unparsed": "choices of the kind of task that could not be read",
+    "challenger/reward": "mean reward of all attempts, invalid ones included",
+    "challenger/frontier_distance": "mean distance of a task's pass rate from one half; 0 is the aim, 0.5 the worst",
+    "challenger/never_solved": "share of tasks with pass rate 0",
+    "challenger/always_solved": "share of tasks with pass rate 1",
+    "challenger/mcq_fraction": "share of multiple-choice questions among the valid tasks",
+    "challenger/distinct_questions": "share of different questions among the valid tasks",
+    "challenger/repeated_questions": "share that was asked before in this or the last iterations (`novelty`)",
+    "challenger/held_out_questions": "share that the evaluation asks too, word for word (`validity.no_held_out`)",
+}
+ABOUT = About(
+    panels=PANELS,
+    glossary=GLOSSARY | reasoner.GLOSSARY,
+    counts=("rejected/", "verdict/"),
+    valid="challenger/valid_fraction",
+    fixes=FIXES,
+    written=True,
+    paper="SPICE: Self-Play In Corpus Environments, arXiv:2510.24684",
+)

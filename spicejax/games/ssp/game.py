@@ -10,12 +10,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from spicejax.games import solver
-from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts, answered
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, answered
 from spicejax.games.ssp import proposals, rewards
 from spicejax.games.ssp.pool import Kept, Pool
 from spicejax.games.ssp.proposals import Proposal, Rules
@@ -31,6 +31,8 @@ _SOLVE = 2  # stream of the Solver's rows; round r of the Proposer has the strea
 @dataclasses.dataclass(frozen=True)
 class SspConfig:
     """The game."""
+
+    game: ClassVar[Game]
 
     # answers per iteration, each of which a question is sought for
     answers: int = 256
@@ -382,16 +384,25 @@ PANELS = (
         meaning="How often each role searches before it is done.",
     ),
 )
-GAME = Game(
-    reads="answers",
-    play=play,
-    demand=demand,
-    exam=exam,
-    prompts_of=prompts_of,
+GLOSSARY = {
+    "proposer/valid": "share of proposals that are a question whose answer its own documents give",
+    "proposer/tries": "proposals made for each one that was wanted",
+    "proposer/difficulty": "1 - pass rate of the new questions",
+    "pool/questions": "questions kept to be asked again",
+    "solver/pass_rate_replayed": "the same of questions that were asked again",
+    "solver/slots_filled": "share of the iteration's places for which there was a question",
+    "solver/replayed": "questions taken from the pool",
+}
+ABOUT = About(
     panels=PANELS,
-    matches=lambda cfg, answer: cfg.judged == "judge" or qa.matches_itself(answer.texts),
-    paper="Search Self-Play, arXiv:2510.18821",
+    glossary=GLOSSARY | solver.GLOSSARY,
     counts=("rejected/",),
     valid="proposer/valid",
     fixes=proposals.FIXES,
+    written=True,
+    paper="Search Self-Play, arXiv:2510.18821",
 )
+SspConfig.game = Game(
+    "answers", play, demand, exam, prompts_of, ABOUT,
+    lambda cfg, answer: cfg.judged == "judge" or qa.matches_itself(answer.texts),
+)  # fmt: skip

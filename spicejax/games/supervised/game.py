@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from spicejax.games import reasoner, solver
-from spicejax.games.game import Ask, Exam, Game, Panel, Played, Prompts
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts
 from spicejax.games.world import World
 from spicejax.generate.search import Limits
 from spicejax.types import Episode, Example, Rollout, Task
@@ -20,6 +20,8 @@ from spicejax.types import Episode, Example, Rollout, Task
 @dataclasses.dataclass(frozen=True)
 class SupervisedConfig:
     """The game."""
+
+    game: ClassVar[Game]
 
     # examples per iteration
     examples: int = 64
@@ -99,16 +101,12 @@ PANELS = (
         meaning="How unlikely the policy finds the replies it is shown; lower is better.",
     ),
 )
-GAME = Game(
-    reads="examples",
-    play=play,
-    demand=demand,
-    exam=exam,
-    prompts_of=prompts_of,
+ABOUT = About(
     panels=PANELS,
-    paper="supervised fine-tuning",
     fixes={
         "reasoner/too_long": "raise the last of buckets.prompt, or supervised.max_new",
         "solver/too_long": "raise the last of buckets.prompt, or supervised.limits.total",
     },
+    paper="supervised fine-tuning",
 )
+SupervisedConfig.game = Game("examples", play, demand, exam, prompts_of, ABOUT)

@@ -1,4 +1,6 @@
-"""How a run was started, for people and for its reports: config.json, and a line of starts.jsonl for every start."""
+"""How a run was started, for people and for its reports: config.json, a line of starts.jsonl for every start, and of a
+game from outside its file and what it says of itself.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ import jax
 
 from spicejax import config as configuration
 from spicejax import hosts
-from spicejax.report import places
+from spicejax.report import game, places
 from spicejax.report.read import PYTHON
 from spicejax.run.config import RunConfig
 from spicejax.text import tokens
@@ -51,12 +53,24 @@ def dated(cfg: RunConfig, workdir: Path) -> RunConfig:
 
 
 def write(workdir: Path, cfg: RunConfig) -> None:
-    """Write the configuration, and add this start: time, command, versions, devices, commit of the code."""
+    """Write the configuration and a game from outside, and add this start: time, command, versions, devices, commit."""
     workdir.mkdir(parents=True, exist_ok=True)
     kept = places.kept(configuration.to_json(cfg), workdir)
     (workdir / CONFIG).write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    game.write(workdir, cfg.game)
+    _keep_code(workdir, Path(type(cfg.game).__module__))
     with (workdir / STARTS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(_start()) + "\n")
+
+
+def _keep_code(workdir: Path, file: Path) -> None:
+    """Copy the file of a game of one's own into the work folder: with it the run goes on and is asked anywhere."""
+    if file.suffix != ".py":
+        return
+    copy, code = workdir / file.name, file.read_bytes()
+    if copy.exists() and copy.read_bytes() != code:
+        log.warning("%s has changed since this run was last started; the run goes on with what it is now", file)
+    copy.write_bytes(code)
 
 
 def read(workdir: Path) -> dict[str, Any]:

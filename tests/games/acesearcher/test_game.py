@@ -11,7 +11,6 @@ from spicejax.data.questions import Item
 from spicejax.evaluation.held_out import held_out
 from spicejax.games.acesearcher import game as acesearcher
 from spicejax.games.acesearcher.game import AceSearcherConfig
-from spicejax.games.catalogue import GAMES
 from spicejax.games.world import World
 from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
@@ -185,7 +184,7 @@ def test_passages_are_cut_to_what_fits():
 def test_held_out_questions_are_planned_or_answered_at_once(how, accuracy, calls):
     player = Scripted(policy if how == "plan" else lambda text, row: "<answer>Rome</answer>")
     cfg = dataclasses.replace(CFG, exam=how)
-    got = held_out(world(player), [Item(TASK)], GAMES[AceSearcherConfig].exam(cfg))
+    got = held_out(world(player), [Item(TASK)], AceSearcherConfig.game.exam(cfg))
     assert got["eval/accuracy"] == accuracy and got["eval/truncated"] == 0
     assert len(player.asked) == calls
 
@@ -227,7 +226,7 @@ def test_document_questions_bring_their_text_and_look_nothing_up():
     assert found.calls == [] and all(told in text for text, _ in player.asked)
     assert played.metrics["solver/pass_rate"] == 0.5, "every path of the good plan"
     assert not any(ask.finds for ask in acesearcher.demand(cfg))
-    exam = GAMES[AceSearcherConfig].exam(cfg)
+    exam = AceSearcherConfig.game.exam(cfg)
     assert held_out(world(player), [Item(dataclasses.replace(TASK, context=told))], exam)["eval/accuracy"] == 1.0
     long = dataclasses.replace(TASK, context="x" * 5000)
     assert acesearcher.play(world(player), [long], cfg).metrics["decomposer/too_long"] == 1
@@ -322,7 +321,7 @@ def test_a_long_text_is_shown_in_parts(how):
     text = "\n\n".join(["Ada gave 12 away.", "Bo is a cat.", "Ada had 30 pears.", *["Nothing else."] * 9])
     task = Task("How much is left of what Ada gave?", "18", "Integer", "d", context=text, kind="document")
     player = Scripted(everything, buckets=Buckets((4000,), 8))
-    exam = GAMES[AceSearcherConfig].exam(AceSearcherConfig(kind="document", exam=how, parts=1))
+    exam = AceSearcherConfig.game.exam(AceSearcherConfig(kind="document", exam=how, parts=1))
     exam.respond(world(player), [task], samples=1, first_row=[0], stream=0, max_new=64)
     shown = [next(part for part in text.split("\n\n") if part in asked) for asked, _ in player.asked]
     assert shown == (["Ada gave 12 away.", "Ada had 30 pears.", "Ada gave 12 away."] if how == "plan" else shown[:1])
@@ -335,7 +334,7 @@ def test_each_kind_is_examined_in_its_own_way(how):
     cfg = AceSearcherConfig(exam=how, found=2, total=2, programs="accept")
     player = Scripted(everything, buckets=Buckets((4000,), 8))
     kept = dataclasses.replace(world(player), programs=Sandbox(accept=True).run)
-    exam = GAMES[AceSearcherConfig].exam(cfg)
+    exam = AceSearcherConfig.game.exam(cfg)
     replies = exam.respond(kept, MIXED, samples=1, first_row=range(0, 8, 2), stream=0, max_new=64)
     assert [reply.answer for (reply,) in replies] == ["Oslo", "No", "18", "17.5"]
     assert [reply.searches for (reply,) in replies] == [1, 1, 0, 0]
@@ -343,7 +342,7 @@ def test_each_kind_is_examined_in_its_own_way(how):
 
 
 def test_an_examined_path_tells_the_passages_it_was_shown():
-    exam = GAMES[AceSearcherConfig].exam(CFG)
+    exam = AceSearcherConfig.game.exam(CFG)
     ((reply,),) = exam.respond(world(Scripted(policy)), [TASK], samples=1, first_row=[0], stream=0, max_new=8)
     plan, first, second, final = reply.transcript
     assert plan == {"plan": GOOD}

@@ -7,7 +7,6 @@ from scripted import typist
 
 from spicejax.data.questions import Item
 from spicejax.evaluation.held_out import held_out
-from spicejax.games.catalogue import GAMES
 from spicejax.games.r1_searcher import game as r1_searcher
 from spicejax.games.r1_searcher.game import R1SearcherConfig
 from spicejax.games.world import World
@@ -82,7 +81,7 @@ def test_stages_reward_the_same_rows_differently():
 def test_the_exam_searches_as_training_does():
     player = typist(solver)
     items = [Item(task) for task in (QUESTIONS[0], QUESTIONS[2])]
-    found = held_out(world(player), items, GAMES[R1SearcherConfig].exam(CFG))
+    found = held_out(world(player), items, R1SearcherConfig.game.exam(CFG))
     assert found["eval/accuracy"] == 0.5 and [text for text, _ in player.asked[:2]] == ["home of Ada?", "home of Bob?"]
     assert "</information>" in player.asked[2][0]
 
@@ -94,12 +93,12 @@ def test_no_question_that_fits_teaches_nothing():
 
 
 def test_demand_and_bad_settings():
-    (ask,) = GAMES[R1SearcherConfig].demand(CFG)
+    (ask,) = R1SearcherConfig.game.demand(CFG)
     assert (ask.prompts, ask.samples, ask.max_new, ask.turn_limits.turn, ask.behind) == (3, 2, 400, 60, 400)
     for change in ({"questions": 0}, {"group_size": 0}, {"penalty": -1.0}):
         with pytest.raises(ValueError, match=rf"r1searcher\.{next(iter(change))}="):
             dataclasses.replace(CFG, **change)
     for request in ("base", "instruct", "tags"):
         cfg = dataclasses.replace(CFG, request=request)
-        ((_, messages),) = GAMES[R1SearcherConfig].prompts_of(cfg, QUESTIONS[0])
+        ((_, messages),) = R1SearcherConfig.game.prompts_of(cfg, QUESTIONS[0])
         assert "home of Ada?" in messages[-1]["content"]

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 from scripted import Scripted
 
-from spicejax.games.catalogue import GAMES
 from spicejax.games.rlvr import game as rlvr
 from spicejax.games.rlvr.game import RlvrConfig
 from spicejax.games.world import World
@@ -50,7 +49,7 @@ def test_an_iteration_without_a_question_that_fits_teaches_nothing():
 
 
 def test_demand_and_bad_settings():
-    (ask,) = GAMES[RlvrConfig].demand(dataclasses.replace(CFG, estimator="mean_std"))
+    (ask,) = RlvrConfig.game.demand(dataclasses.replace(CFG, estimator="mean_std"))
     assert (ask.role, ask.prompts, ask.samples, ask.trained, ask.estimator) == ("reasoner", 3, 4, 3, "mean_std")
     for change in ({"questions": 0}, {"group_size": 0}, {"max_new": 0}):
         with pytest.raises(ValueError, match=rf"rlvr\.{next(iter(change))}=0"):

@@ -6,7 +6,6 @@ import json
 import pytest
 from scripted import typist
 
-from spicejax.games.catalogue import GAMES
 from spicejax.games.ssp import game as ssp
 from spicejax.games.ssp.game import SspConfig
 from spicejax.games.ssp.proposals import Rules
@@ -189,7 +188,7 @@ def test_a_judge_is_asked_where_the_words_differ():
 
 
 def test_demand_follows_who_is_trained():
-    demand = GAMES[SspConfig].demand
+    demand = SspConfig.game.demand
     proposing, checking, solving = demand(dataclasses.replace(CFG, verify=True, proposer_samples=2))
     assert (proposing.prompts, proposing.trained, proposing.estimator, proposing.turn_limits.turn) == (6, 6, "none", 60)
     assert (checking.role, checking.prompt, checking.turn_limits, checking.trained) == ("verifier", "document", None, 0)

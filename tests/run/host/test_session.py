@@ -9,7 +9,7 @@ from tiny_runs import SPICE
 
 from spicejax import commands, configs
 from spicejax import config as configuration
-from spicejax.games.catalogue import GAMES
+from spicejax.games.spice.game import SpiceConfig
 from spicejax.run import chain, train
 from spicejax.run.host import session
 from spicejax.run.host.session import Session
@@ -41,8 +41,8 @@ class Time:
 @pytest.fixture
 def clock(monkeypatch):
     """Iterations, evaluations and saves take the time that TIMES says."""
-    clock, (cls, game) = Time(), next((cls, game) for cls, game in GAMES.items() if cls.__name__ == "SpiceConfig")
-    monkeypatch.setitem(GAMES, cls, game._replace(play=clock.during("iteration", game.play)))
+    clock, game = Time(), SpiceConfig.game
+    monkeypatch.setattr(SpiceConfig, "game", game._replace(play=clock.during("iteration", game.play)))
     monkeypatch.setattr(Checkpoints, "save", clock.during("save", Checkpoints.save))
     monkeypatch.setattr(train, "evaluation", clock.during("evaluation", train.evaluation))
     return clock
