@@ -14,6 +14,7 @@ from typing import Any
 
 from spicejax import config as configuration
 from spicejax import outside
+from spicejax.fields import ConfigError
 from spicejax.report import places
 from spicejax.run.config import RunConfig
 
@@ -61,6 +62,8 @@ def _recorded(path: Path) -> RunConfig:
         saved = json.loads(path.read_text(encoding="utf-8"))
         saved = places.found(configuration.readable(RunConfig, saved), path.parent)
         return configuration.from_json(RunConfig, saved)
+    except ConfigError as error:
+        raise ValueError(f"--config={path}: {error}") from error
     except (OSError, ValueError, AttributeError, KeyError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise ValueError(f"--config={path}: {why}; give the config.json of a run") from error

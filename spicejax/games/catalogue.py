@@ -31,7 +31,7 @@ def found(data: Mapping[str, Any]) -> type[GameConfig]:
     if data.get("game"):
         raise ConfigError(
             f"its game is {data['game']}, code from outside the package, which is run from a file that you name alone: "
-            "add --config=FILE.py (a run keeps a copy of it in its folder)"
+            "give --config=FILE.py (a run keeps a copy in its folder)"
         )
     name = next((name for name in GAMES if name in data), None)
     if name is None:
