@@ -27,17 +27,14 @@ def test_both_names_of_the_fields(tmp_path):
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"question": "x"}, "'answer' is missing"),
         ({"answer": "  "}, 'answer="  ": give a text'),
         ({"answer": ["a"]}, r'answer=\["a"\]: give a text'),
-        ({"answer": None}, "answer=null: give a text"),
         ({"ground_truth": float("nan")}, "ground_truth=NaN: give a text"),
         ({"answer": "a", "aliases": "b"}, 'aliases="b": give a list'),
         ({"answer": "a", "aliases": [None]}, "aliases=null: give a text"),
         ({"answer": "a", "id": {}}, "id={}: give a text"),
         ({"answer": "a", "searches": True}, "searches=True"),
         ({"answer": "a", "searches": -1}, "searches=-1"),
-        ({"answer": "a", "search_turns": "2"}, "searches='2'"),
     ],
 )
 def test_errors_name_line_and_value(tmp_path, row, said):

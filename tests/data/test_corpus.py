@@ -98,17 +98,6 @@ def test_no_usable_document_is_an_error_that_says_why(tmp_path: Path) -> None:
         _open(str(path))
 
 
-def test_real_corpora_and_real_tokenizer_keep_the_limit(shared_data: Path) -> None:
-    tokenizer = tokens.load(shared_data / "tokenizers" / "smollm2")
-    folder = shared_data / "corpus"
-    wiki = _open(str(folder / "wikipedia_passages_dev.jsonl"), encode=tokenizer.encode)
-    assert wiki.counts["read"] == 2871 and wiki.counts["segments"] == wiki.counts["kept"] > 2800
-    facts = _open(str(folder / "factbook_dev.jsonl"), encode=tokenizer.encode, max_tokens=700)
-    sizes = [len(tokenizer.encode(facts.documents[i].text)) for i in range(facts.counts["segments"])]
-    assert facts.counts["read"] == 683 and facts.counts["segments"] > 800
-    assert max(sizes) <= 700
-
-
 def test_mixture_joins_its_sources_and_drops_duplicates(tmp_path: Path) -> None:
     one = _jsonl(tmp_path / "one.jsonl", _documents(5))
     two = _jsonl(tmp_path / "two.jsonl", _documents(8))

@@ -36,14 +36,6 @@ def test_the_table_is_the_papers():
     assert [source.name for source in ACESEARCHER if source.seed_of] == ["squad1", "squad2", "nq"]
 
 
-def test_the_rounds_are_the_papers_too():
-    counts = {source.name: source.count for source in mixtures.ROUNDS}
-    assert counts == {
-        "hotpotqa": 10_000, "2wiki": 10_000, "hover": 10_000, "gsm8k": 7_000, "tabmwp": 10_000, "convfinqa": 2_000,
-    }  # fmt: skip
-    assert {source.use for source in mixtures.ROUNDS} == {"qa", "claim", "document"}
-
-
 def test_files_are_found_as_published_or_as_your_own_and_missing_ones_are_all_named(tmp_path):
     sources = mixtures.chosen(["squad1", "gsm8k_plan", "gsm8k_reason", "ifqa"])
     write(tmp_path / "squad1" / "train-v1.1.json", [])
@@ -204,36 +196,3 @@ def test_an_epoch_of_the_mixture_has_every_example_once_at_the_rates_of_the_tabl
         share = count / 180_600
         assert abs(head[name] - 600 * share) < 5 * (600 * share * (1 - share)) ** 0.5, "mixed, not one after another"
     assert rows == list(mixtures.mixed(taken, seed=3)) != list(mixtures.mixed(taken, seed=4))
-
-
-TFDS_BUILDER = """
-import numpy as np
-import tensorflow_datasets as tfds
-
-class Asked(tfds.core.GeneratorBasedBuilder):
-    VERSION = tfds.core.Version("1.0.0")
-    def _info(self):
-        answers = tfds.features.Sequence({"text": tfds.features.Text(), "answer_start": np.int32})
-        features = {name: tfds.features.Text() for name in ("id", "context", "question")} | {"answers": answers}
-        return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features))
-    def _split_generators(self, dl_manager):
-        return {"train": self._generate_examples()}
-    def _generate_examples(self):
-        for i in range(2):
-            told = {"id": str(i), "context": "Oslo is in Norv\u00e8ge.", "question": "Where?"}
-            yield i, told | {"answers": [{"text": "Norv\u00e8ge", "answer_start": 11}] * (1 + i)}
-"""
-
-
-def test_rows_of_tfds(tmp_path, monkeypatch):
-    pytest.importorskip("tensorflow_datasets")
-    package = tmp_path / "asked_builder_package"
-    package.mkdir()
-    (package / "README.md").write_text("Two questions.")
-    (package / "__init__.py").write_text(TFDS_BUILDER)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "data"))
-    __import__("asked_builder_package").Asked(data_dir=tmp_path / "data").download_and_prepare()
-    source = Source("squad1", "answer", 2, "f.json", "", published.squad, tfds="asked")
-    found = sorted(mixtures.rows(source, None), key=lambda row: row.id)
-    assert found == [Row(str(i), "Where?", ("Norvège",), "Oslo is in Norvège.") for i in range(2)]

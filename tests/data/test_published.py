@@ -10,75 +10,26 @@ from spicejax.data.published import Row
 
 SQUAD = {
     "version": "1.1",
-    "data": [
-        {
-            "title": "Oslo",
-            "paragraphs": [
-                {
-                    "context": "Oslo lies in Norway.",
-                    "qas": [
-                        {
-                            "id": "5a",
-                            "question": " Where is Oslo? ",
-                            "answers": [{"text": "Norway", "answer_start": 13}] * 2,
-                        },
-                        {"id": "5b", "question": "Who?", "answers": [], "is_impossible": True},
-                    ],
-                }
-            ],
-        }
-    ],
-}
+    "data": [{"title": "Oslo", "paragraphs": [{"context": "Oslo lies in Norway.",
+     "qas": [{"id": "5a", "question": " Where is Oslo? ", "answers": [{"text": "Norway", "answer_start": 13}] * 2},
+     {"id": "5b", "question": "Who?", "answers": [], "is_impossible": True}]}]}],
+}  # fmt: skip
 ROPES = {
-    "data": [
-        {
-            "paragraphs": [
-                {
-                    "background": "Heat melts ice.",
-                    "situation": "A is hot, B is cold.",
-                    "qas": [{"id": "7", "question": "Where does ice melt?", "answers": [{"text": "A"}]}],
-                }
-            ]
-        }
-    ]
-}
+    "data": [{"paragraphs": [{"background": "Heat melts ice.", "situation": "A is hot, B is cold.",
+     "qas": [{"id": "7", "question": "Where does ice melt?", "answers": [{"text": "A"}]}]}]}],
+}  # fmt: skip
 QUOREF = {
-    "data": [
-        {
-            "title": "Oslo",
-            "paragraphs": [
-                {
-                    "context": "Al met Bo.",
-                    "qas": [
-                        {
-                            "id": "8",
-                            "question": "Who met?",
-                            "answers": [{"text": "Al", "answer_start": 0}, {"text": "Bo", "answer_start": 7}],
-                        }
-                    ],
-                }
-            ],
-        }
-    ]
-}
+    "data": [{"title": "Oslo", "paragraphs": [{"context": "Al met Bo.",
+     "qas": [{"id": "8", "question": "Who met?", "answers": [{"text": "Al", "answer_start": 0},
+     {"text": "Bo", "answer_start": 7}]}]}]}],
+}  # fmt: skip
 DROP = {
-    "nfl_1": {
-        "passage": "Two teams.",
-        "qa_pairs": [
-            {"query_id": "a", "question": "How many?", "answer": {"number": "2", "date": {}, "spans": []}},
-            {
-                "query_id": "b",
-                "question": "When?",
-                "answer": {"number": "", "date": {"day": "3", "month": "May", "year": "1901"}, "spans": []},
-            },
-            {
-                "query_id": "c",
-                "question": "Who?",
-                "answer": {"number": "", "date": {"day": "", "month": "", "year": ""}, "spans": ["Al", "Bo"]},
-            },
-        ],
-    }
-}
+    "nfl_1": {"passage": "Two teams.", "qa_pairs": [{"query_id": "a", "question": "How many?",
+     "answer": {"number": "2", "date": {}, "spans": []}}, {"query_id": "b", "question": "When?",
+     "answer": {"number": "", "date": {"day": "3", "month": "May", "year": "1901"}, "spans": []}},
+     {"query_id": "c", "question": "Who?", "answer": {"number": "", "date": {"day": "", "month": "", "year": ""},
+     "spans": ["Al", "Bo"]}}]},
+}  # fmt: skip
 TATQA = [
     {
         "table": {"uid": "t", "table": [["", "2019"], ["Sales", "$ 3"]]},
@@ -98,242 +49,74 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
 
 
 @pytest.mark.parametrize(
-    "name, value, reader, rows",
-    [
-        (
-            "train-v2.0.json",
-            SQUAD,
-            published.squad,
-            [
-                Row("5a", "Where is Oslo?", ("Norway",), "Oslo lies in Norway."),
-                Row("5b", "Who?", (), "Oslo lies in Norway."),
-            ],
-        ),
-        (
-            "train-v1.0.json",
-            ROPES,
-            published.squad,
-            [Row("7", "Where does ice melt?", ("A",), "Heat melts ice.\n\nA is hot, B is cold.")],
-        ),
-        (
-            "quoref-train-v0.1.json",
-            QUOREF,
-            published.quoref,
-            [Row("8", "Who met?", ("Al, Bo",), "Al met Bo.")],
-        ),
-        (
-            "drop.json",
-            DROP,
-            published.drop,
-            [
-                Row("a", "How many?", ("2",), "Two teams."),
-                Row("b", "When?", ("3 May 1901",), "Two teams."),
-                Row("c", "Who?", ("Al, Bo",), "Two teams."),
-            ],
-        ),
-        (
-            "tatqa.json",
-            TATQA,
-            published.tatqa,
-            [
-                Row("q1", "Sum?", ("172 million",), "First.\nSecond.\n | 2019\nSales | $ 3", solution="(166+178)/2"),
-                Row("q2", "Which?", ("a, b",), "First.\nSecond.\n | 2019\nSales | $ 3"),
-            ],
-        ),
-        (
-            "train.jsonl",
-            [
-                {"id": 1, "claim": "Oslo is large.", "label": "SUPPORTS", "context": "Oslo has many people."},
-                {"id": 2, "claim": "x", "label": "NOT ENOUGH INFO"},
-                {"id": 3, "claim": "y", "label": "REFUTES", "evidence": [[[1, 2, "Oslo", 0]]]},
-            ],
-            published.fever,
-            [Row("1", "Oslo is large.", ("Yes",), "Oslo has many people."), Row("2", "x"), Row("3", "y")],
-        ),
-        (
-            "nq.json.gz",
-            [
-                {
-                    "question": "who",
-                    "answers": ["Al"],
-                    "positive_ctxs": [{"title": "T", "text": "Al.", "passage_id": "9"}],
-                    "hard_negative_ctxs": [],
-                },
-                {"question": "none", "answers": ["x"], "positive_ctxs": []},
-            ],
-            published.natural_questions,
-            [Row("9", "who", ("Al",), "T\nAl.")],
-        ),
-        (
-            "narrativeqa.jsonl",
-            [
-                {
-                    "document": {"id": "d", "summary": {"text": "A tale."}},
-                    "question": {"text": "Who?"},
-                    "answers": [{"text": "Al"}, {"text": "Al B"}],
-                }
-            ],
-            published.narrativeqa,
-            [Row("d/Who?", "Who?", ("Al", "Al B"), "A tale.")],
-        ),
-        (
-            "train_socratic.jsonl",
-            [SOCRATIC],
-            published.gsm8k,
-            [
-                Row(
-                    PROBLEM,
-                    "How many are left?",
-                    ("2",),
-                    PROBLEM,
-                    ("How many does she eat?", "How many are left?"),
-                    "She eats 1*1=1.\n3-1=2 are left.",
-                )
-            ],
-        ),
-        (
-            "convfinqa.json",
-            [
-                {
-                    "id": "f",
-                    "pre_text": ["Before."],
-                    "table": [["a", "1"]],
-                    "post_text": ["After."],
-                    "qa": {"question": "Rise?", "answer": "3%"},
-                    "annotation": {"dialogue_break": ["what was a?", "and b?"], "qa_split": [0, 0]},
-                },
-                {
-                    "id": "g",
-                    "pre_text": [],
-                    "table": [["a", "1"]],
-                    "post_text": [],
-                    "qa_0": {"question": "Rise?", "answer": "3%"},
-                    "qa_1": {"question": "Fall?", "answer": "4"},
-                    "annotation": {"dialogue_break": ["what was a?", "and b?", "and c?"], "qa_split": [0, 1, 1]},
-                },
-            ],
-            published.convfinqa,
-            [
-                Row("f/qa", "Rise?", ("3%",), "Before.\na | 1\nAfter.", ("what was a?", "and b?")),
-                Row("g/qa_0", "Rise?", ("3%",), "a | 1", ("what was a?",)),
-                Row("g/qa_1", "Fall?", ("4",), "a | 1", ("and b?", "and c?")),
-            ],
-        ),
-        (
-            "strategyqa.json",
-            [
-                {
-                    "qid": "s",
-                    "question": "Can it?",
-                    "answer": True,
-                    "facts": ["It flies."],
-                    "decomposition": ["What is it?", "Does #1 fly?"],
-                },
-                {"qid": "t", "term": "It", "question": "Does it?", "answer": False, "facts": "It sits. It is old."},
-            ],
-            published.strategyqa,
-            [
-                Row("s", "Can it?", ("Yes",), steps=("What is it?", "Does #1 fly?"), solution="It flies."),
-                Row("t", "Does it?", ("No",), solution="It sits. It is old."),
-            ],
-        ),
-        (
-            "ifqa.json",
-            [{"idx": 0, "question": "If?", "answers": ["2"], "context": ["One.", "Two."]}],
-            published.ifqa,
-            [Row("0", "If?", ("2",), "One.\nTwo.")],
-        ),
-        (
-            "tabmwp.json",
-            {
-                "12": {
-                    "question": "Cost?",
-                    "choices": ["$1", "$2"],
-                    "answer": "$2",
-                    "unit": None,
-                    "table_title": "Shop",
-                    "table": "a | $2",
-                    "solution": "See a.",
-                },
-                "13": {
-                    "question": "Cost of both?",
-                    "choices": None,
-                    "answer": "3.50",
-                    "unit": "$",
-                    "table_title": None,
-                    "table": "a | $2",
-                    "solution": "Add.",
-                },
-            },
-            published.tabmwp,
-            [
-                Row("12", "Cost? ($1, $2)", ("$2",), "Shop\na | $2", solution="See a."),
-                Row("13", "Cost of both? (Unit: $)", ("3.50",), "a | $2", solution="Add."),
-            ],
-        ),
-        (
-            "hotpot_train_v1.1.json",
-            [{"_id": "5a", "question": "Who?", "answer": "Al", "type": "bridge", "context": [["T", ["A."]]]}],
-            published.multihop,
-            [Row("5a", "Who?", ("Al",))],
-        ),
-        (
-            "hover_train_release_v1.1.json",
-            [{"uid": "u", "claim": "C", "label": "NOT_SUPPORTED", "num_hops": 2}],
-            published.hover,
-            [Row("u", "C", ("No",))],
-        ),
-        (
-            "MathInstruct.json",
-            [
-                {"source": "data/CoT/gsm_rft.json", "instruction": "1+1?", "output": "Add.\nThe answer is 2"},
-                {"source": "data/CoT/aqua_rat.json", "instruction": "2 or 3?", "output": "So.\nThe answer is B."},
-                {
-                    "source": "data/CoT/MATH_train.json",
-                    "instruction": "Area?",
-                    "output": "If the answer is 3.2 it is large, so $\\boxed{1.5\\pi}$. The answer is 1.5\\pi",
-                },
-                {"source": "data/CoT/math50k_camel.json", "instruction": "Why?", "output": "The answer is\nlong."},
-                {"source": "data/PoT/y.json", "instruction": "2+2?", "output": "x = 4\nprint(x)"},
-            ],
-            published.math_instruct,
-            [
-                Row("1+1?", "1+1?", ("2",), solution="Add.\nThe answer is 2"),
-                Row("2 or 3?", "2 or 3?", ("B",), solution="So.\nThe answer is B."),
-                Row(
-                    "Area?",
-                    "Area?",
-                    ("1.5\\pi",),
-                    solution="If the answer is 3.2 it is large, so $\\boxed{1.5\\pi}$. The answer is 1.5\\pi",
-                ),
-                Row("Why?", "Why?", solution="The answer is\nlong."),
-                Row("2+2?", "2+2?", program="x = 4\nprint(x)"),
-            ],
-        ),
-        (
-            "own.jsonl",
-            [
-                {
-                    "id": "a",
-                    "question": "Q",
-                    "answers": [["x", "y"]],
-                    "passages": [{"title": "T", "text": "P"}],
-                    "decomposition": ["s"],
-                },
-                {"claim": "C", "question": "Label C", "answer": "REFUTES"},
-                {"question": PROBLEM, "answer": "2", "solution": "3-1=<<3-1=2>>2\n#### 2"},
-                {"question": "D", "answer": "5", "scale": "percent", "document": "Text", "derivation": "10/2"},
-            ],
-            published.plain,
-            [
-                Row("a", "Q", ("x, y",), "T\nP", ("s",)),
-                Row("", "C", ("No",)),
-                Row(PROBLEM, "How many are left?", ("2",), PROBLEM, (), "3-1=2"),
-                Row("", "D", ("5 percent",), "Text", (), "10/2"),
-            ],
-        ),
-    ],
-)
+    "name, value, reader, rows", [
+        ("train-v2.0.json", SQUAD, published.squad, [Row("5a", "Where is Oslo?", ("Norway",), "Oslo lies in Norway."),
+         Row("5b", "Who?", (), "Oslo lies in Norway.")]),
+        ("train-v1.0.json", ROPES, published.squad, [Row("7", "Where does ice melt?", ("A",),
+         "Heat melts ice.\n\nA is hot, B is cold.")]),
+        ("quoref-train-v0.1.json", QUOREF, published.quoref, [Row("8", "Who met?", ("Al, Bo",), "Al met Bo.")]),
+        ("drop.json", DROP, published.drop, [Row("a", "How many?", ("2",), "Two teams."),
+         Row("b", "When?", ("3 May 1901",), "Two teams."), Row("c", "Who?", ("Al, Bo",), "Two teams.")]),
+        ("tatqa.json", TATQA, published.tatqa, [Row("q1", "Sum?", ("172 million",),
+         "First.\nSecond.\n | 2019\nSales | $ 3", solution="(166+178)/2"),
+         Row("q2", "Which?", ("a, b",), "First.\nSecond.\n | 2019\nSales | $ 3")]),
+        ("train.jsonl", [{"id": 1, "claim": "Oslo is large.", "label": "SUPPORTS", "context": "Oslo has many people."},
+         {"id": 2, "claim": "x", "label": "NOT ENOUGH INFO"}, {"id": 3, "claim": "y", "label": "REFUTES",
+         "evidence": [[[1, 2, "Oslo", 0]]]}], published.fever, [Row("1", "Oslo is large.", ("Yes",),
+         "Oslo has many people."), Row("2", "x"), Row("3", "y")]),
+        ("nq.json.gz", [{"question": "who", "answers": ["Al"], "positive_ctxs": [{"title": "T", "text": "Al.",
+         "passage_id": "9"}], "hard_negative_ctxs": []}, {"question": "none", "answers": ["x"], "positive_ctxs": []}],
+         published.natural_questions, [Row("9", "who", ("Al",), "T\nAl.")]),
+        ("narrativeqa.jsonl", [{"document": {"id": "d", "summary": {"text": "A tale."}}, "question": {"text": "Who?"},
+         "answers": [{"text": "Al"}, {"text": "Al B"}]}], published.narrativeqa,
+         [Row("d/Who?", "Who?", ("Al", "Al B"), "A tale.")]),
+        ("train_socratic.jsonl", [SOCRATIC], published.gsm8k, [Row(PROBLEM, "How many are left?", ("2",), PROBLEM,
+         ("How many does she eat?", "How many are left?"), "She eats 1*1=1.\n3-1=2 are left.")]),
+        ("convfinqa.json", [{"id": "f", "pre_text": ["Before."], "table": [["a", "1"]], "post_text": ["After."],
+         "qa": {"question": "Rise?", "answer": "3%"}, "annotation": {"dialogue_break": ["what was a?", "and b?"],
+         "qa_split": [0, 0]}}, {"id": "g", "pre_text": [], "table": [["a", "1"]], "post_text": [],
+         "qa_0": {"question": "Rise?", "answer": "3%"}, "qa_1": {"question": "Fall?", "answer": "4"},
+         "annotation": {"dialogue_break": ["what was a?", "and b?", "and c?"], "qa_split": [0, 1, 1]}}],
+         published.convfinqa, [Row("f/qa", "Rise?", ("3%",), "Before.\na | 1\nAfter.", ("what was a?", "and b?")),
+         Row("g/qa_0", "Rise?", ("3%",), "a | 1", ("what was a?",)),
+         Row("g/qa_1", "Fall?", ("4",), "a | 1", ("and b?", "and c?"))]),
+        ("strategyqa.json", [{"qid": "s", "question": "Can it?", "answer": True, "facts": ["It flies."],
+         "decomposition": ["What is it?", "Does #1 fly?"]}, {"qid": "t", "term": "It", "question": "Does it?",
+         "answer": False, "facts": "It sits. It is old."}], published.strategyqa,
+         [Row("s", "Can it?", ("Yes",), steps=("What is it?", "Does #1 fly?"), solution="It flies."),
+         Row("t", "Does it?", ("No",), solution="It sits. It is old.")]),
+        ("ifqa.json", [{"idx": 0, "question": "If?", "answers": ["2"], "context": ["One.", "Two."]}], published.ifqa,
+         [Row("0", "If?", ("2",), "One.\nTwo.")]),
+        ("tabmwp.json", {"12": {"question": "Cost?", "choices": ["$1", "$2"], "answer": "$2", "unit": None,
+         "table_title": "Shop", "table": "a | $2", "solution": "See a."},
+         "13": {"question": "Cost of both?", "choices": None, "answer": "3.50", "unit": "$", "table_title": None,
+         "table": "a | $2", "solution": "Add."}}, published.tabmwp,
+         [Row("12", "Cost? ($1, $2)", ("$2",), "Shop\na | $2", solution="See a."),
+         Row("13", "Cost of both? (Unit: $)", ("3.50",), "a | $2", solution="Add.")]),
+        ("hotpot_train_v1.1.json", [{"_id": "5a", "question": "Who?", "answer": "Al", "type": "bridge",
+         "context": [["T", ["A."]]]}], published.multihop, [Row("5a", "Who?", ("Al",))]),
+        ("hover_train_release_v1.1.json", [{"uid": "u", "claim": "C", "label": "NOT_SUPPORTED", "num_hops": 2}],
+         published.hover, [Row("u", "C", ("No",))]),
+        ("MathInstruct.json", [{"source": "data/CoT/gsm_rft.json", "instruction": "1+1?",
+         "output": "Add.\nThe answer is 2"}, {"source": "data/CoT/aqua_rat.json", "instruction": "2 or 3?",
+         "output": "So.\nThe answer is B."}, {"source": "data/CoT/MATH_train.json", "instruction": "Area?",
+         "output": "If the answer is 3.2 it is large, so $\\boxed{1.5\\pi}$. The answer is 1.5\\pi"},
+         {"source": "data/CoT/math50k_camel.json", "instruction": "Why?", "output": "The answer is\nlong."},
+         {"source": "data/PoT/y.json", "instruction": "2+2?", "output": "x = 4\nprint(x)"}], published.math_instruct,
+         [Row("1+1?", "1+1?", ("2",), solution="Add.\nThe answer is 2"),
+         Row("2 or 3?", "2 or 3?", ("B",), solution="So.\nThe answer is B."),
+         Row("Area?", "Area?", ("1.5\\pi",),
+         solution="If the answer is 3.2 it is large, so $\\boxed{1.5\\pi}$. The answer is 1.5\\pi"),
+         Row("Why?", "Why?", solution="The answer is\nlong."), Row("2+2?", "2+2?", program="x = 4\nprint(x)")]),
+        ("own.jsonl", [{"id": "a", "question": "Q", "answers": [["x", "y"]], "passages": [{"title": "T", "text": "P"}],
+         "decomposition": ["s"]}, {"claim": "C", "question": "Label C", "answer": "REFUTES"},
+         {"question": PROBLEM, "answer": "2", "solution": "3-1=<<3-1=2>>2\n#### 2"},
+         {"question": "D", "answer": "5", "scale": "percent", "document": "Text", "derivation": "10/2"}],
+         published.plain, [Row("a", "Q", ("x, y",), "T\nP", ("s",)), Row("", "C", ("No",)),
+         Row(PROBLEM, "How many are left?", ("2",), PROBLEM, (), "3-1=2"),
+         Row("", "D", ("5 percent",), "Text", (), "10/2")]),
+    ]
+)  # fmt: skip
 def test_each_format_as_published(tmp_path, name, value, reader, rows):
     path = tmp_path / name
     text = "\n".join(map(json.dumps, value)) if name.endswith(".jsonl") else json.dumps(value, indent=1)
@@ -444,18 +227,6 @@ def test_broken_entries_are_told_and_left_out(tmp_path):
     ]
     (tmp_path / "train.jsonl").write_text('{"id": 1, "claim": "x"}\n{"id": 2, "claim": "y", "label": "REFUTES"}')
     assert [row.id for row in published.read(tmp_path / "train.jsonl", published.fever, [])] == ["2"]
-
-
-def test_real_sets_are_read(shared_data):
-    names = {
-        "gsm8k_train_200/gsm8k_train_200": 200, "document_qa/tatqa_dev_200": 200, "fact_verification/fever_200": 200,
-        "open_qa/nq_efficientqa_dev_200": 200, "open_qa/strategyqa_train_200": 200, "multihop_qa/hotpotqa_train_96": 96,
-    }  # fmt: skip
-    for name, count in names.items():
-        rows = list(published.read(shared_data / f"{name}.jsonl", published.plain))
-        assert len(rows) == count and all(row.question for row in rows), name
-        if "fever" not in name:
-            assert all(row.answers for row in rows), name
 
 
 @pytest.mark.parametrize(

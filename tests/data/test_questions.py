@@ -34,7 +34,7 @@ def test_mathematics_is_an_expression(answer):
 @pytest.mark.parametrize(
     "answer",
     ["\\text{Ann}", "\\text{(C)}", "x", "B", "Apollo 11", "World War 2", "3 apples", "May 5, 1990", "the 7th", "C++",
-     "well-known", "TCP/IP", "$5 per hour", "O'Brien", "T-cell"],
+     "well-known", "TCP/IP", "$5 per hour", "O'Brien", "T-cell", "nan", "Infinity", "-inf"],
 )  # fmt: skip
 def test_words_stay_words(answer):
     assert questions.infer_type(answer) == "String"
@@ -62,27 +62,16 @@ def test_docmath_is_read_as_it_is_published(tmp_path):
         load_items(path)
 
 
-def test_choices_become_lettered_options(tmp_path):
-    path = write(tmp_path / "a.jsonl", {"question": "q?", "answer": "B", "choices": ["x", "y"], "category": "c"})
-    (item,) = load_items(path)
-    assert item.task.question == "q?\nA) x\nB) y"
-    assert (item.task.answer_type, item.task.options, item.category) == ("MCQ", ("x", "y"), "c")
-
-
 def test_saved_items_read_back(tmp_path):
-    path = write(tmp_path / "a.jsonl", {"id": "1", "question": "q?", "answer": "7", "category": "c"})
-    items = load_items(path)
-    save_items(tmp_path / "b.jsonl", items)
-    assert load_items(tmp_path / "b.jsonl") == items
-
-
-def test_aliases_are_other_answers_of_a_string(tmp_path):
-    rows = {"question": "q?", "answer": "Czechia", "aliases": ["the Czech Republic"]}, {"question": "r?", "answer": "7"}
+    lettered = {"id": "1", "question": "q?", "answer": "B", "choices": ["x", "y"], "category": "c"}
+    rows = lettered, {"id": "2", "question": "q?", "answer": "Czechia", "aliases": ["the Czech Republic"]}
     path = write(tmp_path / "a.jsonl", *rows)
     items = load_items(path)
-    assert [i.task.aliases for i in items] == [("the Czech Republic",), ()]
-    save_items(path, items)
-    assert [i.task.aliases for i in load_items(path)] == [("the Czech Republic",), ()]
+    assert items[0].task.question == "q?\nA) x\nB) y"
+    assert (items[0].task.answer_type, items[0].task.options, items[0].category) == ("MCQ", ("x", "y"), "c")
+    assert items[1].task.aliases == ("the Czech Republic",)
+    save_items(path, items[1:])
+    assert load_items(path) == items[1:]
 
 
 def test_sets_of_the_package_are_read_like_a_file(tmp_path):
@@ -98,21 +87,14 @@ def test_sets_of_the_package_are_read_like_a_file(tmp_path):
         ({"question": "q", "answer": "7", "aliases": ["seven"]}, r"a.jsonl:1: aliases=\['seven'\]: only a String"),
         ("{", r"a.jsonl:1: not JSON"),
         ({"question": "q"}, r"a.jsonl:1: field 'answer'"),
-        ({"question": " ", "answer": "1"}, r'question=" ": give a text'),
         ({"question": None, "answer": "1"}, r"a.jsonl:1: question=null: give a text"),
-        ({"question": 5, "answer": "1"}, r"question=5: give a text"),
         ({"question": "q", "answer": None}, r"a.jsonl:1: answer=null: give a text or a finite number"),
-        ({"question": "q", "answer": {"value": "x"}}, r'answer={"value": "x"}: give a text'),
         ('{"question": "q", "answer": NaN}', r"answer=NaN: give a text"),
-        ('{"question": "q", "answer": 1e999}', r"answer=Infinity: give a text"),
         ('{"question": "q", "answer": "\\ud800"}', r"answer=.*lone surrogate"),
         ({"question": "q", "golden_answers": ["Paris", None]}, r"golden_answers=null: give a text"),
-        ({"question": "q", "answers": [{"text": "x"}]}, r"answers={\"text\": \"x\"}: give a text"),
         ({"question": "q", "answer": "x", "aliases": ["y", ""]}, r'aliases="": give a text'),
-        ({"question": "q", "answer": "A", "choices": ["x", None]}, r"choices=null: give a text"),
         ({"question": "q", "answer": "x", "id": ["y"]}, r'id=\["y"\]: give a text'),
         ({"question": "q", "answer": "x", "boxed": "false"}, r"boxed='false': give true or false"),
-        ({"question": "q", "answer": "x", "boxed": 0}, r"boxed=0: give true or false"),
         ({"question": "q", "answer": ["x", "y"]}, r"a.jsonl:1: answer=\['x', 'y'\]: add answer_type=List"),
         ({"question": "q", "answer": "C", "choices": ["x", "y"]}, r"answer 'C' is not a letter of its 2 choices"),
         ({"question": "q", "answer": "1", "answer_type": "Number"}, r"answer_type 'Number'"),
@@ -135,15 +117,6 @@ def test_real_question_sets_load(shared_data, name):
     assert {i.task.answer_type for i in items} <= {"MCQ", "Integer", "Float"}
 
 
-def test_a_list_of_right_answers_is_an_answer_and_its_aliases(tmp_path):
-    file = tmp_path / "nq.jsonl"
-    rows = [{"question": "when", "golden_answers": ["1954", "in 1954"]}, {"question": "q", "answers": ["7"]}]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    first, second = (item.task for item in load_items(file))
-    assert (first.answer, first.aliases, first.answer_type) == ("1954", ("in 1954",), "String")
-    assert (second.answer, second.aliases, second.answer_type) == ("7", (), "Integer")
-
-
 def test_null_in_a_row_is_as_if_the_field_were_missing(tmp_path):
     row = {"question": "q?", "answer": True, "id": None, "category": None, "context": None, "kind": None, "boxed": None}
     (item,) = load_items(write(tmp_path / "a.jsonl", row | {"aliases": None, "choices": None, "answer_type": None}))
@@ -154,24 +127,17 @@ def test_null_in_a_row_is_as_if_the_field_were_missing(tmp_path):
     ("row", "answer", "aliases"),
     [
         ({"answer": "3*24=<<3*24=72>>72 in all.\n#### 1,072"}, "1072", ()),
-        ({"golden_answers": ["Paris", "paris", "Paris"]}, "Paris", ("paris",)),
         ({"answers": {"text": ["Oslo", "Kristiania"], "answer_start": [1, 2]}}, "Oslo", ("Kristiania",)),
         ({"answer": "Hall", "answer_aliases": ["G. Hall"], "paragraphs": [{"idx": 0}]}, "Hall", ("G. Hall",)),
         ({"_id": "5a", "answer": "yes", "supporting_facts": [["T", 0]], "context": [["T", ["a."]]]}, "yes", ()),
         ({"answer": ["a", "b"], "answer_type": "String"}, "a", ("b",)),
         ({"answer": ["a", "b"], "answer_type": "List"}, "a, b", ()),
-        ({"answer": ["a"]}, "a", ()),
         ({"answer": 0, "answers": [0]}, "0", ()),
     ],
 )
 def test_rows_of_published_sets(tmp_path, row, answer, aliases):
     (item,) = load_items(write(tmp_path / "a.jsonl", {"question": "q?"} | row))
     assert (item.task.answer, item.task.aliases, item.task.context) == (answer, aliases, "")
-
-
-@pytest.mark.parametrize("answer", ["nan", "Infinity", "-inf"])
-def test_names_that_python_takes_for_numbers_are_words(answer):
-    assert questions.infer_type(answer) == "String"
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path):

@@ -155,16 +155,9 @@ def test_docstrings_of_a_package_on_the_path(tmp_path: Path, monkeypatch: pytest
     assert documents[0].text.strip() == (BODY * 2).strip() and documents[1].title == "toydocs._inner.m.Shown"
 
 
-def test_docstrings_of_an_installed_package_are_many_and_the_same_each_time() -> None:
-    first, second = _read("docstrings:jinja2"), _read("docstrings:jinja2")
-    assert first == second
-    assert len(first[0]) > 50 and all(len(d.text) >= 300 for d in first[0])
-
-
-@pytest.mark.parametrize(("spec", "tables"), [("facts", ()), ("facts:moons,countries", (["moons", "countries"],))])
-def test_facts_are_documents_that_come_with_the_package(spec: str, tables: tuple[list[str], ...]) -> None:
-    found, skipped, read = _read(spec)
-    assert found == [Raw(d.text, d.id, d.title) for d in documents(*tables)]
+def test_facts_are_documents_that_come_with_the_package() -> None:
+    found, skipped, read = _read("facts:moons,countries")
+    assert found == [Raw(d.text, d.id, d.title) for d in documents(["moons", "countries"])]
     assert not skipped and read == len(found)
 
 
@@ -201,21 +194,12 @@ def test_tfds_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _read("tfds:toy:train:n")[1] == {"missing_text": 3}
 
 
-@pytest.mark.parametrize(
-    ("spec", "parts"),
-    [
-        ("a.jsonl", ["a.jsonl"]),
-        ("a.jsonl, b/", ["a.jsonl", "b/"]),
-        ("docstrings:numpy,sympy", ["docstrings:numpy,sympy"]),
-        (
-            "docstrings:numpy,sympy,a.jsonl,docstrings:jax,b/",
-            ["docstrings:numpy,sympy", "a.jsonl", "docstrings:jax", "b/"],
-        ),
-        ("facts,a.jsonl", ["facts", "a.jsonl"]),
-        ("facts:countries,elements,a.jsonl,facts:moons", ["facts:countries,elements", "a.jsonl", "facts:moons"]),
-        ("tfds:gsm8k:train:question,./x", ["tfds:gsm8k:train:question", "./x"]),
-    ],
-)
+@pytest.mark.parametrize(("spec", "parts"), [
+    ("docstrings:numpy,sympy", ["docstrings:numpy,sympy"]),
+    ("docstrings:numpy,sympy,a.jsonl,docstrings:jax,b/", ["docstrings:numpy,sympy", "a.jsonl", "docstrings:jax", "b/"]),
+    ("facts:countries,elements,a.jsonl,facts:moons", ["facts:countries,elements", "a.jsonl", "facts:moons"]),
+    ("tfds:gsm8k:train:question,./x", ["tfds:gsm8k:train:question", "./x"]),
+])  # fmt: skip
 def test_mixtures_split_at_commas(spec: str, parts: list[str]) -> None:
     assert split_mixture(spec) == parts
 
@@ -234,7 +218,6 @@ def test_a_path_with_a_comma_is_one_source(tmp_path: Path) -> None:
         ("docstrings:", FileNotFoundError, "no installed package"),
         ("docstrings:no_such_package_here", FileNotFoundError, "pip install"),
         ("facts:countries,county", ValueError, "facts:county: there is no such table; choose from countries, "),
-        ("facts:", ValueError, "facts:: there is no such table; choose from countries, "),
         (",", ValueError, "empty"),
     ],
 )
@@ -259,13 +242,6 @@ def test_pipes_and_devices_are_refused(tmp_path: Path, name: str) -> None:
     for path in (tmp_path / name, tmp_path / f"zero-{name}"):
         with pytest.raises(ValueError, match=f"{name} is no regular file"):
             _read(path)
-
-
-def test_a_folder_leaves_pipes_out(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.txt")
-    os.mkfifo(tmp_path / "a.array_record")
-    (tmp_path / "b.txt").write_text("text")
-    assert _read(tmp_path)[0] == [Raw("text", "b.txt", "b")]
 
 
 def test_a_line_without_end_takes_no_memory(tmp_path: Path) -> None:
@@ -303,14 +279,12 @@ def test_a_parquet_file_cut_short_is_named(tmp_path: Path) -> None:
     [
         (b"\n<!DOCTYPE html><html>", "a.jsonl", "a web page: download the file itself"),
         (b"version https://git-lfs.github.com/spec/v1\n", "a.jsonl", "a pointer of Git LFS"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "a.parquet", "a pointer of Git LFS"),
         (b"\x1f\x8b\x08rest", "a.jsonl", "packed by gzip: unpack it"),
         (b"PAR1\x15rest", "a.jsonl", "Parquet: name it .parquet"),
         (b"GGUF\x03\0\0\0", "a.gguf", r"a model .GGUF.: model.path takes it"),
         (b'\x40\0\0\0\0\0\0\0{"a":', "a.safetensors", r"a model .safetensors.: model.path takes"),
         (b"\xff\xfe{\0", "a.jsonl", "text in UTF-16: write it as UTF-8"),
         (b"%PDF-1.7", "a.txt", "PDF: give its text"),
-        (b"ab\0cd", "a.bin", "no text: it holds zero bytes"),
     ],
 )
 def test_a_file_of_something_else_is_named(tmp_path: Path, head: bytes, name: str, what: str) -> None:
@@ -323,11 +297,6 @@ def test_a_file_of_something_else_is_named(tmp_path: Path, head: bytes, name: st
             load_items(tmp_path / name)
         with pytest.raises(ValueError, match=f"{name} looks like {what}"):
             list(published.read(tmp_path / name, published.plain))
-
-
-def test_a_text_about_a_kind_of_file_is_a_text(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("GGUF is a file format\tof models.\r\nNot this one.")
-    assert len(_read(tmp_path / "a.txt")[0]) == 1
 
 
 def test_folders_of_something_else_are_named(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 import re
 from collections import Counter
 
-import pytest
-
 from spicejax.data import prepared
 from spicejax.data.facts import tables
 from spicejax.data.facts.documents import MIN_CHARS, documents
@@ -36,37 +34,8 @@ def test_plain_sentences(shared_data):
         assert not re.search(r"[{}*#_|\t\n]|  | a [aeio]| an [^aeiou]|\bthe the\b|-, | \.|\bnone\b", text, re.I), text
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("country/Gambia", "The Gambia"),
-        ("country/Algeria", "the dinar"),
-        ("river/Nile", "The Nile"),
-        ("animal/Owl", "owl"),
-        ("element/Mercury", "a liquid"),
-    ],
-)
-def test_what_documents_say(name, text):
-    (found,) = (d for d in documents() if d.id == name)
-    assert text in found.text
-
-
 def test_held_out_neighbours_are_not_named():
     texts = {d.title: d.text for d in documents(["countries"])}
     assert "borders Lithuania." in texts["Belarus"]  # its table names Poland and Ukraine too
     borders = " and ".join(re.findall(r"borders (?:with )?([^.]+)", " ".join(texts.values())))
     assert {tables.bare(name) for name in re.split(" and |, ", borders)} <= set(texts)
-
-
-def test_every_sentence_about_a_country_names_it():
-    for document in documents(["countries"]):
-        for sentence in re.split(r"(?<=[^A-Z.]{2}\.) ", document.text):
-            assert document.title.casefold() in sentence.casefold(), "a segment may be one sentence"
-
-
-def test_some_tables():
-    found = documents(["countries", "elements"])
-    assert {d.id.partition("/")[0] for d in found} == {"country", "element"}
-    assert found == [d for d in documents() if d.id.partition("/")[0] in ("country", "element")]
-    with pytest.raises(ValueError, match="facts:county: there is no such table; choose from countries, "):
-        documents(["county"])

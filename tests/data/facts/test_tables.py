@@ -33,15 +33,3 @@ def test_about_a_fifth_is_held_out_by_name():
     rows = [row for name, subject in SUBJECTS.items() for row in subject.rows(name)]
     assert len(rows) > 700 and 0.17 < sum(row.held_out for row in rows) / len(rows) < 0.25
     assert not tables.held_out("France") and tables.held_out("Finland")  # for ever: trained models depend on it
-
-
-def test_spellings_lists_and_gaps():
-    rows = {row.id: row for row in SUBJECTS["countries"].rows("countries")}
-    assert rows["country/Netherlands"].name == "the Netherlands"
-    assert rows["country/Czech Republic"].cells["name"] == ("the Czech Republic", "Czechia")
-    assert "capital" not in rows["country/South Africa"].cells
-
-
-@pytest.mark.parametrize(("word", "text"), [("owl", "an owl"), ("badger", "a badger"), ("ice giant", "an ice giant")])
-def test_words_bring_their_article(word, text):
-    assert f"{tables.Word(word):a}" == text and f"{tables.Word(word)}" == word
