@@ -9,61 +9,20 @@ from hypothesis import strategies as st
 from spicejax.score import answers
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("42", 42),
-        ("+42", 42),
-        ("-42", -42),
-        ("\u221242", -42),
-        ("42.", 42),
-        ("42.0", 42),
-        (".5", Fraction(1, 2)),
-        ("-.5", Fraction(-1, 2)),
-        ("1,234,567", 1234567),
-        ("1{,}234", 1234),
-        ("1,234.5", Fraction(2469, 2)),
-        ("3/4", Fraction(3, 4)),
-        ("-3/4", Fraction(-3, 4)),
-        ("\\frac{3}{4}", Fraction(3, 4)),
-        ("\\dfrac34", Fraction(3, 4)),
-        ("-\\tfrac{3}{4}", Fraction(-3, 4)),
-        ("\\frac{-3}{4}", Fraction(-3, 4)),
-        ("6.02e23", Fraction(602) * 10**21),
-        ("1E-3", Fraction(1, 1000)),
-        ("6.02 \\times 10^{23}", Fraction(602) * 10**21),
-        ("5 x 10^3", 5000),
-        ("$42$", 42),
-        ("\\(42\\)", 42),
-        ("$$42$$", 42),
-        ("\\$42", 42),
-        ("$42", 42),
-        ("€3.50", Fraction(7, 2)),
-        ("**42**", 42),
-        ("\\text{42}", 42),
-        ("12 \\text{ cm}", 12),
-        ("12\\,\\mathrm{cm}^2", 12),
-        ("3.5 m^2", Fraction(7, 2)),
-        ("\\frac{1}{2} m", Fraction(1, 2)),
-        ("45^\\circ", 45),
-        ("45^{\\circ}", 45),
-        ("45°", 45),
-        ("50\\%", 50),
-        ("50 percent", 50),
-        ("12,", 12),
-        ("12\\", 12),
-        ("47,\\! 250", 47250),
-        ("\\$8,\\!140.50", Fraction(16281, 2)),
-        ("8,140.50$", Fraction(16281, 2)),
-        ("47\\,250", 47250),
-        ("47 250", 47250),
-        ("2 1/4", Fraction(9, 4)),
-        ("-2\\frac{1}{4}", Fraction(-9, 4)),
-        ("2 \\dfrac14", Fraction(9, 4)),
-        ("0.\\overline{6}", Fraction(2, 3)),
-        ("-1.2\\bar{5}", Fraction(-113, 90)),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), [
+    ("42", 42), ("+42", 42), ("-42", -42), ("\u221242", -42), ("42.", 42), ("42.0", 42), (".5", Fraction(1, 2)),
+    ("-.5", Fraction(-1, 2)), ("1,234,567", 1234567), ("1{,}234", 1234), ("1,234.5", Fraction(2469, 2)),
+    ("3/4", Fraction(3, 4)), ("-3/4", Fraction(-3, 4)), ("\\frac{3}{4}", Fraction(3, 4)),
+    ("\\dfrac34", Fraction(3, 4)), ("-\\tfrac{3}{4}", Fraction(-3, 4)), ("\\frac{-3}{4}", Fraction(-3, 4)),
+    ("6.02e23", Fraction(602) * 10**21), ("1E-3", Fraction(1, 1000)), ("6.02 \\times 10^{23}", Fraction(602) * 10**21),
+    ("5 x 10^3", 5000), ("$42$", 42), ("\\(42\\)", 42), ("$$42$$", 42), ("\\$42", 42), ("$42", 42),
+    ("€3.50", Fraction(7, 2)), ("**42**", 42), ("\\text{42}", 42), ("12 \\text{ cm}", 12), ("12\\,\\mathrm{cm}^2", 12),
+    ("3.5 m^2", Fraction(7, 2)), ("\\frac{1}{2} m", Fraction(1, 2)), ("45^\\circ", 45), ("45^{\\circ}", 45),
+    ("45°", 45), ("50\\%", 50), ("50 percent", 50), ("12,", 12), ("12\\", 12), ("47,\\! 250", 47250),
+    ("\\$8,\\!140.50", Fraction(16281, 2)), ("8,140.50$", Fraction(16281, 2)), ("47\\,250", 47250), ("47 250", 47250),
+    ("2 1/4", Fraction(9, 4)), ("-2\\frac{1}{4}", Fraction(-9, 4)), ("2 \\dfrac14", Fraction(9, 4)),
+    ("0.\\overline{6}", Fraction(2, 3)), ("-1.2\\bar{5}", Fraction(-113, 90)),
+])  # fmt: skip
 def test_numbers_are_exact(text: str, value: Fraction | int) -> None:
     number = answers.parse_number(text)
     assert number is not None and number.value == value
@@ -78,18 +37,6 @@ def test_numbers_are_exact(text: str, value: Fraction | int) -> None:
 )  # fmt: skip
 def test_what_is_not_one_number_is_none(text: str) -> None:
     assert answers.parse_number(text) is None
-
-
-@given(st.text(max_size=60) | st.text(alphabet="0123456789.,-+/\\frac{}e^$% cm", max_size=40))
-def test_number_reading_never_raises(text: str) -> None:
-    number = answers.parse_number(text)
-    assert number is None or isinstance(number.value, Fraction)
-
-
-@given(st.integers(-(10**30), 10**30), st.sampled_from(["{}", "{:,}", "{}.0", "${}$", "\\boxed{}", "{}e0"]))
-def test_written_integers_read_back(value: int, form: str) -> None:
-    number = answers.parse_number(form.format(value).removeprefix("\\boxed"))
-    assert number is not None and number.value == value
 
 
 def test_percent_means_either_reading_and_units_must_agree() -> None:
@@ -118,28 +65,11 @@ def test_decimals_agree_to_their_last_place_and_exact_numbers_exactly(one: str, 
     assert answers.same_number(numbers[1], numbers[0], tolerance=1e-6) is same
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("true", True), ("True", True), ("\\text{Yes}", True), ("no.", False), ("FALSE", False), ("true or false", None),
-     ("1", None), ("", None), ("tru\u0435", None), ("not true", None)],
-)  # fmt: skip
-def test_booleans(text: str, value: bool | None) -> None:
-    assert answers.parse_boolean(text) is value
-
-
-@pytest.mark.parametrize(
-    ("text", "elements"),
-    [
-        ("1, 2, 3", ["1", "2", "3"]),
-        ("[1,2,3]", ["1", "2", "3"]),
-        ("\\{1, 2\\}", ["1", "2"]),
-        ('["apple", "banana"]', ["apple", "banana"]),
-        ("(1,2), (3,4)", ["(1,2)", "(3,4)"]),
-        ("a; b", ["a", "b"]),
-        ("apple", ["apple"]),
-        ("", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "elements"), [
+    ("1, 2, 3", ["1", "2", "3"]), ("[1,2,3]", ["1", "2", "3"]), ("\\{1, 2\\}", ["1", "2"]),
+    ('["apple", "banana"]', ["apple", "banana"]), ("(1,2), (3,4)", ["(1,2)", "(3,4)"]), ("a; b", ["a", "b"]),
+    ("apple", ["apple"]), ("", []),
+])  # fmt: skip
 def test_lists_split_at_the_top_level(text: str, elements: list[str]) -> None:
     assert answers.split_list(text) == elements
 

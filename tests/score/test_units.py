@@ -6,34 +6,16 @@ from spicejax.score.answers import clean
 from spicejax.score.units import split_unit
 
 
-@pytest.mark.parametrize(
-    ("text", "core", "unit"),
-    [
-        ("8 km", "8", "km"),
-        ("8 kilometres", "8", "km"),
-        ("8\\,\\mathrm{km}", "8", "km"),
-        ("8 \\text{ square feet}", "8", "ft^2"),
-        ("8 \\text{ ft}^{2}", "8", "ft^2"),
-        ("8 sq ft", "8", "ft^2"),
-        ("8 m³", "8", "m^3"),
-        ("8 \\text{ m/s}^2", "8", "m s^-2"),
-        ("8 metres per second squared", "8", "m s^-2"),
-        ("\\$8 per hour", "8", "dollar h^-1"),
-        ("8 dollars/hour", "8", "dollar h^-1"),
-        ("8€", "8", "euro"),
-        ("-$8", "-8", "dollar"),
-        ("8^{\\circ}\\text{C}", "8", "°C"),
-        ("8 percent", "8", "%"),
-        ("8 degrees Celsius", "8", "°C"),
-        ("8 fahrenheit", "8", "°F"),
-        ("8\\,\\mathrm{kg\\,m^{-3}}", "8", "kg m^-3"),
-        ("3\\pi \\text{ cm}", "3\\pi", "cm"),
-        ("2x \\text{ dollars}", "2x", "dollar"),
-        ("8 tickets", "8", "tickets"),
-        ("8 \\text{ green marbles}", "8", "green marbles"),
-        ("8 miles per gallon", "8", "gal^-1 mi"),
-    ],
-)
+@pytest.mark.parametrize(("text", "core", "unit"), [
+    ("8 km", "8", "km"), ("8 kilometres", "8", "km"), ("8\\,\\mathrm{km}", "8", "km"),
+    ("8 \\text{ square feet}", "8", "ft^2"), ("8 \\text{ ft}^{2}", "8", "ft^2"), ("8 sq ft", "8", "ft^2"),
+    ("8 m³", "8", "m^3"), ("8 \\text{ m/s}^2", "8", "m s^-2"), ("8 metres per second squared", "8", "m s^-2"),
+    ("\\$8 per hour", "8", "dollar h^-1"), ("8 dollars/hour", "8", "dollar h^-1"), ("8€", "8", "euro"),
+    ("-$8", "-8", "dollar"), ("8^{\\circ}\\text{C}", "8", "°C"), ("8 percent", "8", "%"),
+    ("8 degrees Celsius", "8", "°C"), ("8 fahrenheit", "8", "°F"), ("8\\,\\mathrm{kg\\,m^{-3}}", "8", "kg m^-3"),
+    ("3\\pi \\text{ cm}", "3\\pi", "cm"), ("2x \\text{ dollars}", "2x", "dollar"), ("8 tickets", "8", "tickets"),
+    ("8 \\text{ green marbles}", "8", "green marbles"), ("8 miles per gallon", "8", "gal^-1 mi"),
+])  # fmt: skip
 def test_units_are_split_off_and_written_one_way(text: str, core: str, unit: str) -> None:
     assert split_unit(clean(text)) == (core, unit)
 

@@ -36,9 +36,8 @@ def verifier():
 
 
 @pytest.mark.parametrize("kind", ANSWER_TYPES)
-@pytest.mark.parametrize("answer", [None, "", "  \n"])
-def test_no_answer_is_wrong(kind: str, answer: str | None) -> None:
-    assert check_text(answer, task("B", kind)) == Verdict(False, "none")
+def test_no_answer_is_wrong(kind: str) -> None:
+    assert {check_text(answer, task("B", kind)) for answer in (None, "", "  \n")} == {Verdict(False, "none")}
 
 
 @pytest.mark.parametrize(
@@ -166,8 +165,11 @@ def test_text_rules_are_total(answer, gold, kind, with_options) -> None:
         assert verdict == Verdict(True, "exact")
 
 
-def test_there_is_a_worker_for_each_core_this_process_may_use() -> None:
+def test_there_is_a_worker_for_each_core_this_process_may_use(monkeypatch) -> None:
     assert Verifier().pool.size == len(os.sched_getaffinity(0)) and Verifier(workers=3).pool.size == 3
+    monkeypatch.delattr("os.sched_getaffinity", raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    assert Verifier().pool.size == 5
 
 
 def test_text_alone_starts_no_process() -> None:
@@ -180,92 +182,36 @@ def test_text_alone_starts_no_process() -> None:
 # ----------------------------------------------------------------------------------------------------- math-verify
 
 _EQUAL = [
-    ("(x+1)^2", "x^2+2x+1"),
-    ("x**2 + 2*x + 1", "(x+1)^2"),
-    ("\\{3,2,1\\}", "{1,2,3}"),
-    ("\\{1, 2\\}", "\\{2, 1\\}"),
-    ("\\frac{\\pi}{2}", "pi/2"),
-    ("\\sin x", "sin(x)"),
-    ("4\\sqrt2", "sqrt(32)"),
-    ("2\\sqrt{2}", "\\sqrt{8}"),
-    ("x^-1", "1/x"),
-    ("x^{10}", "x^10"),
-    ("\\frac{n^2+n}{2}", "n(n+1)/2"),
-    ("y = 3x", "y=3x"),
+    ("(x+1)^2", "x^2+2x+1"), ("x**2 + 2*x + 1", "(x+1)^2"), ("\\{3,2,1\\}", "{1,2,3}"), ("\\{1, 2\\}", "\\{2, 1\\}"),
+    ("\\frac{\\pi}{2}", "pi/2"), ("\\sin x", "sin(x)"), ("4\\sqrt2", "sqrt(32)"), ("2\\sqrt{2}", "\\sqrt{8}"),
+    ("x^-1", "1/x"), ("x^{10}", "x^10"), ("\\frac{n^2+n}{2}", "n(n+1)/2"), ("y = 3x", "y=3x"),
     ("x=2 \\text{ or } x=3", "x=3 \\text{ or } x=2"),
-    ("\\begin{bmatrix}1&2\\\\3&4\\end{bmatrix}", "\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}"),
-    ("[0, 1)", "[0,1)"),
-    ("mc^2", "m c^2"),
-    ("4y + 2x = 3", "y = \\frac{3}{4} - \\frac{x}{2}"),
-    ("3 < x", "x > 3"),
-    ("(-\\infty, 3)", "x < 3"),
-    ("x \\in (1,2) \\cup (5,6)", "(5,6) \\cup (1,2)"),
-    ("i(2-i)", "1+2i"),
-    ("RI + 1", "1 + IR"),
-    ("\\cos x", "\\sin(90^\\circ - x)"),
-    ("\\frac{1}{2}", "\\sin 30^\\circ"),
-    ("√36 k", "6k"),
-    ("1/8", "2^{-3}"),
-    ("10^{-30}", "\\sqrt{10^{-60}}"),
-    ("1 1/2", "\\sqrt{2.25}"),
-    ("2.5e3", "50^2"),
-    ("\\pm\\sqrt{12}", "-2\\sqrt{3}, 2\\sqrt{3}"),
-    ("\\sqrt{8} \\text{ or } x^2", "x \\cdot x, 2\\sqrt2"),
-    ("(x+x, 1)", "(2x, 1)"),
-    ("a = b+b, c = 1", "c = 1, a = 2b"),
-    ("\\frac{1}{2}(6+4) \\text{ cm}", "5 \\text{ cm}"),
-    ("i^2 + 5", "4"),
-    ("4\\mathbf{j} + 3\\mathbf{i}", "3\\mathbf{i} + 4\\mathbf{j}"),
-    ("x > 6", "(6, \\infty)"),
-    ("7 \\ge x \\ge 2", "x \\in [2, 7]"),
-    ("a > b > c", "c < b < a"),
-    ("7 \\ge x > 2", "2 < x \\le 7"),
-    ("(-\\infty, 0) \\cup (0, \\infty)", "\\mathbb{R} \\setminus \\{0\\}"),
-    ("\\tan^{-1} 7", "\\arctan 7"),
-    ("\\binom62", "15"),
-    ("y + \\frac{dy}{dx} = 0", "\\frac{dy}{dx} + y = 0"),
-    ("3 dozen", "36"),
-]
+    ("\\begin{bmatrix}1&2\\\\3&4\\end{bmatrix}", "\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}"), ("[0, 1)", "[0,1)"),
+    ("mc^2", "m c^2"), ("4y + 2x = 3", "y = \\frac{3}{4} - \\frac{x}{2}"), ("3 < x", "x > 3"),
+    ("(-\\infty, 3)", "x < 3"), ("x \\in (1,2) \\cup (5,6)", "(5,6) \\cup (1,2)"), ("i(2-i)", "1+2i"),
+    ("RI + 1", "1 + IR"), ("\\cos x", "\\sin(90^\\circ - x)"), ("\\frac{1}{2}", "\\sin 30^\\circ"), ("√36 k", "6k"),
+    ("1/8", "2^{-3}"), ("10^{-30}", "\\sqrt{10^{-60}}"), ("1 1/2", "\\sqrt{2.25}"), ("2.5e3", "50^2"),
+    ("\\pm\\sqrt{12}", "-2\\sqrt{3}, 2\\sqrt{3}"), ("\\sqrt{8} \\text{ or } x^2", "x \\cdot x, 2\\sqrt2"),
+    ("(x+x, 1)", "(2x, 1)"), ("a = b+b, c = 1", "c = 1, a = 2b"), ("\\frac{1}{2}(6+4) \\text{ cm}", "5 \\text{ cm}"),
+    ("i^2 + 5", "4"), ("4\\mathbf{j} + 3\\mathbf{i}", "3\\mathbf{i} + 4\\mathbf{j}"), ("x > 6", "(6, \\infty)"),
+    ("7 \\ge x \\ge 2", "x \\in [2, 7]"), ("a > b > c", "c < b < a"), ("7 \\ge x > 2", "2 < x \\le 7"),
+    ("(-\\infty, 0) \\cup (0, \\infty)", "\\mathbb{R} \\setminus \\{0\\}"), ("\\tan^{-1} 7", "\\arctan 7"),
+    ("\\binom62", "15"), ("y + \\frac{dy}{dx} = 0", "\\frac{dy}{dx} + y = 0"), ("3 dozen", "36"),
+]  # fmt: skip
 _DIFFERENT = [
-    ("(x-1)^2", "x^2+2x+1"),
-    ("\\{1,2\\}", "{1,2,3}"),
-    ("\\{1,2,3,4\\}", "{1,2,3}"),
-    ("\\frac{\\pi}{3}", "pi/2"),
-    ("cos x", "sin(x)"),
-    ("x^11", "x^10"),
-    ("y", "x"),
-    ("\u0445", "x"),
-    ("x+1", "x"),
-    ("[0, 1]", "[0,1)"),
-    ("x", "x^2, x"),
-    ("X + 1", "x + 1"),
-    ("f + f", "f' + f"),
-    ("ba'", "ab"),
-    ("-\\frac{1}{2^{90}}", "\\frac{1}{2^{90}}"),
-    ("0.0 \\cdot 3", "10^{-18}"),
+    ("(x-1)^2", "x^2+2x+1"), ("\\{1,2\\}", "{1,2,3}"), ("\\{1,2,3,4\\}", "{1,2,3}"), ("\\frac{\\pi}{3}", "pi/2"),
+    ("cos x", "sin(x)"), ("x^11", "x^10"), ("y", "x"), ("\u0445", "x"), ("x+1", "x"), ("[0, 1]", "[0,1)"),
+    ("x", "x^2, x"), ("X + 1", "x + 1"), ("f + f", "f' + f"), ("ba'", "ab"),
+    ("-\\frac{1}{2^{90}}", "\\frac{1}{2^{90}}"), ("0.0 \\cdot 3", "10^{-18}"),
     ("\\begin{pmatrix}0\\\\2\\end{pmatrix}", "\\begin{pmatrix}10^{-18}\\\\2\\end{pmatrix}"),
-    ("\\frac{1}{2}", "\\sin 30"),
-    ("7 + x", "2+5t"),
-    ("y = \\frac{3}{4}", "4y + 2x = 3"),
-    ("x \\ge 3", "x > 3"),
-    ("\\{1,3\\}", "1 < x < 3"),
-    ("(x+y, 1)", "(2x, 1)"),
-    ("\\sqrt{8}, x^3", "x \\cdot x, 2\\sqrt2"),
-    ("\\sqrt{8}, \\sqrt{8}", "2\\sqrt2, x"),
-    ("I + 1", "i + 1"),
-    ("A^T + A", "A + A"),
-    ("10^{-18} x", "10^{-19} x"),
-    ("i^2", "i"),
-    ("\\{\\emptyset\\}", "\\emptyset"),
-    ("3 dozen", "3"),
-    ("2 < x \\le 7", "7 > x \\ge 2"),
-    ("4 + 3i^2", "4 + 3i"),
-    ("-\\frac{dy}{dt}", "\\frac{dy}{dt}"),
+    ("\\frac{1}{2}", "\\sin 30"), ("7 + x", "2+5t"), ("y = \\frac{3}{4}", "4y + 2x = 3"), ("x \\ge 3", "x > 3"),
+    ("\\{1,3\\}", "1 < x < 3"), ("(x+y, 1)", "(2x, 1)"), ("\\sqrt{8}, x^3", "x \\cdot x, 2\\sqrt2"),
+    ("\\sqrt{8}, \\sqrt{8}", "2\\sqrt2, x"), ("I + 1", "i + 1"), ("A^T + A", "A + A"), ("10^{-18} x", "10^{-19} x"),
+    ("i^2", "i"), ("\\{\\emptyset\\}", "\\emptyset"), ("3 dozen", "3"), ("2 < x \\le 7", "7 > x \\ge 2"),
+    ("4 + 3i^2", "4 + 3i"), ("-\\frac{dy}{dt}", "\\frac{dy}{dt}"),
     ("2\\frac{\\partial f}{\\partial x}", "\\frac{\\partial f}{\\partial x}"),
-    ("\\frac{dy}{dx} = -ky", "\\frac{dy}{dx} = ky"),
-    ("x \\ge 6", "(6, \\infty)"),
-    ("t = 6 \\times 8 = 46", "46"),
-]
+    ("\\frac{dy}{dx} = -ky", "\\frac{dy}{dx} = ky"), ("x \\ge 6", "(6, \\infty)"), ("t = 6 \\times 8 = 46", "46"),
+]  # fmt: skip
 _NUMBERS = [("2^{10}", "1024", True), ("2^10", "1024", True), ("\\sqrt{16}", "4", True), ("5!", "120", True),
             ("x = 42", "42", True), ("42 apples", "42", True), ("6 \\times 7", "42", True),
             ("42 thousand", "42", False), ("2^{11}", "1024", False), ("41 + 2", "42", False), ("x", "42", False),
@@ -280,33 +226,19 @@ def test_equivalences_through_math_verify(verifier: Verifier) -> None:
     wrong = [(p[0], p[1].answer, v) for p, v, e in zip(pairs, verdicts, expected, strict=True) if v.correct != e]
     assert not wrong
     assert sum(v.how == "math_verify" for v in verdicts) > 30
-    for workers in (1, 3):
-        with Verifier(workers=workers) as other:
-            assert other.check(pairs) == verdicts
-            assert len(pids(other)) == workers
 
 
 # --------------------------------------------------------------------------------------------------------- hostile
 
 _HOSTILE = [
-    ("9^9^9^9", "Integer"),
-    ("9^{9^{9^{9}}}", "Integer"),
-    ("(10^8)!", "Integer"),
-    ("(" * 2000 + "1" + ")" * 2000, "Integer"),
-    ("(" * 490 + "1" + ")" * 490, "Integer"),
-    ("{" * 900, "Expression"),
-    ("\\frac{" * 160, "Expression"),
-    ("7" * 1_000_000, "Integer"),
-    ("1" * 399 + "^{2}", "Integer"),
-    ("a" * 40_000, "Expression"),
-    ("a" * 999, "Expression"),
-    ("\\sum_{i=1}^{1000000000} i^{0.5}", "Float"),
+    ("9^9^9^9", "Integer"), ("9^{9^{9^{9}}}", "Integer"), ("(10^8)!", "Integer"),
+    ("(" * 2000 + "1" + ")" * 2000, "Integer"), ("(" * 490 + "1" + ")" * 490, "Integer"), ("{" * 900, "Expression"),
+    ("\\frac{" * 160, "Expression"), ("7" * 1_000_000, "Integer"), ("1" * 399 + "^{2}", "Integer"),
+    ("a" * 40_000, "Expression"), ("a" * 999, "Expression"), ("\\sum_{i=1}^{1000000000} i^{0.5}", "Float"),
     ("\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}^{1000000}", "Expression"),
     ("__import__('os').system('echo x > /tmp/pwned')", "Expression"),
-    ("\\text{__import__('os')._exit(0)}", "Expression"),
-    ("\ud800 + 1", "Expression"),
-    ("x\0y", "Expression"),
-]
+    ("\\text{__import__('os')._exit(0)}", "Expression"), ("\ud800 + 1", "Expression"), ("x\0y", "Expression"),
+]  # fmt: skip
 
 
 def test_hostile_answers_cost_only_their_own_verdict() -> None:
@@ -325,7 +257,7 @@ def test_hostile_answers_cost_only_their_own_verdict() -> None:
     assert not Path("/tmp/pwned").exists()
 
 
-def test_equal_pairs_are_judged_once(monkeypatch) -> None:
+def test_equal_pairs_are_judged_once(verifier: Verifier, monkeypatch) -> None:
     judged: list[int] = []
     real = pool.Pool.judge
 
@@ -334,21 +266,20 @@ def test_equal_pairs_are_judged_once(monkeypatch) -> None:
         return real(self, items, **limits)
 
     monkeypatch.setattr(pool.Pool, "judge", counting)
-    with Verifier(workers=1) as opened:
-        verdicts = opened.check([("(x+1)^2", task("x^2+2x+1"))] * 50 + [("x^2", task("x^2+2x+1"))] * 50)
+    verdicts = verifier.check([("(x+1)^2", task("x^2+2x+1"))] * 50 + [("x^2", task("x^2+2x+1"))] * 50)
     assert judged == [2] and [v.correct for v in verdicts] == [True] * 50 + [False] * 50
 
 
 def test_the_breaker_gives_up_hostile_pairs_and_spares_honest_ones(monkeypatch) -> None:
-    monkeypatch.setattr("spicejax.score.verifiers._FIRST_PASS_CPU", 5.0)  # slices shorter than the full time
-    hostile = [(f"9^{{9^{{9^{{9}}}}}} + {i}", task("5", "Integer")) for i in range(12)]
+    monkeypatch.setattr("spicejax.score.verifiers._FIRST_PASS_CPU", 2.0)  # slices shorter than the full time
+    hostile = [(f"9^{{9^{{9^{{9}}}}}} + {i}", task("5", "Integer")) for i in range(8)]
     honest = [(f"(x+{i})^2", task(f"x^2+{2 * i}x+{i * i}")) for i in range(1, 4)]
     with Verifier(workers=2, cpu_seconds=1.5, max_timeouts=3) as opened:
         opened.check(honest)  # so that starting the workers is not part of the scene
         verdicts = opened.check(hostile + honest)
     hows = [v.how for v in verdicts]
-    assert set(hows[:12]) == {"timeout", "breaker"} and 3 <= hows.count("timeout") <= 4
-    assert [v.correct for v in verdicts[12:]] == [True] * 3
+    assert set(hows[:8]) == {"timeout", "breaker"} and 3 <= hows.count("timeout") <= 4
+    assert [v.correct for v in verdicts[8:]] == [True] * 3
 
 
 def test_a_killed_worker_is_replaced_and_its_pair_tried_again() -> None:
@@ -365,7 +296,10 @@ def test_a_killed_worker_is_replaced_and_its_pair_tried_again() -> None:
         killer = subprocess.Popen([sys.executable, "-c", script])
         assert [v.how for v in opened.check([slow, quick])] == ["timeout", "math_verify"]
         killer.wait()
+        (last,) = pids(opened)
     assert pids(opened) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(last, 0)
 
 
 def test_a_stopped_worker_loses_its_pair_to_the_wall_guard(monkeypatch) -> None:
@@ -377,16 +311,6 @@ def test_a_stopped_worker_loses_its_pair_to_the_wall_guard(monkeypatch) -> None:
             patch.setattr(pool, "_WALL_PER_CPU", -10.0)  # 5 s + 0.45 * -10 = 0.5 s of patience
             assert opened.check([pair])[0] == Verdict(False, "timeout")
         assert opened.check([pair])[0] == Verdict(True, "math_verify")
-
-
-def test_closing_leaves_no_process() -> None:
-    with Verifier(workers=2) as opened:
-        opened.check([("(x+1)^2", task("x^2+2x+1")), ("y+y", task("2y"))])
-        running = pids(opened)
-    assert len(running) == 2
-    for pid in running:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
 
 
 def test_workers_end_when_their_parent_is_killed() -> None:
@@ -422,32 +346,6 @@ def test_workers_that_die_at_their_start_raise(tmp_path: Path, monkeypatch) -> N
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with Verifier(workers=1) as opened, pytest.raises(RuntimeError, match="die at their start"):
         opened.check([("(x+1)^2", task("x^2+2x+1"))])
-
-
-@pytest.mark.slow
-def test_a_thousand_hostile_answers_leave_honest_ones_right() -> None:
-    hostile = [(f"9^{{9^{{9^{{9}}}}}} + {i}", task("5", "Integer")) for i in range(1024)]
-    honest = [(f"(x+{i})^2", task(f"x^2+{2 * i}x+{i * i}")) for i in range(1, 33)]
-    with Verifier(workers=2) as opened:
-        begin = time.monotonic()
-        verdicts = opened.check(hostile + honest)
-        print(f"1,024 hostile and 32 honest pairs: {time.monotonic() - begin:.1f} s")
-    assert [v.correct for v in verdicts] == [False] * 1024 + [True] * 32
-
-
-@pytest.mark.parametrize(
-    ("keyboard", "latex"),
-    [("x**10", "x^{10}"), ("x^-1", "x^{-1}"), ("2^(n+1)", "2^{(n+1)}"), ("\\pi", "\\pi"), ("pi/2", "\\pi /2"),
-     ("x <= 3", "x \\le  3"), ("\\sin x", "\\sin x"), ("$x$", "x"), ("oo", "\\infty")],
-)  # fmt: skip
-def test_keyboard_notation_becomes_latex(keyboard: str, latex: str) -> None:
-    assert worker.to_latex(keyboard) == latex
-
-
-def test_cores_where_the_system_does_not_say_which(monkeypatch):
-    monkeypatch.delattr("os.sched_getaffinity", raising=False)
-    monkeypatch.setattr("os.cpu_count", lambda: 5)
-    assert Verifier().pool.size == 5
 
 
 @pytest.mark.parametrize(("said", "right"), [("the USA", True), ("United States", True), ("America", False)])
