@@ -16,27 +16,21 @@ OURS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("aks", "x", "aks.txt: no template; did you mean ask.txt?"),
-        ("other.md", "x", "other.md: no template; there are .*ask.txt.*bare.txt.*shown_examples.json"),
-        ("ask", "Ask {answer_type}.", "ask.txt: expected {answer_type} {document}, .* found {answer_type}"),
-        ("ask", "{document} {answer_type} {text}", "ask.txt: expected .* found {answer_type} {document} {text}"),
-        ("ask", "{document} {document} {answer_type}", "ask.txt: expected .* each exactly once"),
-        ("ask", "Ask.", "ask.txt: expected .* found none"),
-        ("bare", "Ask {document}.", "bare.txt: expected some text and no placeholder, .* found {document}"),
-        ("bare", "\n", "bare.txt: expected some text .* found no text"),
-        ("shown_examples", "[{", "shown_examples.json: is no JSON"),
-        ("shown_examples", "[]", "shown_examples.json: the whole: expected a list"),
-        (
-            "shown_examples",
-            '[{"question": "q"}]',
-            r"shown_examples.json: \[0\]: expected an object with the keys question, reply",
-        ),
-        ("shown_examples", '[{"question": "q", "reply": 1}]', r"shown_examples.json: \[0\].reply: expected a text"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("aks", "x", "aks.txt: no template; did you mean ask.txt?"),
+    ("other.md", "x", "other.md: no template; there are .*ask.txt.*bare.txt.*shown_examples.json"),
+    ("ask", "Ask {answer_type}.", "ask.txt: expected {answer_type} {document}, .* found {answer_type}"),
+    ("ask", "{document} {answer_type} {text}", "ask.txt: expected .* found {answer_type} {document} {text}"),
+    ("ask", "{document} {document} {answer_type}", "ask.txt: expected .* each exactly once"),
+    ("ask", "Ask.", "ask.txt: expected .* found none"),
+    ("bare", "Ask {document}.", "bare.txt: expected some text and no placeholder, .* found {document}"),
+    ("bare", "\n", "bare.txt: expected some text .* found no text"),
+    ("shown_examples", "[{", "shown_examples.json: is no JSON"),
+    ("shown_examples", "[]", "shown_examples.json: the whole: expected a list"),
+    ("shown_examples", '[{"question": "q"}]',
+     r"shown_examples.json: \[0\]: expected an object with the keys question, reply"),
+    ("shown_examples", '[{"question": "q", "reply": 1}]', r"shown_examples.json: \[0\].reply: expected a text"),
+])  # fmt: skip
 def test_a_template_that_cannot_stand_for_ours_is_named(name, text, message):
     with pytest.raises(ValueError, match=message) as error:
         prompts.check({name: text}, OURS)

