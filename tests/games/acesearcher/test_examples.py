@@ -38,21 +38,12 @@ def test_a_chain_of_thought_ends_in_tags():
     assert render(Row("a", "1+1?", solution="It is 2."), "reason") == "not_told", "the prompt asks for tags"
 
 
-@pytest.mark.parametrize(
-    "program, value",
-    [
-        ("x = 1\nprint(x + 1)", 2),
-        ("from math import gcd\n\ndef f(a):\n    return gcd(a, 6)\n\nprint(f(4))", 2),
-        ("for k in range(3):\n    last = k\nprint(last)", 2),
-        ("print(1)\nprint(2)", 2),
-        ("from math import *\nx = 4\nprint(sqrt(x))", 2),
-        ("x = 2; print(x)", None),
-        ("x = 2", None),
-        ("print(1, 2)", None),
-        ("x = (", None),
-        ("", None),
-    ],
-)
+@pytest.mark.parametrize("program, value", [
+    ("x = 1\nprint(x + 1)", 2), ("from math import gcd\n\ndef f(a):\n    return gcd(a, 6)\n\nprint(f(4))", 2),
+    ("for k in range(3):\n    last = k\nprint(last)", 2), ("print(1)\nprint(2)", 2),
+    ("from math import *\nx = 4\nprint(sqrt(x))", 2), ("x = 2; print(x)", None), ("x = 2", None),
+    ("print(1, 2)", None), ("x = (", None), ("", None),
+])  # fmt: skip
 def test_a_script_that_prints_its_answer_becomes_a_function_that_returns_it(program, value):
     pair = render(Row("a", "2?", program=program), "program")
     if value is None:

@@ -3,7 +3,6 @@
 import pytest
 
 from spicejax.games.acesearcher.excerpts import excerpt
-from spicejax.games.acesearcher.game import AceSearcherConfig
 
 pytest.importorskip("bm25s")
 PARTS = [f"Note {n}. Nothing is said about this part of the business." for n in range(30)]
@@ -26,13 +25,3 @@ def test_as_many_as_are_asked_for_whatever_is_found(question):
 def test_a_text_that_is_no_longer_is_shown_as_it_is(most):
     assert excerpt(TEXT, "Ada?", most) == TEXT
     assert excerpt("", "Ada?", most) == ""
-
-
-@pytest.mark.parametrize("text", ["1 2 3\n4 5 6\n7 8 9", "the\n\na\n\nof"])
-def test_of_a_text_without_a_word_that_counts_the_first_are_shown(text):
-    assert excerpt(text, "Who?", 2).split() == text.split()[: 6 if "1" in text else 2]
-
-
-def test_fewer_than_none_are_refused():
-    with pytest.raises(ValueError, match="acesearcher.parts=-1: give how many"):
-        AceSearcherConfig(parts=-1)

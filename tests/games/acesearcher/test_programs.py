@@ -15,41 +15,30 @@ def reply(text: str, finish="stop") -> Rollout:
     return Rollout(NONE, NONE, NONE, NONE, NONE, text, finish)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"So:\n```python\n{FUNCTION}```",
-        f"```python\n{FUNCTION}```\nOutput:\n```\n41\n```",
-        f"```python\n{FUNCTION}```\n```output\n41\n```\nThat is 41.",
-        f"```python\n{FUNCTION}```\nUse it so:\n```python\nprint(solution() + 1)\n```",
-        f"```python\nimport math\n```\nfirst, then\n```python\n{FUNCTION}```",
-        f"```\nans = 41\n```\nNo:\n```\n{FUNCTION}```",
-        f"```python3\n{FUNCTION}```",
-        f"```Python\n{FUNCTION}```",
-        f"```py3.11 title=x\n{FUNCTION}```",
-        f"```tool_code\n{FUNCTION}```",
-        f"``` python \n{FUNCTION}```",
-        f"Here is it: ```python\n{FUNCTION}```",
-        f"```python\n{FUNCTION}",
-        "1. So:\n   ```python\n   def solution():\n       return 6 * 7\n   ```",
-        f"```python\n{FUNCTION}```\nOutput:\n```\n41\n```".replace("\n", "\r\n"),
-        "```python\nans = 6 * 7\n```",
-        "```\nans = 6 * 7\n```\nOutput:\n```\n41\n```",
-        "```python\nx = 6\nanswer = x * 7\nprint('It is', answer)\n```",
-        "```python\nresult = 42.0\n```",
-        "```python\nsolution = 42\n```",
-        "```python\nprint('so:')\nprint(6 * 7)\n\n```",
-        "```python\ndef main():\n    print(6 * 7)\n\nif __name__ == '__main__':\n    main()\n```",
-        "```python\ndef solution():\n    print(6 * 7)\n```",
-        f"```python\nimport sys\n{FUNCTION}if __name__ == '__main__':\n    sys.exit(solution())\n```",
-        f"```python\n{FUNCTION}if __name__ == '__main__':\n    print(input())\n```",
-        "```python\nimport sys\ndef main():\n    print(6 * 7)\nmain()\nsys.exit()\n```",
-    ],
-)
-def test_forms_that_models_write_say_what_they_calculate(text):
-    (ran,) = Sandbox(accept=True).run([programs.program_of(reply(text))])
-    said, fault = programs.answer(ran)
-    assert said in ("42", "42.0") and not fault, ran
+FORMS = [
+    f"So:\n```python\n{FUNCTION}```", f"```python\n{FUNCTION}```\nOutput:\n```\n41\n```",
+    f"```python\n{FUNCTION}```\n```output\n41\n```\nThat is 41.",
+    f"```python\n{FUNCTION}```\nUse it so:\n```python\nprint(solution() + 1)\n```",
+    f"```python\nimport math\n```\nfirst, then\n```python\n{FUNCTION}```",
+    f"```\nans = 41\n```\nNo:\n```\n{FUNCTION}```",
+    f"```python3\n{FUNCTION}```", f"```Python\n{FUNCTION}```", f"```py3.11 title=x\n{FUNCTION}```",
+    f"```tool_code\n{FUNCTION}```", f"``` python \n{FUNCTION}```", f"Here is it: ```python\n{FUNCTION}```",
+    f"```python\n{FUNCTION}", "1. So:\n   ```python\n   def solution():\n       return 6 * 7\n   ```",
+    f"```python\n{FUNCTION}```\nOutput:\n```\n41\n```".replace("\n", "\r\n"), "```python\nans = 6 * 7\n```",
+    "```\nans = 6 * 7\n```\nOutput:\n```\n41\n```", "```python\nx = 6\nanswer = x * 7\nprint('It is', answer)\n```",
+    "```python\nresult = 42.0\n```", "```python\nsolution = 42\n```", "```python\nprint('so:')\nprint(6 * 7)\n\n```",
+    "```python\ndef main():\n    print(6 * 7)\n\nif __name__ == '__main__':\n    main()\n```",
+    "```python\ndef solution():\n    print(6 * 7)\n```",
+    f"```python\nimport sys\n{FUNCTION}if __name__ == '__main__':\n    sys.exit(solution())\n```",
+    f"```python\n{FUNCTION}if __name__ == '__main__':\n    print(input())\n```",
+    "```python\nimport sys\ndef main():\n    print(6 * 7)\nmain()\nsys.exit()\n```",
+]  # fmt: skip
+
+
+def test_forms_that_models_write_say_what_they_calculate():
+    for text, ran in zip(FORMS, Sandbox(accept=True).run([programs.program_of(reply(t)) for t in FORMS]), strict=True):
+        said, fault = programs.answer(ran)
+        assert said in ("42", "42.0") and not fault, (text, ran)
 
 
 @pytest.mark.parametrize(

@@ -58,14 +58,8 @@ def test_rewards_groups_and_secrecy(verifier):
     challengers = [e for e in played.lessons if e.role == "challenger"]
     reasoners = [e for e in played.lessons if e.role == "reasoner"]
     assert [e.group for e in challengers] == [0] * 4 + [1] * 4
-    assert sorted({e.group for e in reasoners}) == [
-        2,
-        3,
-        4,
-        5,
-        6,
-        7,
-    ]  # six valid tasks, none shares a group with a role
+    # six valid tasks, none shares a group with a role
+    assert sorted({e.group for e in reasoners}) == [2, 3, 4, 5, 6, 7]
     np.testing.assert_allclose([e.reward for e in challengers], [1, 1, 1, -0.1] * 2)
     np.testing.assert_allclose([e.reward for e in reasoners], [1, 1, 0, 0] * 6)
     assert played.metrics["challenger/valid_fraction"] == 0.75

@@ -52,20 +52,14 @@ def test_each_rule_beyond_the_paper_is_switched_by_its_field(field, off, reply, 
         assert isinstance(parse_task(text, kind=kind, document=None, rules=rules), Task), rules
 
 
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        (("Integer", "no JSON"), "unparsable"),
-        (free(answer="about 42"), "wrong_answer_type"),
-        (free(answer="True", kind="Boolean"), "wrong_answer_type"),
-        (free(answer="one two three four", kind="String"), "answer_too_long"),
-        (free(question=["What?", "How?"]), "several_questions"),
-        (free(question=""), "abstained"),
-        (mcq(correct="E"), "bad_letter"),
-        (mcq(MCQ.replace("D) Po", "D) ")), "bad_options"),
-        (mcq(MCQ.partition("\n")[0]), "bad_options"),
-    ],
-)
+@pytest.mark.parametrize(("reply", "reason"), [
+    (("Integer", "no JSON"), "unparsable"), (free(answer="about 42"), "wrong_answer_type"),
+    (free(answer="True", kind="Boolean"), "wrong_answer_type"),
+    (free(answer="one two three four", kind="String"), "answer_too_long"),
+    (free(question=["What?", "How?"]), "several_questions"), (free(question=""), "abstained"),
+    (mcq(correct="E"), "bad_letter"), (mcq(MCQ.replace("D) Po", "D) ")), "bad_options"),
+    (mcq(MCQ.partition("\n")[0]), "bad_options"),
+])  # fmt: skip
 def test_the_form_is_checked_in_the_papers_setting_too(reply, reason):
     found = parse_task(reply[1], kind=reply[0], document=None, rules=PAPER)
     assert isinstance(found, Rejection) and found.reason == reason

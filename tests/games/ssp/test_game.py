@@ -17,15 +17,9 @@ from spicejax.types import Answer, Passage
 
 LIMITS = Limits(3, 60, 200, 400)
 CFG = SspConfig(
-    answers=3,
-    solver_samples=2,
-    request="nano",
-    rules=Rules(min_words=2, min_searches=1),
-    verify=False,
-    strategy="dummy",
-    proposer_limits=LIMITS,
-    solver_limits=LIMITS,
-)
+    answers=3, solver_samples=2, request="nano", rules=Rules(min_words=2, min_searches=1),
+    verify=False, strategy="dummy", proposer_limits=LIMITS, solver_limits=LIMITS,
+)  # fmt: skip
 KNOWN = {"R": "Rome", "B": "Bonn"}
 ANSWERS = [Answer("Rome", searches=1), Answer("Oslo", searches=1), Answer("Bonn", searches=1)]
 

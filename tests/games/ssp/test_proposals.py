@@ -19,23 +19,14 @@ def row(*queries, last=f"<question>{GOOD}</question>", shown=()):
     return Searched(Rollout(ids, ids, none, none, none, "", "stop"), (*turns, Turn(1, 2, last)))
 
 
-@pytest.mark.parametrize(
-    ("reason", "queries", "question"),
-    [
-        ("", ("a", "b"), GOOD),
-        ("no_question", ("a", "b"), None),
-        ("no_question", ("a", "b"), ""),
-        ("short", ("a", "b"), "In which city did the brother of Ada live?"),  # nine words
-        ("", ("a", "b"), "In which city did the brother of Ada live once?"),  # ten
-        ("short", ("a", "b"), "a b c d e"),
-        ("long", ("a", "b"), "word " * 201),
-        ("names_answer", ("a", "b"), GOOD + " Was it in rome?"),
-        ("names_answer", ("a", "b"), GOOD + " Was it in ROMA?"),
-        ("few_searches", ("a",), GOOD),
-        ("few_searches", (), GOOD),
-        ("repeated_query", ("a", "b", "a"), GOOD),
-    ],
-)
+@pytest.mark.parametrize(("reason", "queries", "question"), [
+    ("", ("a", "b"), GOOD), ("no_question", ("a", "b"), None), ("no_question", ("a", "b"), ""),
+    ("short", ("a", "b"), "In which city did the brother of Ada live?"),
+    ("", ("a", "b"), "In which city did the brother of Ada live once?"), ("short", ("a", "b"), "a b c d e"),
+    ("long", ("a", "b"), "word " * 201), ("names_answer", ("a", "b"), GOOD + " Was it in rome?"),
+    ("names_answer", ("a", "b"), GOOD + " Was it in ROMA?"), ("few_searches", ("a",), GOOD),
+    ("few_searches", (), GOOD), ("repeated_query", ("a", "b", "a"), GOOD),
+])  # fmt: skip
 def test_each_rule_alone(reason, queries, question):
     assert Rules().broken(question, row(*queries), ROME) == reason
 

@@ -69,18 +69,6 @@ def test_its_loss_is_the_mean_negative_log_likelihood_of_the_reply():
     np.testing.assert_allclose(out["loss"], wanted, rtol=1e-5)
 
 
-def test_steps_on_it_make_the_reply_likelier():
-    model = dataclasses.replace(QWEN3, vocab_size=256)
-    cfg = LearnerConfig(loss="supervised", learning_rate=1e-2, row_length=16, rows=1, loss_norm_length=3)
-    lessons, optimizer = play().lessons, make_optimizer(cfg)
-    (((batch, micro),),) = deal.steps(lessons, np.ones(1, np.float32), cfg, np.random.default_rng(0))
-    learner, state, losses = make_learner(model, cfg, optimizer), init_state(random_params(model), optimizer), []
-    for _ in range(6):
-        state, out = learner.step(state, batch, jnp.int32(micro))
-        losses.append(float(out["loss"]))
-    assert losses == sorted(losses, reverse=True) and losses[-1] < 0.5 * losses[0]
-
-
 LIMITS = Limits(turns=3, turn=60, observation=200, total=400)
 SEARCHING = SupervisedConfig(examples=1, request="nano", limits=LIMITS)
 
