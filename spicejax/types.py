@@ -18,7 +18,7 @@ ANSWER_TYPES: tuple[str, ...] = get_args(AnswerType)
 # Preferences
 LessonKind = Literal["scored", "given", "pair"]
 # of advantages, see learn/advantages.py
-Estimator = Literal["mean", "mean_std", "whiten", "mean_whiten", "none"]
+Estimator = Literal["mean", "mean_std", "rloo", "max_rl", "whiten", "mean_whiten", "rae", "none"]
 FinishReason = Literal["stop", "length"]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from spicejax.learn import packing
-from spicejax.learn.advantages import equal_fraction, group_advantages
+from spicejax.learn.advantages import equal_fraction, group_advantages, role_advantages
 from spicejax.learn.learner import LearnerConfig
 from spicejax.learn.losses import LOSSES
 from spicejax.types import Batch, Episode, Estimator, Lesson, Metrics, Preference, Rollout
@@ -18,10 +18,19 @@ from spicejax.types import Batch, Episode, Estimator, Lesson, Metrics, Preferenc
 Part = tuple[Batch, int]  # rows of one shape, and how many of its micro-batches are in use
 
 
-def advantages(lessons: Sequence[Lesson], estimators: Mapping[str, Estimator]) -> tuple[np.ndarray, Metrics]:
-    """Advantage of each lesson by its role's estimator, float32 [N], and what each role's groups are like.
+def advantages(
+    lessons: Sequence[Lesson],
+    estimators: Mapping[str, Estimator],
+    baselines: dict[str, float] | None = None,
+    decay: float = 0.95,
+) -> tuple[np.ndarray, Metrics]:
+    """Return the advantage of each lesson by its role's estimator, float32 [N], and what each role's groups are like.
 
     That of a preference is 1: its loss takes none.
+
+    Args:
+      baselines: moving average of the rewards of each role whose estimator is `rae`; moved on in place.
+      decay: share of it that an episode leaves.
     """
     if any(isinstance(lesson, Preference) for lesson in lessons):
         counts = Counter(lesson.role for lesson in lessons)
@@ -29,14 +38,21 @@ def advantages(lessons: Sequence[Lesson], estimators: Mapping[str, Estimator]) -
     episodes = [lesson for lesson in lessons if isinstance(lesson, Episode)]
     rewards, groups = np.array([e.reward for e in episodes]), np.array([e.group for e in episodes])
     tokens = np.array([e.rollout.loss_mask.sum() for e in episodes])
-    found, metrics = np.zeros(len(episodes), np.float32), {}
+    values, metrics = np.zeros(len(episodes), np.float32), {}
+    baselines = {} if baselines is None else baselines
     for role in sorted({e.role for e in episodes}):
-        mine = np.array([e.role == role for e in episodes])
-        found[mine] = group_advantages(rewards[mine], groups[mine], tokens[mine], estimator=estimators[role])
-        metrics[f"{role}/episodes"] = float(mine.sum())
-        metrics[f"{role}/equal_groups"] = equal_fraction(rewards[mine], groups[mine])
-        metrics[f"{role}/mean_reward"] = float(rewards[mine].mean())
-    return found, metrics
+        of_role = np.array([e.role == role for e in episodes])
+        if estimators[role] == "rae":
+            before = baselines.get(role, 0.0)
+            values[of_role], baselines[role] = role_advantages(rewards[of_role], before, decay)
+            metrics[f"{role}/baseline"] = baselines[role]
+        else:
+            compared = rewards[of_role], groups[of_role], tokens[of_role]
+            values[of_role] = group_advantages(*compared, estimator=estimators[role])
+        metrics[f"{role}/episodes"] = float(of_role.sum())
+        metrics[f"{role}/equal_groups"] = equal_fraction(rewards[of_role], groups[of_role])
+        metrics[f"{role}/mean_reward"] = float(rewards[of_role].mean())
+    return values, metrics
 
 
 def steps(

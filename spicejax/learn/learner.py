@@ -96,6 +96,8 @@ class LearnerConfig:
     # when the first policy scores what dpo, ipo and the KL term compare with: live = each batch just before its step;
     # kept = every lesson once, before the first step of the iteration, for all epochs
     reference: Literal["live", "kept"] = "live"
+    # estimator `rae`: share of a role's moving baseline that an episode leaves as it was (SPIRAL: 0.95)
+    baseline_decay: float = 0.95
     # roles whose steps follow each other, in this order; () = every step has its share of each role. Search Self-Play's
     # paper steps on the Solver first, its code on the Proposer
     role_order: tuple[str, ...] = ()
@@ -141,6 +143,8 @@ class LearnerConfig:
                 f"learner.schedule={self.schedule} with decay_steps={self.decay_steps}: linear and cosine need the "
                 "number of optimizer steps they fall over, constant takes 0"
             )
+        if not 0 <= self.baseline_decay < 1:
+            raise ValueError(f"learner.baseline_decay={self.baseline_decay}: give a share from 0 to below 1")
         if self.loss == "gspo" and max(self.clip_low, self.clip_high) >= 0.1:
             raise ValueError(
                 f"learner.clip_low={self.clip_low:g}, clip_high={self.clip_high:g} with loss=gspo: a response's "

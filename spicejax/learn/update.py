@@ -34,6 +34,7 @@ class Updater:
         lessons: Sequence[Lesson],
         estimators: Mapping[str, Estimator],
         rng: np.random.Generator,
+        baselines: dict[str, float] | None = None,
     ) -> tuple[TrainState, Metrics]:
         """Take all optimizer steps of one iteration; `state` is donated.
 
@@ -41,11 +42,12 @@ class Updater:
           lessons: preferences where the loss is on pairs, else episodes.
           estimators: of the advantages, by role.
           rng: draws the order of groups where there are several steps.
+          baselines: see `deal.advantages`; kept between updates.
         Raises: FloatingPointError after `max_skipped` updates of the run that were not finite.
         """
         if not lessons:
             return state, {"learner/steps": 0.0}
-        advantages, metrics = deal.advantages(lessons, estimators)
+        advantages, metrics = deal.advantages(lessons, estimators, baselines, self.cfg.baseline_decay)
         if self.cfg.needs_reference and self.cfg.reference == "kept":
             lessons = deal.referenced(lessons, self._reference, self.cfg)
         turns = {

@@ -26,6 +26,7 @@ GLOSSARY = {
     "*/lessons": "examples or pairs made for this role so far",
     "*/pairs": "pairs of which one is better",
     "*/equal_groups": "share of groups whose rewards are all equal: nothing is learnt from them",
+    "*/baseline": "moving average of the rewards of this role (estimator `rae`)",
     "*/mean_reward": "mean over the trajectories of this role",
     "*/reward": "mean reward of this role",
     "search/queries": "queries to the search engine",

@@ -66,6 +66,7 @@ class Run:
     chat: Chat | None = None  # the server that judges
     sandbox: Sandbox | None = None  # where programs of the model run
     game_state: Any = None
+    baselines: dict[str, float] = dataclasses.field(default_factory=dict)  # see deal.advantages
     searched: Counter[str] = dataclasses.field(default_factory=Counter)  # queries, and those that found nothing
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))  # see World
 

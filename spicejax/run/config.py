@@ -13,6 +13,7 @@ from spicejax.generate import weights
 from spicejax.generate.endpoint import EndpointConfig
 from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
+from spicejax.learn.advantages import OF_GROUP
 from spicejax.learn.learner import LearnerConfig
 from spicejax.models.attention import AttentionKernel
 from spicejax.models.lora import LoraConfig
@@ -225,7 +226,7 @@ class RunConfig:
     def warnings(self) -> list[str]:
         """Settings that a run can have and hardly anybody wants, each with its consequence."""
         sampled = [ask for ask in self.asks if ask.trained and ask.samples]
-        compared = [ask for ask in sampled if ask.estimator not in ("none", "whiten")]
+        compared = [ask for ask in sampled if ask.estimator in OF_GROUP]
         found = []
         if compared and self.sampler.temperature == 0:
             found.append(
@@ -257,7 +258,7 @@ class RunConfig:
             raise ValueError(f"learner.role_order={order}: name each trained role: {', '.join(sorted(trained))}")
         for ask in (ask for ask in asks if ask.trained):
             alone = (ask.compared or ask.group or ask.samples) == 1
-            if ask.samples and alone and ask.estimator not in ("none", "whiten"):
+            if ask.samples and alone and ask.estimator in OF_GROUP:
                 raise ValueError(
                     f"{ask.role}: estimator {ask.estimator} with groups of one response compares each with itself, so "
                     "that nothing is learnt; take more samples (group_size, ..._samples), or the estimator none"

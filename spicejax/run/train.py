@@ -125,6 +125,7 @@ class Going(NamedTuple):
         self.counters.update(stages=dict(self.clock.seconds), seconds=self.clock.wall, lines=self.writer.lines)
         with self.clock.stage("saving"):
             host = {"items": items, "game": self.run.game_state, "counters": self.counters}
+            host["baselines"] = self.run.baselines
             self.checkpoints.save(done, self.run.state, host)
             self.writer.saved(done)
 
@@ -276,7 +277,7 @@ def update(run: Run, lessons: Sequence[Lesson], iteration: int) -> Metrics:
     estimators: dict[str, Estimator] = {ask.role: ask.estimator for ask in run.cfg.asks if ask.trained}
     own = [e for e in lessons if e.role in estimators]
     rng = np.random.default_rng([run.cfg.seed, iteration, 99])
-    run.state, metrics = run.updater.update(run.state, own, estimators, rng)
+    run.state, metrics = run.updater.update(run.state, own, estimators, rng, run.baselines)
     run.refresh()
     return metrics
 
@@ -301,6 +302,7 @@ def _resume(run: Run, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
     run.refresh()
     run.items.set_state(restored.extra["items"])
     run.game_state = restored.extra["game"]
+    run.baselines = restored.extra.get("baselines", {})
     log.info("resuming after iteration %d", restored.step)
     return restored.step, restored.extra["counters"]
 

@@ -1,4 +1,4 @@
-"""Advantages against numbers worked out on paper from the formulas of Dr. GRPO, GRPO and SPICE."""
+"""Advantages against numbers worked out on paper and second definitions, loops over the papers' formulas."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from spicejax.learn.advantages import equal_fraction, group_advantages
+from spicejax.learn.advantages import OF_GROUP, equal_fraction, group_advantages, role_advantages
 
 ROOT3 = math.sqrt(3)
 
@@ -53,13 +53,74 @@ def test_mean_std_adds_1e_8_to_the_deviation():
     np.testing.assert_allclose(got, [1 - math.sqrt(2), math.sqrt(2) - 1], rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("estimator", "rewards", "expected"),
+    [
+        ("rloo", [1, 0, 0, 0], [1, -1 / 3, -1 / 3, -1 / 3]),
+        ("rloo", [3, 1], [2, -2]),
+        # one of four right: the right answer weighs (1 - 1/4) / (1/4) = 3, as rare as it is
+        ("max_rl", [1, 0, 0, 0], [3, -1, -1, -1]),
+        ("max_rl", [1, 1, 1, 0], [1 / 3, 1 / 3, 1 / 3, -1]),
+        ("max_rl", [-1, 0], [0, 0]),
+    ],
+)
+def test_rloo_and_max_rl_by_hand(estimator, rewards, expected):
+    np.testing.assert_allclose(advantages(rewards, [3] * len(rewards), estimator=estimator), expected, rtol=1e-6)
+
+
+def second_definition(estimator, rewards, groups):
+    """The papers' formulas, an episode at a time."""
+    made = []
+    for i, reward in enumerate(rewards):
+        others = [r for j, r in enumerate(rewards) if groups[j] == groups[i] and j != i]
+        everyone = [*others, reward]
+        mean = sum(everyone) / len(everyone)
+        spread = math.sqrt(sum((r - mean) ** 2 for r in everyone) / max(len(everyone) - 1, 1))
+        made.append(
+            {
+                "mean": reward - mean,
+                "mean_std": (reward - mean) / (spread + 1e-8),
+                "rloo": reward - sum(others) / len(others) if others else 0.0,
+                "max_rl": (reward - mean) / mean if mean else 0.0,  # arXiv:2602.02710: sum over successes / successes
+            }[estimator]
+        )
+    return made
+
+
+@pytest.mark.parametrize("estimator", sorted(set(OF_GROUP) - {"mean_whiten"}))
+def test_estimators_agree_with_a_second_definition(estimator):
+    rng = np.random.default_rng(2)
+    rewards, groups = rng.integers(0, 2, 60).astype(float), rng.integers(0, 8, 60)
+    got = group_advantages(rewards, groups, estimator=estimator)
+    np.testing.assert_allclose(got, second_definition(estimator, rewards.tolist(), groups.tolist()), atol=1e-6)
+    assert np.abs(got).max() > 0.3
+
+
+def test_a_moving_baseline_of_a_role():
+    """By hand with decay 1/2 from 0; then the sum over the past that the recursion is, in any cut into updates."""
+    got, baseline = role_advantages(np.array([1.0, 1.0, 0.0]), 0.0, 0.5)
+    assert got.tolist() == [1.0, 0.5, -0.75] and baseline == 0.375
+    rewards = np.random.default_rng(3).normal(size=50)
+    whole, last = role_advantages(rewards, 0.25, 0.95)
+    past = [0.95**i * 0.25 + sum(0.05 * 0.95 ** (i - 1 - j) * rewards[j] for j in range(i)) for i in range(51)]
+    np.testing.assert_allclose(whole, rewards - past[:50], atol=1e-6)
+    assert last == pytest.approx(past[50], abs=1e-12)
+    first, between = role_advantages(rewards[:17], 0.25, 0.95)
+    second, end = role_advantages(rewards[17:], between, 0.95)
+    assert np.concatenate([first, second]).tobytes() == whole.tobytes() and end == last
+    nothing, same = role_advantages(np.zeros(0), 0.25, 0.95)
+    assert nothing.shape == (0,) and same == 0.25
+    with pytest.raises(ValueError, match="reward nan is not finite"):
+        role_advantages(np.array([math.nan]), 0.0, 0.95)
+
+
 def test_ragged_groups_in_any_order():
     # group 4: 1, 0, 0 (mean 1/3); group 0: 2, 4 (mean 3); group -9: a single one
     rewards, groups = [1, 2, 0, 5, 4, 0], [4, 0, 4, -9, 0, 4]
     np.testing.assert_allclose(advantages(rewards, groups), [2 / 3, -1, -1 / 3, 0, 1, -1 / 3], rtol=1e-6)
 
 
-@pytest.mark.parametrize("estimator", ["mean", "mean_std", "whiten", "mean_whiten", "none"])
+@pytest.mark.parametrize("estimator", [*OF_GROUP, "whiten", "none"])
 def test_order_of_episodes_does_not_matter(estimator):
     rng = np.random.default_rng(0)
     rewards, groups = rng.normal(size=40), rng.integers(0, 9, 40)
@@ -69,7 +130,7 @@ def test_order_of_episodes_does_not_matter(estimator):
     np.testing.assert_allclose(mixed, plain[order], rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("estimator", ["mean", "mean_std"])
+@pytest.mark.parametrize("estimator", ["mean", "mean_std", "rloo"])
 def test_groups_sum_to_zero_and_ignore_a_common_shift(estimator):
     rng = np.random.default_rng(1)
     groups = rng.integers(0, 7, 60)
@@ -82,7 +143,7 @@ def test_groups_sum_to_zero_and_ignore_a_common_shift(estimator):
     np.testing.assert_allclose(shifted, got, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("estimator", ["mean", "mean_std"])
+@pytest.mark.parametrize("estimator", ["mean", "mean_std", "rloo", "max_rl"])
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 0.1, 1 / 3, 0.0439369336])
 @pytest.mark.parametrize("size", [1, 3, 7, 8])
 def test_an_all_equal_group_is_exactly_zero(estimator, value, size):

@@ -38,6 +38,31 @@ def test_no_trajectory_weighs_more_for_being_left_over(documents, size, group):
     np.testing.assert_allclose(np.concatenate(weights), len(steps) / len(lessons), rtol=1e-6)
 
 
+def test_solvers_are_compared_within_their_question_and_proposers_within_their_document():
+    """prime-rl's hierarchical_grpo: a mean for each role in each of its buckets, whatever the others earn."""
+    rng = np.random.default_rng(4)
+    documents, questions, answers = 3, 4, 5
+    lessons = [
+        Episode("challenger", d, _ROLLOUT, float(rng.random())) for d in range(documents) for _ in range(questions)
+    ]
+    asked = range(documents, documents + documents * questions)
+    lessons += [Episode("reasoner", q, _ROLLOUT, float(rng.integers(2))) for q in asked for _ in range(answers)]
+    got, _ = deal.advantages(lessons, {"challenger": "mean", "reasoner": "mean"})
+    for lesson, advantage in zip(lessons, got, strict=True):
+        bucket = [other.reward for other in lessons if (other.role, other.group) == (lesson.role, lesson.group)]
+        assert len(bucket) == (questions if lesson.role == "challenger" else answers)
+        assert advantage == pytest.approx(lesson.reward - sum(bucket) / len(bucket), abs=1e-6)
+
+
+def test_a_role_keeps_its_moving_baseline_between_updates():
+    lessons = [Episode("a", 0, _ROLLOUT, 1.0), Episode("b", 1, _ROLLOUT, 1.0), Episode("a", 0, _ROLLOUT, 0.0)]
+    baselines: dict[str, float] = {}
+    first, metrics = deal.advantages(lessons, {"a": "rae", "b": "none"}, baselines, 0.5)
+    assert first.tolist() == [1.0, 1.0, -0.5] and baselines == {"a": 0.25} and metrics["a/baseline"] == 0.25
+    assert deal.advantages(lessons, {"a": "rae", "b": "rae"}, baselines, 0.5)[0].tolist() == [0.75, 1.0, -0.625]
+    assert baselines == {"a": 0.3125, "b": 0.5}
+
+
 def test_each_role_has_its_own_estimator():
     rewards = {"a": [0.0, 1.0, 1.0, 1.0], "b": [0.0, 1.0, 1.0, 1.0], "c": [2.0, 3.0]}
     lessons = [Episode(role, ord(role), _ROLLOUT, r) for role, values in rewards.items() for r in values]

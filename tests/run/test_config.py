@@ -46,7 +46,7 @@ def test_groups_of_one_that_are_compared_are_refused(name, words, told):
 def test_groups_of_one_are_welcome_where_nothing_is_compared():
     ssp = configs.load("ssp_nano")
     for words in (["ssp.proposer_estimator=mean_std", "ssp.proposer_samples=4"], ["ssp.proposer_estimator=whiten"],
-                  ["ssp.fixed=solver", "ssp.solver_samples=1"]):  # fmt: skip
+                  ["ssp.proposer_estimator=rae"], ["ssp.fixed=solver", "ssp.solver_samples=1"]):  # fmt: skip
         assert configuration.parse(ssp, words).warnings == []
 
 

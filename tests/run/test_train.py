@@ -31,6 +31,7 @@ from spicejax.run.store.checkpoint import Checkpoints
 ROOT = Path(__file__).parents[2]
 launch = functools.partial(commands.run, "train")
 CHANGES = {"iterations": "6", "spice.grounding": "none", "eval.every": "3", "checkpoint.every": "2", "show_every": "3"}
+CHANGES["spice.challenger_estimator"] = "rae"  # whose moving baseline checkpoints carry
 TINY = [f"{key}={value}" for key, value in (SPICE | CHANGES).items()]
 
 
@@ -90,7 +91,7 @@ def test_killed_and_rerun_is_bitwise_the_uninterrupted_run(whole, cache, tmp_pat
     process.kill()  # wherever it is: in the update, in a save, in an evaluation
     assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
     finish(tmp_path, cache)
-    assert last_step(tmp_path) == last_step(whole[0])
+    assert last_step(tmp_path) == last_step(whole[0]) and last_step(tmp_path)[2]["baselines"]["challenger"]
     kept = [{k: v for k, v in r.items() if not k.startswith("time/")} for r in rows(tmp_path / "metrics.jsonl")]
     expected = [{k: v for k, v in r.items() if not k.startswith("time/")} for r in rows(whole[0] / "metrics.jsonl")]
     assert kept == expected
