@@ -1,52 +1,44 @@
-"""What one accelerator reaches of its own limits: python benchmarks/accelerator.py [--cases=decode,train,spice] ...
+"""What one device reaches of its own limits: python benchmarks/accelerator.py [--cases=decode,train,loop] ...
 
   decode  bytes that decoding has to read (weights once, the KV entries in use) per second, over that of a plain
-          copy on the same device; models of 0.6 B and 1.7 B in bfloat16, 8 to 64 rows
+          copy on the same device; --models in bfloat16, --rows at a time, --prompt and --new tokens of each
   train   FLOPs of the model (6 for each parameter and token, and attention under the causal mask) per second of an
-          optimizer step, over the published peak; rows of 4,096 tokens
-  spice   where the seconds of an iteration go, SPICE on SmolLM2-135M: sampling, learning, and the rest (documents,
-          prompts, validity, verifiers, laying out rows, metrics, checkpoints)
+          optimizer step, over the published peak; --micro_batches of --batch rows of --length tokens
+  loop    where the seconds of an iteration of --config go: sampling, learning, and the rest (documents, prompts,
+          validity, verifiers, laying out rows, metrics, checkpoints); a.b=c changes the configuration
 
-Compiling is outside: in `decode` and `train` every shape runs once before it is timed; of `spice` the first two
+Compiling is outside: in `decode` and `train` every shape runs once before it is timed; of `loop` the first two
 iterations are left out, and a later one that is fuller than they may still compile (its seconds show it; raise
-`learner.min_micro_batches`). Sampling there is all of `Player.respond`, its work on the host too. Weights are random
-but for `spice`. `--models` and the other flags make a case that fits other devices; `--models=tiny` runs on a CPU,
-which says nothing about an accelerator. Prints one JSON object; each result is on stderr as soon as it is there.
+`learner.min_micro_batches`). Sampling there is all of `Player.respond`, its work on the host too. `--models=tiny` runs
+on a CPU, which says nothing about an accelerator. Each result is on stderr as soon as it is there.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
 import json
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import harness
 import jax
 import jax.numpy as jnp
 import numpy as np
-from harness import Ids, model_of, versions
 
 from spicejax import config as configuration
-from spicejax import configs, sharding
+from spicejax import configs
 from spicejax.generate.layout import Buckets
-from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner, packing
 from spicejax.models import cache, transformer
 from spicejax.models.presets import QWEN3_0_6B, QWEN3_1_7B, QWEN3_4B
 from spicejax.models.transformer import TransformerConfig
 from spicejax.run import train
-from spicejax.types import Batch, Rollout
 
-MODELS = {"tiny": model_of("tiny"), "0.6B": QWEN3_0_6B, "1.7B": QWEN3_1_7B, "4B": QWEN3_4B}
+MODELS = {"tiny": harness.model_of("tiny"), "0.6B": QWEN3_0_6B, "1.7B": QWEN3_1_7B, "4B": QWEN3_4B}
 # Published dense bfloat16 peaks, in FLOP/s. NVIDIA data sheets give them for H100 SXM and H200 alike (989 TFLOP/s
 # without sparsity) and for A100 (312); the name is what jax calls the device.
 PEAKS = {
@@ -57,46 +49,32 @@ PEAKS = {
 }
 
 
-def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", default="decode,train,spice")
-    parser.add_argument("--models", default="0.6B,1.7B", help=f"of {tuple(MODELS)}")
-    parser.add_argument("--rows", default="8,16,32,64", help="decode: rows at a time")
-    parser.add_argument("--prompt", type=int, default=512, help="decode: tokens of each row's own prompt")
-    parser.add_argument("--new", type=int, default=512, help="decode: tokens written by each row")
-    parser.add_argument("--length", type=int, default=4096, help="train: tokens of a row")
-    parser.add_argument("--batch", type=int, default=4, help="train: rows of a micro-batch")
-    parser.add_argument("--micro_batches", type=int, default=4, help="train: micro-batches of a step")
-    parser.add_argument("--remat", default="layer", help="train: none, layer or dots")
-    parser.add_argument("--iterations", type=int, default=6, help="spice: iterations; the first two are not counted")
-    parser.add_argument("--set", default="", help="spice: more overrides of the config, a.b=c separated by spaces")
-    options = parser.parse_args(argv)
+def main() -> None:
+    given = harness.options(
+        __doc__, cases="decode,train,loop", models="0.6B,1.7B", rows="8,16,32,64", prompt=512, new=512, length=4096,
+        batch=4, micro_batches=4, remat=("layer", "none", "dots"), config="spice_smollm2", iterations=6, words=[],
+    )  # fmt: skip
     device = jax.devices()[0]
-    report: dict[str, Any] = {"device": device.device_kind, "versions": versions()}
-    models = {name: MODELS[name] for name in options.models.split(",")}
-    cases = options.cases.split(",")
+    found: dict[str, Any] = {}
+    models = {name: MODELS[name] for name in harness.chosen(given.models, list(MODELS))}
+    cases = harness.chosen(given.cases, ("decode", "train", "loop"))
     if "decode" in cases:
         bandwidth = copy_bandwidth(device)
-        report["copy_gb_s"] = round(bandwidth / 1e9, 1)
-        report["decode"] = [
-            said({"model": name, **decode(model, int(rows), options.prompt, options.new, bandwidth)})
+        found["copy_gb_s"] = round(bandwidth / 1e9, 1)
+        found["decode"] = [
+            said({"model": name, **decode(model, int(rows), given.prompt, given.new, bandwidth)})
             for name, model in models.items()
-            for rows in options.rows.split(",")
+            for rows in given.rows.split(",")
         ]
     if "train" in cases:
         peak = PEAKS.get(device.device_kind)
-        report["train"] = [
-            said(
-                {
-                    "model": name,
-                    **step(model, options.length, options.batch, options.micro_batches, options.remat, peak),
-                }
-            )
+        found["train"] = [
+            said({"model": name, **step(model, given.length, given.batch, given.micro_batches, given.remat, peak)})
             for name, model in models.items()
         ]
-    if "spice" in cases:
-        report["spice"] = iterations(options.iterations, options.set.split())
-    print(json.dumps(report, indent=1))
+    if "loop" in cases:
+        found["loop"] = loop(given.config, given.iterations, given.words)
+    harness.report(**found)
 
 
 def said(result: dict[str, Any]) -> dict[str, Any]:
@@ -105,31 +83,18 @@ def said(result: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def timed(call: Callable[[], object], repeats: int = 3) -> float:
-    """Median seconds of `call`, which returns when its work is done; the first call is not counted."""
-    call()
-    seconds = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - began)
-    return statistics.median(seconds)
-
-
 def copy_bandwidth(device: Any) -> float:
     """Bytes/s, read and written, of copying a large array."""
     size = 2**30 if device.platform != "cpu" else 2**26
     x = jnp.zeros(size, jnp.float32)
     copy = jax.jit(lambda x: x + 1)
-    return 2 * x.nbytes / timed(lambda: jax.block_until_ready(copy(x)), 10)
+    return 2 * x.nbytes / harness.timed(lambda: jax.block_until_ready(copy(x)), 10)
 
 
 def decode(model: TransformerConfig, rows: int, prompt: int, new: int, bandwidth: float) -> dict[str, Any]:
     """Rows with a prompt of their own, written to their end; prefill is timed alone and taken off."""
     model = dataclasses.replace(model, dtype="bfloat16", param_dtype="bfloat16")
-    mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
-    params = jax.jit(transformer.init, static_argnums=0)(model, jax.random.key(0))
-    player = Player(model, params, Ids(), stop_machine(model.vocab_size, []), Buckets((prompt,), rows), mesh)
+    player = harness.sampler_of(model, Buckets((prompt,), rows))
     tokens = np.random.default_rng(0).integers(3, model.vocab_size, (rows, prompt)).tolist()
 
     def respond(limit: int) -> None:
@@ -138,8 +103,8 @@ def decode(model: TransformerConfig, rows: int, prompt: int, new: int, bandwidth
             limits=[limit] * rows,
         )  # fmt: skip
 
-    seconds = (timed(lambda: respond(new)) - timed(lambda: respond(1))) / (new - 1)
-    weights = sum(x.nbytes for x in jax.tree.leaves(params))
+    seconds = (harness.timed(lambda: respond(new)) - harness.timed(lambda: respond(1))) / (new - 1)
+    weights = sum(x.nbytes for x in jax.tree.leaves(player.params))
     token = cache.token_bytes(model.num_layers, model.num_kv_heads, model.head_dim, "bfloat16")
     entries = rows * (prompt + new / 2) * token
     return {
@@ -157,27 +122,16 @@ def step(
 ) -> dict[str, Any]:
     """One optimizer step on full rows, a quarter prompt and three quarters response."""
     model = dataclasses.replace(model, dtype="bfloat16", param_dtype="float32", remat=remat)
-    params = jax.jit(transformer.init, static_argnums=0)(model, jax.random.key(0))
     rng = np.random.default_rng(0)
     count, prompt = rows * micro_batches, length // 4
-    zeros = np.zeros(length - prompt, np.float32)
     texts = rng.integers(3, model.vocab_size, (count, length)).astype(np.int32)
-    rollouts = [Rollout(t[:prompt], t[prompt:], zeros, zeros, zeros + 1, "", "length") for t in texts]
+    rollouts = [harness.rollout(t[:prompt], t[prompt:]) for t in texts]
     weights = packing.token_weights(rollouts, aggregation="constant", norm_length=length)
     shape = packing.RowShape(length, rows)
-    ((batch, used),) = packing.lay_out(rollouts, rng.normal(size=count).astype(np.float32), weights, [shape])
+    (part,) = packing.lay_out(rollouts, rng.normal(size=count).astype(np.float32), weights, [shape])
     settings = learner.LearnerConfig(tis_cap=0.0, row_length=length, rows=rows, vocab_chunk=8192)
-    optimizer = learner.make_optimizer(settings)
-    doors = learner.make_learner(model, settings, optimizer)
-    state = learner.init_state(params, optimizer)
-    batch, used = Batch(*jax.device_put(tuple(batch))), jnp.int32(used)
-
-    def once() -> None:
-        nonlocal state
-        state, _ = doors.step(state, batch, used)
-        jax.block_until_ready(state)
-
-    seconds = timed(once)
+    trained = harness.Trained(model, harness.random_of(model), settings, *part)
+    seconds = harness.timed(trained.step)
     tokens = count * length
     attention = 6 * model.num_layers * model.num_heads * model.head_dim * length  # a token, half of the square
     flops = tokens * (6 * transformer.num_params(model) + attention)
@@ -190,10 +144,10 @@ def step(
     }
 
 
-def iterations(count: int, overrides: list[str]) -> dict[str, Any]:
+def loop(name: str, count: int, words: list[str]) -> dict[str, Any]:
     """Where the seconds of an iteration go, by the loop's own clock."""
-    words = dict(word.split("=", 1) for word in overrides)
-    cfg = configuration.override(configs.load("spice_smollm2"), {"iterations": str(count)} | words)
+    changes = dict(word.split("=", 1) for word in words)
+    cfg = configuration.override(configs.load(name), {"iterations": str(count)} | changes)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         train.train(cfg, Path(folder))
         rows = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]

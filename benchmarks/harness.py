@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import importlib.metadata
+import json
 import statistics
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
-from spicejax.models import transformer
-
-T = TypeVar("T")
+from spicejax import sharding
+from spicejax.generate.layout import Buckets
+from spicejax.generate.player import Player
+from spicejax.generate.stops import stop_machine
+from spicejax.learn import learner
+from spicejax.models import hf, transformer
+from spicejax.models.transformer import TransformerConfig
+from spicejax.types import Batch, Rollout
 
 SIZES = {"tiny": (4, 256, 4, 2, 1024, 4096), "small": (12, 512, 8, 4, 2048, 16384)}
 PACKAGES = ("jax", "torch", "transformers", "google-tunix", "trl")
+LEARNING_RATE = 1e-5
 
 
-def options(doc: str | None, argv: Sequence[str] | None = None, **defaults: Any) -> Any:
+def options(doc: str | None, **defaults: Any) -> Any:
     """Parse `--NAME` of the type of each default; a tuple holds the choices, a list takes the words without a dash."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in defaults.items():
@@ -32,7 +44,7 @@ def options(doc: str | None, argv: Sequence[str] | None = None, **defaults: Any)
             parser.add_argument(f"--{name}", choices=default, default=default[0])
         else:
             parser.add_argument(f"--{name}", type=type(default), default=default, help=f"default {default}")
-    return parser.parse_intermixed_args(argv)
+    return parser.parse_intermixed_args()
 
 
 def chosen(words: str, known: Sequence[str]) -> list[str]:
@@ -48,10 +60,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def model_of(size: str) -> transformer.TransformerConfig:
+def model_of(size: str) -> TransformerConfig:
     """The decoder that every backend runs."""
     layers, d_model, heads, kv_heads, d_ff, vocab = SIZES[size]
-    return transformer.TransformerConfig(
+    return TransformerConfig(
         family="qwen3",
         vocab_size=vocab,
         d_model=d_model,
@@ -66,7 +78,7 @@ def model_of(size: str) -> transformer.TransformerConfig:
     )
 
 
-def tunix_config(model: transformer.TransformerConfig) -> Any:
+def tunix_config(model: TransformerConfig) -> Any:
     """The same decoder as google-tunix describes it."""
     from tunix.models.qwen3 import model as qwen3
 
@@ -127,36 +139,135 @@ def word_tokenizer(vocab: int) -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="t2", pad_token="t0")
 
 
-def installed(makers: Mapping[str, Callable[[], T]]) -> tuple[dict[str, T], list[str]]:
-    """Make each backend; those whose packages are missing are left out, with a note."""
-    made: dict[str, T] = {}
+def sampler_of(model: TransformerConfig, buckets: Buckets, params: Any = None) -> Player:
+    """Our player on one device, which never stops; random weights unless given."""
+    mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
+    return Player(
+        model, random_of(model) if params is None else params, Ids(), stop_machine(model.vocab_size, []), buckets, mesh
+    )
+
+
+def random_of(model: TransformerConfig) -> Any:
+    """Random weights, the same each time."""
+    return jax.jit(transformer.init, static_argnums=0)(model, jax.random.key(0))
+
+
+@contextlib.contextmanager
+def saved(model: TransformerConfig) -> Iterator[tuple[Any, Path]]:
+    """Random weights, and the Hugging Face folder that peers read them from."""
+    params = random_of(model)
+    with tempfile.TemporaryDirectory() as folder:
+        hf.save(Path(folder) / "weights", model, params, dtype="float32")
+        yield params, Path(folder) / "weights"
+
+
+def rollout(prompt: np.ndarray, tokens: np.ndarray) -> Rollout:
+    """A response whose tokens had probability 1."""
+    zeros = np.zeros(len(tokens), np.float32)
+    return Rollout(prompt, tokens, zeros, zeros, zeros + 1, "", "stop")
+
+
+class Trained:
+    """Our learner's jitted step on one batch, again and again."""
+
+    def __init__(
+        self, model: TransformerConfig, params: Any, config: learner.LearnerConfig, batch: Batch, used: int
+    ) -> None:
+        optimizer = learner.make_optimizer(config)
+        self.doors = learner.make_learner(model, config, optimizer)
+        self.params, self.state = params, learner.init_state(jax.tree.map(jnp.copy, params), optimizer)
+        self.batch, self.used, self.scored = jax.device_put(batch), jnp.int32(used), config.needs_reference
+
+    def step(self) -> dict[str, float]:
+        """One optimizer step, behind the pass of the reference where the loss has one."""
+        batch = self.batch
+        if self.scored:
+            batch = batch._replace(reference_logprobs=self.doors.score(self.params, batch, self.used))
+        self.state, metrics = self.doors.step(self.state, batch, self.used)
+        jax.block_until_ready(self.state)
+        return {name: float(metrics[name]) for name in ("loss", "grad_norm")}
+
+
+class Torch:
+    """The Hugging Face model on torch with fused AdamW."""
+
+    def __init__(self, folder: Path, beta2: float = 0.999) -> None:
+        import torch
+        import transformers
+
+        self.torch = torch
+        self.decoder = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).train()
+        self.rule = torch.optim.AdamW(
+            self.decoder.parameters(), lr=LEARNING_RATE, betas=(0.9, beta2), weight_decay=0.0, fused=True
+        )
+
+    def logprobs(self, ids: Any, response: int, **masks: Any) -> Any:
+        """Of the last `response` tokens of each row."""
+        logits = self.decoder(input_ids=ids, logits_to_keep=response + 1, **masks).logits[:, :-1]
+        return logits.gather(-1, ids[:, -response:, None])[..., 0] - logits.logsumexp(-1)
+
+    def update(self, loss: Any) -> dict[str, float]:
+        """Backward, clip, step."""
+        self.rule.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = self.torch.nn.utils.clip_grad_norm_(self.decoder.parameters(), 1.0)
+        self.rule.step()
+        return {"loss": float(loss.detach()), "grad_norm": float(norm)}
+
+
+def compare(
+    makers: Mapping[str, Callable[[], Callable[[int], Any]]], repeats: int, *, work: int = 0, warm: int = 1
+) -> dict[str, Any]:
+    """Make backends and let them take turns, forward then backward, after `warm` rounds in which they compile.
+
+    A backend is a call that takes the number of the round; what it returned last before the timed rounds is its report.
+    Those whose packages are missing are left out, with a note. `work` is tokens of a call, `seconds` of all rounds.
+    `times` is the median of each other backend over that of the fastest of ours: above 1 = ours is faster.
+    """
+    calls: dict[str, Callable[[int], Any]] = {}
     notes = []
     for name, make in makers.items():
         try:
-            made[name] = make()
+            calls[name] = make()
         except ImportError as error:
             notes.append(f"{name} left out: {error}")
-    return made, notes
-
-
-def interleaved(calls: Mapping[str, Callable[[int], object]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each call in `rounds` rounds, forward then backward; the number of the round is its argument."""
+    reports: dict[str, Any] = {}
     seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for number in range(rounds):
+    for number in range(warm + repeats):
         for name in list(calls)[:: -1 if number % 2 else 1]:
             began = time.perf_counter()
-            calls[name](number)
+            said = calls[name](number)
             seconds[name].append(time.perf_counter() - began)
-    return seconds
+            if number < warm:
+                reports[name] = said if isinstance(said, dict) else {}
+    medians = {name: statistics.median(taken[warm:]) for name, taken in seconds.items()}
+    backends = {
+        name: reports[name]
+        | {"median_s": round(median, 4), "seconds": [round(s, 4) for s in seconds[name]]}
+        | ({"tokens_per_s": round(work / median, 1)} if work else {})
+        for name, median in medians.items()
+    }
+    best = min((name for name in medians if name.startswith("ours")), key=lambda name: medians[name], default="")
+    times = {name: round(median / medians[best], 2) for name, median in medians.items() if best and name != best}
+    return {"backends": backends, "tokens": work, "ours": best, "times": times, "notes": notes}
 
 
-def ratios(seconds: Mapping[str, Sequence[float]], ours: str) -> dict[str, float]:
-    """Median seconds of each other backend over the median of `ours`: above 1 = ours is faster."""
-    mine = statistics.median(seconds[ours])
-    return {name: round(statistics.median(s) / mine, 2) for name, s in seconds.items() if name != ours}
+def timed(call: Callable[[], object], repeats: int = 3) -> float:
+    """Median seconds of `call`, which returns when its work is done; the first call is not counted."""
+    call()
+    seconds = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
 
 
-def versions() -> dict[str, str]:
-    """Versions of the compared packages that are installed."""
+def report(**fields: Any) -> None:
+    """Print one JSON object, with the device and the versions of the compared packages that are installed."""
     found = {d.name: d.version for d in importlib.metadata.distributions()}
-    return {name: found[name] for name in PACKAGES if name in found}
+    head = {
+        "device": jax.devices()[0].device_kind,
+        "versions": {name: found[name] for name in PACKAGES if name in found},
+    }
+    print(json.dumps(head | fields, indent=1))

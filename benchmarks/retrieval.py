@@ -1,6 +1,6 @@
 """Search engines against exact numpy: recall@10, queries a second, building, memory; each in a process of its own.
 
-    python benchmarks/retrieval.py [--counts=100000,1000000] [--width=384] [--queries=512] [--json]
+    python benchmarks/retrieval.py [--counts=100000,1000000] [--width=384] [--queries=512]
 
 Vectors are clustered as embeddings are: unit vectors around sqrt(N) centres, of which queries are perturbed ones. All
 engines get the same ones, 64 at a time. Memory is what the process holds at most, less what it held before it loaded
@@ -9,7 +9,6 @@ the vectors. Numpy is measured before and after each engine, and ratios are to t
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import subprocess
@@ -20,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import harness
 import numpy as np
 
 ENGINES = ("numpy", "scann_tree", "scann_all", "in_graph", "in_graph_approx")
@@ -27,37 +27,28 @@ K, BATCH = 10, 64
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--counts", default="100000,1000000")
-    parser.add_argument("--width", type=int, default=384)
-    parser.add_argument("--queries", type=int, default=512)
-    parser.add_argument("--engines", default=",".join(ENGINES[1:]))
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--child", nargs=2, metavar=("ENGINE", "FOLDER"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        print(json.dumps(measured(options.child[0], Path(options.child[1]))))
-        return
-    rows = [row for n in options.counts.split(",") for row in compared(int(n), options)]
-    if options.json:
-        print(json.dumps(rows))
-        return
-    print(
-        "| vectors | engine | recall@10 | queries/s | x numpy | build s | memory MiB |\n|--:|---|--:|--:|--:|--:|--:|"
+    given = harness.options(
+        __doc__, counts="100000,1000000", width=384, queries=512, engines=",".join(ENGINES[1:]), child="", folder=""
     )
-    for r in rows:
-        print(
-            f"| {r['count']:,} | {r['engine']} | {r['recall']:.3f} | {r['rate']:,.0f} | {r['ratio']:.1f} "
-            f"| {r['build']:.1f} | {r['memory']:,.0f} |"
-        )
+    if given.child:
+        print(json.dumps(measured(given.child, Path(given.folder))))
+        return
+    rows = [row for n in given.counts.split(",") for row in compared(int(n), given)]
+    head = ("engine", "vectors", "recall@10", "queries/s", "x numpy", "build s", "memory MiB")
+    cells = [
+        (r["engine"], f"{r['count']:,}", f"{r['recall']:.3f}", f"{r['rate']:,.0f}", f"{r['ratio']:.1f}",
+         f"{r['build']:.1f}", f"{r['memory']:,.0f}")
+        for r in rows
+    ]  # fmt: skip
+    print(harness.table(head, cells))
 
 
-def compared(count: int, options: argparse.Namespace) -> list[dict[str, Any]]:
+def compared(count: int, given: Any) -> list[dict[str, Any]]:
     """A row for each engine at this number of vectors."""
     with tempfile.TemporaryDirectory() as folder:
-        write(count, options.width, options.queries, Path(folder))
+        write(count, given.width, given.queries, Path(folder))
         before, rows = child("numpy", folder), []
-        for engine in options.engines.split(","):
+        for engine in given.engines.split(","):
             found, after = child(engine, folder), child("numpy", folder)
             found["ratio"] = found["rate"] / ((before["rate"] + after["rate"]) / 2)
             rows.append(found | {"count": count})
@@ -66,7 +57,10 @@ def compared(count: int, options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def child(engine: str, folder: str) -> dict[str, Any]:
-    done = subprocess.run([sys.executable, __file__, "--child", engine, folder], stdout=subprocess.PIPE, check=True)
+    command = [sys.executable, __file__, f"--child={engine}", f"--folder={folder}"]
+    done = subprocess.run(
+        [sys.executable, __file__, f"--child={engine}", f"--folder={folder}"], stdout=subprocess.PIPE, check=True
+    )
     return json.loads(done.stdout)
 
 
@@ -126,15 +120,15 @@ def measured(engine: str, folder: Path) -> dict[str, Any]:
     else:
         search = nearest.in_graph(vectors, mesh, approximate=engine.endswith("approx"))
     search(queries[:BATCH], K)  # compiles
-    built, took = time.perf_counter() - began, []
-    for _ in range(3):
-        began, found = time.perf_counter(), []
-        for at in range(0, len(queries), BATCH):
-            found += search(queries[at : at + BATCH], K)
-        took.append(time.perf_counter() - began)
+    built = time.perf_counter() - began
+
+    def ask() -> list[list[int]]:
+        return [found for at in range(0, len(queries), BATCH) for found in search(queries[at : at + BATCH], K)]
+
+    found, seconds = ask(), harness.timed(ask)
     recall = np.mean([len(set(a) & set(b)) / K for a, b in zip(found, true.tolist(), strict=True)])
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held) / 1024
-    rate = len(queries) / sorted(took)[1]
+    rate = len(queries) / seconds
     return {"engine": engine, "recall": float(recall), "rate": rate, "build": built, "memory": memory}
 
 

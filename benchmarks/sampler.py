@@ -1,8 +1,7 @@
 """Time rollouts against peers: python benchmarks/sampler.py [--size=small] [--workloads=w1,w2,plain] [--repeats=3]
 
-The same random Qwen3-shaped model for every backend (`ours`, Hugging Face `hf`, google-tunix `tunix`; the last two are
-left out, with a note, where they are not installed). Calls are interleaved, forward then backward, and the medians
-compared. Prints one JSON object. Peers get their best case: exact cache, no cut of the vocabulary, no stop token.
+The same random Qwen3-shaped model for every backend (`ours`, Hugging Face `hf`, google-tunix `tunix`). Peers get their
+best case: exact cache, no cut of the vocabulary, no stop token.
 
   w1     8 prompts x 8 samples that share a prompt of 1,024 tokens, 128 new tokens each
   w2     256 questions of 64 tokens, answers of geometric length, mean a sixth of the longest (128). Peers answer in
@@ -12,29 +11,17 @@ compared. Prints one JSON object. Peers get their best case: exact cache, no cut
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import json
-import statistics
-import sys
 from collections.abc import Callable
 from typing import Any
 
-if __name__ == "__main__":
-    from spicejax import memory
-
-    memory.ask_for_huge_pages()  # for every backend, as the launcher does for ours
-
+import harness
 import jax
 import numpy as np
-from harness import SIZES, Ids, installed, interleaved, model_of, tunix_config, versions
 
-from spicejax import sharding
+from spicejax import memory
 from spicejax.generate.layout import Buckets
-from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.generate.stops import stop_machine
-from spicejax.models import transformer
 from spicejax.models.transformer import TransformerConfig
 
 
@@ -74,12 +61,10 @@ Call = Callable[[Workload, int], int]  # (workload, seed) -> new tokens written
 
 def ours(model: TransformerConfig) -> Call:
     """This library."""
-    mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
-    params = jax.jit(transformer.init, static_argnums=0)(model, jax.random.key(0))
-    stop = stop_machine(model.vocab_size, [])
+    params = harness.random_of(model)
 
     def call(work: Workload, seed: int) -> int:
-        player = Player(model, params, Ids(), stop, Buckets((work.prompts.shape[1],), work.rows), mesh)
+        player = harness.sampler_of(model, Buckets((work.prompts.shape[1],), work.rows), params)
         answers = player.respond(
             work.prompts.tolist(), samples=work.samples, first_row=range(0, 10**6, 1000)[: len(work.prompts)],
             key=jax.random.key(seed), settings=SamplerConfig(), max_new=work.max_new, limits=work.limits.tolist(),
@@ -153,7 +138,7 @@ def tunix(model: TransformerConfig) -> Call:
     from tunix.generate import sampler
     from tunix.models.qwen3 import model as qwen3
 
-    decoder = qwen3.Qwen3(tunix_config(model), rngs=nnx.Rngs(0))
+    decoder = qwen3.Qwen3(harness.tunix_config(model), rngs=nnx.Rngs(0))
     made: dict[int, Any] = {}
 
     def call(work: Workload, seed: int) -> int:
@@ -161,7 +146,7 @@ def tunix(model: TransformerConfig) -> Call:
             slots = prompts.shape[1] + int(limits.max())
             if slots not in made:
                 config = sampler.CacheConfig(slots, model.num_layers, model.num_kv_heads, model.head_dim)
-                made[slots] = sampler.Sampler(decoder, Ids(), config)
+                made[slots] = sampler.Sampler(decoder, harness.Ids(), config)
             out = made[slots](
                 [" ".join(map(str, row)) for row in prompts], max_generation_steps=int(limits.max()),
                 max_prompt_length=prompts.shape[1], temperature=1.0, top_p=1.0, seed=seed,
@@ -177,54 +162,33 @@ def tunix(model: TransformerConfig) -> Call:
 BACKENDS: dict[str, Callable[[TransformerConfig], Call]] = {"ours": ours, "hf": hf, "tunix": tunix}
 
 
-def measure(calls: dict[str, Call], work: Workload, repeats: int) -> dict[str, dict[str, Any]]:
-    """Seconds of the first and of the later calls of each backend, interleaved."""
+def measure(backends: list[str], model: TransformerConfig, work: Workload, repeats: int) -> dict[str, Any]:
+    """Seconds of the calls of each backend, which must write all that was asked for."""
 
-    def checked(name: str) -> Callable[[int], None]:
-        def call(repeat: int) -> None:
-            if (written := calls[name](work, repeat)) != work.new_tokens:
+    def make(name: str) -> Callable[[int], None]:
+        write = BACKENDS[name](model)
+
+        def call(number: int) -> None:
+            if (written := write(work, number)) != work.new_tokens:
                 raise RuntimeError(f"{name} wrote {written} tokens, expected {work.new_tokens}")
 
         return call
 
-    seconds = interleaved({name: checked(name) for name in calls}, repeats + 1)
-    result = {}
-    for name, (first, *later) in seconds.items():
-        median = statistics.median(later)
-        result[name] = {
-            "first_call_s": round(first, 3),
-            "seconds": [round(s, 3) for s in later],
-            "median_s": round(median, 3),
-            "new_tokens_per_s": round(work.new_tokens / median, 1),
-        }
-    return result
+    return harness.compare({name: lambda name=name: make(name) for name in backends}, repeats, work=work.new_tokens)
 
 
-def main() -> int:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="small", choices=list(SIZES))
-    parser.add_argument("--workloads", default="w1,w2,plain", help="comma list")
-    parser.add_argument("--backends", default="ours,hf,tunix", help="comma list")
-    parser.add_argument("--repeats", type=int, default=3, help="timed calls of each backend after the first")
-    args = parser.parse_args()
-    model = model_of(args.size)
-    makers: dict[str, Callable[[], Call]] = {
-        name: lambda name=name: BACKENDS[name](model) for name in args.backends.split(",")
-    }
-    calls, notes = installed(makers)
-    results = {}
-    for name in args.workloads.split(","):
-        results[name] = measure(calls, workloads(model.vocab_size)[name], args.repeats)
-        peers = {k: v["median_s"] for k, v in results[name].items() if k != "ours"}
-        if peers and "ours" in results[name]:
-            best = min(peers, key=lambda k: peers[k])
-            results[name]["ours_over_best_peer"] = {
-                "peer": best, "times": round(peers[best] / results[name]["ours"]["median_s"], 2)
-            }  # fmt: skip
-    print(json.dumps({"size": args.size, "versions": versions(), "notes": notes, "results": results}, indent=1))
-    return 0
+def main() -> None:
+    given = harness.options(
+        __doc__, size=("small", "tiny"), workloads="w1,w2,plain", backends=",".join(BACKENDS), repeats=3
+    )
+    model, backends = harness.model_of(given.size), harness.chosen(given.backends, list(BACKENDS))
+    works = workloads(model.vocab_size)
+    names = harness.chosen(given.workloads, list(works))
+    harness.report(
+        size=given.size, workloads={name: measure(backends, model, works[name], given.repeats) for name in names}
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    memory.ask_for_huge_pages()  # for every backend, as the launcher does for ours
+    main()

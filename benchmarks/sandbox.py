@@ -6,12 +6,12 @@ bare interpreter and of what lies between them; what is left afterwards: process
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import time
 
+import harness
 import numpy as np
 
 from spicejax.score import sandbox
@@ -48,17 +48,9 @@ def alone(kept: sandbox.Sandbox, texts: list[str]) -> np.ndarray:
     return 1e3 * np.array(rows)
 
 
-def table(rows: dict[str, str]) -> str:
-    """Two columns as Markdown."""
-    return "\n".join(["| | |", "|---|--:|", *(f"| {name} | {value} |" for name, value in rows.items())])
-
-
 def main() -> int:
     """Print one table; 1 where a program's value is wrong or something is left."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=int, default=10000)
-    parser.add_argument("--alone", type=int, default=500)
-    options = parser.parse_args()
+    options = harness.options(__doc__, programs=10000, alone=500)
     kept = sandbox.Sandbox(accept=True)
     texts = [PROGRAM.format(n=n % 100) for n in range(max(options.programs, options.alone))]
     kept.run(texts[:10])
@@ -77,7 +69,7 @@ def main() -> int:
         rows[f"{name}, ms: p50, p99"] = f"{np.percentile(each, 50):.1f}, {np.percentile(each, 99):.1f}"
     rows["processes left"] = str(len(processes))
     rows["growth of memory, MiB"] = f"{grown:.1f}"
-    print(table(rows))
+    print(harness.table(("", ""), list(rows.items())))
     return int(bool(wrong or processes))
 
 

@@ -6,12 +6,13 @@ once (minutes on two cores) and kept in --out as JSON; the tables are printed fr
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import harness
 
 from spicejax import configs
 from spicejax.flight import chips
@@ -23,31 +24,20 @@ STEP = "train_step"
 WEAK = "v5e:4x4,v5e:4x8,v5e:8x8,v5e:8x16,v5e:16x16"
 
 
-def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--out", type=Path, required=True, help="folder of the cells, one JSON each; kept ones are used"
-    )
-    parser.add_argument("--configs", default=CONFIGS, help="comma-separated names; empty = no table of configs")
-    parser.add_argument("--slices", default=SLICES, help="comma-separated topologies")
-    parser.add_argument("--weak", default="spice_qwen4b", help="config of the weak-scaling table; empty = none")
-    parser.add_argument("--weak_slices", default=WEAK, help="comma-separated topologies, the smallest first")
-    options = parser.parse_args(argv)
-    options.out.mkdir(parents=True, exist_ok=True)
-    slices = options.slices.split(",")
+def main() -> None:
+    options = harness.options(__doc__, out="", configs=CONFIGS, slices=SLICES, weak="spice_qwen4b", weak_slices=WEAK)
+    if not options.out:
+        raise SystemExit("--out=DIR: name the folder of the cells")
+    out = Path(options.out)
+    out.mkdir(parents=True, exist_ok=True)
     if options.configs:
-        names = options.configs.split(",")
-        reports = [r for name in names for topology in slices for r in cell(options.out, name, topology, [])]
-        print(table(reports))
+        cells = [(name, topology) for name in options.configs.split(",") for topology in options.slices.split(",")]
+        print(table([r for name, topology in cells for r in cell(out, name, topology, [])]))
     if options.weak:
-        weak_slices = options.weak_slices.split(",")
-        base = chips.find(weak_slices[0]).chips
-        print(
-            "\n"
-            + weak_table(
-                [r for t in weak_slices for r in cell(options.out, options.weak, t, grown(options.weak, t, base), STEP)]
-            )
-        )
+        weak = options.weak_slices.split(",")
+        base = chips.find(weak[0]).chips
+        reports = [r for t in weak for r in cell(out, options.weak, t, grown(options.weak, t, base), STEP)]
+        print(f"\n{weak_table(reports)}")
 
 
 def grown(name: str, topology: str, base: int) -> list[str]:
@@ -78,48 +68,36 @@ def cell(out: Path, name: str, topology: str, overrides: list[str], programs: st
 
 def table(reports: list[dict[str, Any]]) -> str:
     """One line a config and slice."""
-    lines = [
-        "| config | slice | chips | learner (fsdp, tensor) | rows at a time, role by role | HBM GiB of | "
-        "fits | largest | sampling s | learning s | s / iteration | days |",
-        "|---|---|--:|---|---|--:|---|---|--:|--:|--:|--:|",
-    ]
+    head = (
+        "config|slice|chips|learner (fsdp, tensor)|rows at a time, role by role|HBM GiB of|fits|largest|"
+        "sampling s|learning s|s / iteration|days"
+    )
+    rows = []
     for r in reports:
-        peak = max(r["programs"], key=lambda p: p["hbm_gib"])
-        learning = sum(
-            p["seconds"] * p["calls"] for p in r["programs"] if p["name"].startswith(("train_step", "score"))
-        )
-        rows = ", ".join(
-            str(p["rows"]) for p in r["programs"] if p["name"].endswith("_decode") and p["name"] != "task_type_decode"
-        )
-        mesh = f"{r['mesh']['fsdp']}, {r['mesh']['tensor']}"
-        lines.append(
-            f"| {r['config']} | {r['topology']} | {r['chips']} | {mesh} | {rows} | {r['hbm_per_chip_gib']:.1f} of "
-            f"{r['hbm_capacity_gib']:.0f} | {'yes' if r['fits'] else '**no**'} | {peak['name']} | "
-            f"{r['seconds_per_iteration'] - learning:.0f} | {learning:.0f} | {r['seconds_per_iteration']:.0f} | "
-            f"{r['days']:.1f} |"
-        )
-    return "\n".join(lines)
+        programs = r["programs"]
+        learning = sum(p["seconds"] * p["calls"] for p in programs if p["name"].startswith(("train_step", "score")))
+        at_once = [p["rows"] for p in programs if p["name"].endswith("_decode") and p["name"] != "task_type_decode"]
+        row = [r["config"], r["topology"], r["chips"], f"{r['mesh']['fsdp']}, {r['mesh']['tensor']}"]
+        row += [", ".join(map(str, at_once)), f"{r['hbm_per_chip_gib']:.1f} of {r['hbm_capacity_gib']:.0f}"]
+        row += ["yes" if r["fits"] else "**no**", max(programs, key=lambda p: p["hbm_gib"])["name"]]
+        seconds = [r["seconds_per_iteration"] - learning, learning, r["seconds_per_iteration"]]
+        rows.append([*row, *(f"{s:.0f}" for s in seconds), f"{r['days']:.1f}"])
+    return harness.table(head.split("|"), rows)
 
 
 def weak_table(reports: list[dict[str, Any]]) -> str:
     """Per chip and training step: what grows with the slice, and the step's time against the smallest slice's."""
-    lines = [
-        "| slice | chips | HBM GiB | TFLOP / chip | HBM GB / chip | wire GB / chip | compute s | HBM s | wire s | "
-        "step s at best | efficiency |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
-    ]
-    first = None
+    head = "slice|chips|HBM GiB|TFLOP / chip|HBM GB / chip|wire GB / chip|compute s|HBM s|wire s|step s at best|"
+    head += "efficiency"
+    rows, first = [], None
     for r in reports:
-        step = next(p for p in r["programs"] if p["name"] == "train_step")
+        step = next(p for p in r["programs"] if p["name"] == STEP)
         first = first or step["seconds"]
-        limits = step["limits"]
-        lines.append(
-            f"| {r['topology']} | {r['chips']} | {step['hbm_gib']:.1f} | {step['flops'] / 1e12:.1f} | "
-            f"{step['bytes'] / 1e9:.1f} | {step['collective_bytes'] / 1e9:.2f} | {limits['compute']:.2f} | "
-            f"{limits['hbm']:.2f} | {limits['interconnect']:.2f} | {step['seconds']:.2f} | "
-            f"{first / step['seconds']:.0%} |"
-        )
-    return "\n".join(lines)
+        row = [r["topology"], r["chips"], f"{step['hbm_gib']:.1f}", f"{step['flops'] / 1e12:.1f}"]
+        row += [f"{step['bytes'] / 1e9:.1f}", f"{step['collective_bytes'] / 1e9:.2f}"]
+        row += [f"{step['limits'][name]:.2f}" for name in ("compute", "hbm", "interconnect")]
+        rows.append([*row, f"{step['seconds']:.2f}", f"{first / step['seconds']:.0%}"])
+    return harness.table(head.split("|"), rows)
 
 
 if __name__ == "__main__":

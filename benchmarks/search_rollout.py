@@ -2,49 +2,30 @@
 
 Questions x 5 samples, each row with four searches of three passages: a prompt of 64 tokens, turns of geometric length
 (mean 24, longest 96; the first always 96), 240 to 360 tokens shown behind each of the first four. A random Qwen3-shaped
-model that never stops, so that every backend writes and reads the same number of tokens; 64 rows at once. Prints one
-JSON object.
+model that never stops, so that every backend writes and reads the same number of tokens; 64 rows at once.
 
-  ours      Player.converse: each KV entry is computed once, rows at different turns side by side
-  replayed  the same engine, which prefills the whole row anew at every turn
-  hf        `generate` of Hugging Face with its cache kept from turn to turn, in batches of 64 rows
-  slow      as ours, and each search takes 0.2 seconds
+  ours       Player.converse: each KV entry is computed once, rows at different turns side by side
+  ours_slow  the same, and each search takes 0.2 seconds
+  hf         `generate` of Hugging Face with its cache kept from turn to turn, in batches of 64 rows
 """
 
 from __future__ import annotations
 
-import argparse
-import functools
-import json
-import statistics
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
-if __name__ == "__main__":
-    from spicejax import memory
-
-    memory.ask_for_huge_pages()  # for every backend, as the launcher does for ours
-
+import harness
 import jax
 import numpy as np
-from harness import SIZES, Ids, installed, interleaved, model_of, ratios, versions
 from sampler import hf_decoder, row_limits
 
-from spicejax import sharding
-from spicejax.generate import engine
+from spicejax import memory
 from spicejax.generate.lanes import Observation
 from spicejax.generate.layout import Buckets, TurnLimits
-from spicejax.generate.player import Player, WrittenTurn
+from spicejax.generate.player import WrittenTurn
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.generate.stops import stop_machine
-from spicejax.models import transformer
 from spicejax.models.transformer import TransformerConfig
-
-sys.path.append(str(Path(__file__).parent.parent / "tests"))
-from replay import Replaying
 
 PROMPT, SAMPLES, TURNS, LONGEST, SHOWN, ROWS = 64, 5, 5, 96, 360, 64
 TOTAL = TURNS * LONGEST + (TURNS - 1) * SHOWN
@@ -70,12 +51,9 @@ def work(questions: int, vocab: int) -> Work:
 Call = Callable[[Work, int], int]  # (work, seed) -> tokens written
 
 
-def ours(model: TransformerConfig, kind: type[Player], delay: float = 0.0) -> Call:
-    """This library: a player of this kind, and a search that takes `delay` seconds."""
-    mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
-    params = jax.jit(transformer.init, static_argnums=0)(model, jax.random.key(0))
-    stop, buckets = stop_machine(model.vocab_size, []), Buckets((PROMPT, 512, 1024, PROMPT + TOTAL), ROWS)
-    player = kind(model, params, Ids(), stop, buckets, mesh)
+def ours(model: TransformerConfig, delay: float = 0.0) -> Call:
+    """This library, and a search that takes `delay` seconds."""
+    player = harness.sampler_of(model, Buckets((PROMPT, 512, 1024, PROMPT + TOTAL), ROWS))
 
     def call(work: Work, seed: int) -> int:
         done = np.zeros(work.turns.shape[:2], int)
@@ -145,43 +123,26 @@ def hf(model: TransformerConfig) -> Call:
     return call
 
 
-def main() -> int:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="tiny", choices=list(SIZES))
-    parser.add_argument("--questions", type=int, default=64)
-    parser.add_argument("--backends", default="ours,slow,replayed,hf", help="comma list")
-    parser.add_argument("--repeats", type=int, default=1, help="timed calls of each backend after the first")
-    args = parser.parse_args()
-    model = model_of(args.size)
+def main() -> None:
+    given = harness.options(__doc__, size=tuple(harness.SIZES), questions=64, backends="ours,ours_slow,hf", repeats=1)
+    model = harness.model_of(given.size)
     makers: dict[str, Callable[[], Call]] = {
-        "ours": lambda: ours(model, Player),
-        "slow": lambda: ours(model, Player, delay=0.2),
-        "replayed": lambda: ours(model, Replaying),
+        "ours": lambda: ours(model),
+        "ours_slow": lambda: ours(model, delay=0.2),
         "hf": lambda: hf(model),
     }
-    calls, notes = installed({name: makers[name] for name in args.backends.split(",")})
-    given, few = work(args.questions, model.vocab_size), work(min(args.questions, 16), model.vocab_size)
-    for call in calls.values():  # compile
-        call(few, 0)
-    doors = engine.prefill_jit, engine.insert_jit, engine.append_jit, engine.decode_jit
-    compiled = [door._cache_size() for door in doors]  # pyright: ignore[reportFunctionMemberAccess]
-    seconds = interleaved({name: functools.partial(call, given) for name, call in calls.items()}, args.repeats)
-    again = [door._cache_size() for door in doors]  # pyright: ignore[reportFunctionMemberAccess]
-    result = {
-        "size": args.size,
-        "questions": args.questions,
-        "written": int(given.turns.sum()),
-        "shown": int(given.shown.sum()),
-        "median_s": {name: round(statistics.median(s), 2) for name, s in seconds.items()},
-        "times_ours": ratios(seconds, "ours"),
-        "compiled_again": sum(again) - sum(compiled),
-        "notes": notes,
-        "versions": versions(),
-    }
-    print(json.dumps(result, indent=1))
-    return 0
+    asked = work(given.questions, model.vocab_size)
+
+    def make(name: str) -> Callable[[int], int]:
+        call = makers[name]()
+        return lambda number: call(asked, number)
+
+    names = harness.chosen(given.backends, list(makers))
+    done = harness.compare({name: lambda name=name: make(name) for name in names}, given.repeats)
+    written, shown = int(asked.turns.sum()), int(asked.shown.sum())
+    harness.report(size=given.size, questions=given.questions, written=written, shown=shown, **done)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    memory.ask_for_huge_pages()  # for every backend, as the launcher does for ours
+    main()
