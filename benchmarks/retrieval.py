@@ -57,7 +57,6 @@ def compared(count: int, given: Any) -> list[dict[str, Any]]:
 
 
 def child(engine: str, folder: str) -> dict[str, Any]:
-    command = [sys.executable, __file__, f"--child={engine}", f"--folder={folder}"]
     done = subprocess.run(
         [sys.executable, __file__, f"--child={engine}", f"--folder={folder}"], stdout=subprocess.PIPE, check=True
     )
