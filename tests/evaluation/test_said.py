@@ -17,28 +17,18 @@ from spicejax.types import Task
 OPTIONS = ("Paris", "Rome", "New York", "Oslo")
 
 
-@pytest.mark.parametrize(
-    ("text", "answer", "kind", "right"),
-    [
-        ("The capital is **New  York**.", "New York", "String", True),
-        ("It is newer than York.", "New York", "String", False),
-        ("The Parisian way", "Paris", "String", False),
-        ("It is \\boxed{\\text{Paris}}", "Paris", "String", True),
-        ("That is USA, of course", "United States", "String", True),  # an alias
-        ("It has 1,200 members, in 1999", "1200", "Integer", True),
-        ("It has 12000 members", "1200", "Integer", False),
-        ("Yes, it is.", "true", "Boolean", True),
-        ("No. Yes would be wrong.", "false", "Boolean", True),
-        ("It is not true.", "true", "Boolean", False),
-        ("Nobody knows", "false", "Boolean", False),
-        ("The answer is C) New York", "C", "MCQ", True),
-        ("C", "C", "MCQ", True),
-        ("Paris or New York? C)", "C", "MCQ", True),
-        ("B) it is", "C", "MCQ", False),
-        ("A) Rome", "B", "MCQ", True),  # what is written out counts
-        ("", "Paris", "String", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "answer", "kind", "right"), [
+    ("The capital is **New  York**.", "New York", "String", True),
+    ("It is newer than York.", "New York", "String", False), ("The Parisian way", "Paris", "String", False),
+    ("It is \\boxed{\\text{Paris}}", "Paris", "String", True),
+    ("That is USA, of course", "United States", "String", True),
+    ("It has 1,200 members, in 1999", "1200", "Integer", True), ("It has 12000 members", "1200", "Integer", False),
+    ("Yes, it is.", "true", "Boolean", True), ("No. Yes would be wrong.", "false", "Boolean", True),
+    ("It is not true.", "true", "Boolean", False), ("Nobody knows", "false", "Boolean", False),
+    ("The answer is C) New York", "C", "MCQ", True), ("C", "C", "MCQ", True),
+    ("Paris or New York? C)", "C", "MCQ", True), ("B) it is", "C", "MCQ", False), ("A) Rome", "B", "MCQ", True),
+    ("", "Paris", "String", False),
+])  # fmt: skip
 def test_said(text, answer, kind, right):
     task = Task("?", answer, kind, options=OPTIONS if kind == "MCQ" else (), aliases=("USA",) * (kind == "String"))
     assert said(text, task) == right
@@ -50,10 +40,7 @@ def test_an_answer_of_the_question_counts_in_its_own_case():
 
 
 def test_suites_are_scored_apart(tmp_path):
-    first = [
-        {"question": "capital?", "answer": "Rome", "category": "a"},
-        {"question": "2+2?", "answer": "4", "category": "b"},
-    ]
+    first = [{"question": q, "answer": a, "category": c} for q, a, c in (("capital?", "Rome", "a"), ("2+2?", "4", "b"))]
     plain = [{"question": "Write red.", "answer": "red", "boxed": False}] * 3
     for name, rows in (("first", first), ("plain", plain)):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -78,9 +78,5 @@ def test_a_question_is_graded_by_the_answers_it_takes():
     world = World({"reasoner": Counting()}, lambda pairs: [], SamplerConfig(), 0, 0)
     items = [Item(Task(f"{k}", "right", "String", str(k))) for k in range(4)]
     found = scores.grade(world, items, exam(lambda r: r.text), 24)
-    assert [(r["rollouts"], r["difficulty"]) for r in found] == [
-        (3, "easy"),
-        (10, "medium"),
-        (21, "hard"),
-        (25, "hard"),
-    ]
+    wanted = [(3, "easy"), (10, "medium"), (21, "hard"), (25, "hard")]
+    assert [(r["rollouts"], r["difficulty"]) for r in found] == wanted

@@ -64,8 +64,3 @@ def test_stop_asks_the_run_of_every_host():
 def test_bad_arguments_are_named(words, message):
     code, out, err = run(*words)
     assert code == 2 and message in err and not out
-
-
-def test_help_tells_of_every_action():
-    code, out, _ = run("--help")
-    assert code == 0 and all(word in out for word in ("setup", "run ARGUMENT", "stop", "--print"))

@@ -1,10 +1,7 @@
 """The model card of an export: the Hub's library reads its metadata, and an upload that fails leaves the folder."""
 
-import dataclasses
 import importlib.util
 import json
-import os
-import subprocess
 import sys
 import types
 from pathlib import Path
@@ -12,18 +9,14 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard, constants
 from huggingface_hub.utils import validate_repo_id
-from processes import PATIENCE
-from tiny_models import LLAMA, random_params
 
 from spicejax import config as configuration
 from spicejax import configs
-from spicejax.models import files, hf
+from spicejax.models import files
 from spicejax.report import card, usage
 from spicejax.report.base import base_of
-from spicejax.text import prompts, render, sentencepieces
+from spicejax.text import prompts, render
 from spicejax.types import Task
-
-ROOT = Path(__file__).parents[2]
 
 
 def _run(folder, **fields):
@@ -224,18 +217,3 @@ def test_the_code_of_a_card_asks_in_the_words_of_training(name, monkeypatch):
     wanted = prompts.fill(render.CONVERSATION, request=messages[-1]["content"]) if plain else messages
     assert prompt == wanted and words["do_sample"] is False and words["max_new_tokens"] == exam.max_new
     assert ("stop_strings" in words) == plain and ("`spicejax ask`" in str(lines)) == exam.searches
-
-
-def test_without_the_hub_the_folder_stays_and_the_way_on_is_said(tmp_path):
-    model = dataclasses.replace(LLAMA, vocab_size=300)
-    sentencepieces.train_sentencepiece(["a short text to train on, 123"] * 20, 300, tmp_path / "tokenizer")
-    hf.save(tmp_path / "in", model, random_params(model), tokenizer_files_from=tmp_path / "tokenizer")
-    words = ["-m", "spicejax", "export", f"--model={tmp_path}/in", f"--out={tmp_path}/out", "--push=somebody/model"]
-    nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_TOKEN": "hf_planted", "HF_HOME": str(tmp_path / "home")}
-    done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, timeout=PATIENCE, env=os.environ | nowhere, cwd=ROOT
-    )
-    said = done.stderr + done.stdout
-    assert done.returncode == 2, said
-    assert "is written, but --push=somebody/model failed" in said and "hf upload somebody/model" in said
-    assert "hf_planted" not in said and (tmp_path / "out" / "model.safetensors").is_file()

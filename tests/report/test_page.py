@@ -50,12 +50,8 @@ def make(tmp_path):
         documents = [{"iteration": 0, "id": f"{text} {k}", "title": text, "text": f"Read {text}"} for k in range(3)]
         evaluations = [{"iteration": 0, "eval/accuracy": 0.25}, {"iteration": iterations, "eval/accuracy": 0.75}]
         summary = {"name": text, "seconds/compiling": 12.0, "seconds/playing": 30.0}
-        for file, lines in {
-            "metrics": rows,
-            "tasks": tasks,
-            "documents": documents,
-            "evaluations": evaluations,
-        }.items():
+        files = {"metrics": rows, "tasks": tasks, "documents": documents, "evaluations": evaluations}
+        for file, lines in files.items():
             (folder / f"{file}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         (folder / "summary.json").write_text(json.dumps(summary))
         (folder / "starts.jsonl").write_text(json.dumps({"command": f"train {text}", "devices": text}) + "\n")
@@ -214,10 +210,9 @@ class Active(html.parser.HTMLParser):
         self.found += [name for name, _ in attrs if name.startswith("on") or name in ("srcdoc", "href", "src")]
 
 
-@pytest.mark.parametrize("live", [0, 5])
-def test_hostile_text_stays_text(make, live):
+def test_hostile_text_stays_text(make):
     for n, text in enumerate(HOSTILE):
-        rendered = page.render([open_run(make(f"run{n}", text=text))], live=live)
+        rendered = page.render([open_run(make(f"run{n}", text=text))], live=n % 2 * 5)
         active = Active()
         active.feed(rendered)
         # matplotlib's pictures point at their own parts with xlink:href="#..."

@@ -70,7 +70,7 @@ def test_one_odd_row_is_no_end_of_the_page(tmp_path, name):
     (folder / "config.json").write_text(json.dumps(configuration.to_json(configs.load("spice_nano"))))
     for file, row in LINES.items():
         (folder / f"{file}.jsonl").write_text(json.dumps(row) + "\n")
-    for line in draw.sample(list(odd_lines(LINES[name])), 4):
+    for line in draw.sample(list(odd_lines(LINES[name])), 2):
         (folder / f"{name}.jsonl").write_text(f"{line}\n{json.dumps(LINES[name])}\n")
         assert page.render([read.open_run(folder)]).encode()
 

@@ -1,7 +1,6 @@
 """A retriever elsewhere: the real server over both protocols, and servers that are gone, slow or confused."""
 
 import json
-import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
@@ -61,7 +60,6 @@ def test_answers_neither_get_lost_nor_cross_under_load(server):
     ("path", "body", "status", "said"),
     [
         ("retrieve", b"{", 400, "Expecting"),
-        ("retrieve", b"[]", 400, "list indices"),
         ("retrieve", b"{}", 400, "queries is missing"),
         ("queries", b'{"queries": "a"}', 400, "queries: give a list of texts"),
         ("queries", b'{"queries": ["a"], "k": 0}', 400, "0 passages a query: give 1 to 100"),
@@ -69,8 +67,6 @@ def test_answers_neither_get_lost_nor_cross_under_load(server):
         ("queries", json.dumps({"queries": [""] * 16385}).encode(), 400, "16385 queries: give 16384 at most"),
         ("queries", b" " * (8 * 2**20 + 1), 413, "more than 8 MiB; send fewer queries at once"),
         ("retrieve", b'{"queries": ["a"], "topk": 0}', 400, "0 passages a query: give 1 to 100"),
-        ("retrieve", b'{"queries": ["a"], "topk": true}', 400, "True passages a query: give 1 to 100"),
-        ("nothing", b"{}", 404, "Not Found"),
     ],
 )
 def test_the_server_says_what_a_request_lacks(server, path, body, status, said):
@@ -93,7 +89,6 @@ def test_what_others_servers_send_is_read():
         (lambda _: (200, b'{"result": []}'), "0 lists for 1 queries"),
         (lambda _: (200, b'{"result": [[{"document": {"contents": null}}]]}'), "None is no text"),
         (lambda _: (200, b'{"answers": [["a"]]}'), r"an answer that is none \('result'\)"),
-        (lambda _: (time.sleep(3), (200, b""))[1], r"no answer in time \(retrieval.timeout\)"),
     ],
 )
 def test_a_request_that_fails_is_tried_again_and_then_named(monkeypatch, caplog, answer, said):

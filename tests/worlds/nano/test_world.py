@@ -1,6 +1,7 @@
 """Tests of the nano world: true by recomputation, deterministic, short, and honest about what is held out."""
 
 import dataclasses
+import hashlib
 import random
 import re
 import statistics
@@ -13,10 +14,7 @@ from spicejax.types import Document, Rejection, Task
 from spicejax.worlds.nano import facts, world
 from spicejax.worlds.nano.truth import (
     FACTS,
-    GRADES,
-    RESERVED_ONE_IN,
     Item,
-    draw_calculation,
     is_reserved,
     math_grade,
     slip,
@@ -75,29 +73,12 @@ def as_task(example: world.Example) -> Task:
     return task
 
 
-def test_same_seed_same_world() -> None:
-    assert world.documents(5, 40) == world.documents(5, 60)[:40]
-    assert world.documents(5, 40) != world.documents(6, 40)
-    assert world.warm_start_examples(5, 80) == world.warm_start_examples(5, 80)
-    assert world.held_out(5, 10, 10) == world.held_out(5, 10, 10)
-    assert world.texts_for_tokenizer(5, 50) == world.texts_for_tokenizer(5, 50)
-
-
-def test_half_of_the_documents_are_calculations_and_ids_are_unique() -> None:
-    ids = [d.id for d in DOCUMENTS]
-    assert len(set(ids)) == len(ids)
-    assert sum(i.startswith("math/") for i in ids) == len(ids) // 2
-    assert {i.split("/")[0] for i in ids} == {"math", *world.FAMILY_WEIGHTS}
-
-
-def test_calculations_in_documents_are_right() -> None:
-    found = 0
-    for document in DOCUMENTS:
-        for statement in document.text.removesuffix(".").split(". "):
-            if match := CALCULATION.match(statement):
-                assert recompute(*match.groups()) == int(statement.split("=")[1]), statement
-                found += 1
-    assert found == world.STATEMENTS * len(DOCUMENTS) // 2
+def test_a_world_does_not_change() -> None:
+    """Another one is another benchmark, whose numbers do not compare with those before."""
+    texts = world.texts_for_tokenizer(3, 50)
+    found = repr((DOCUMENTS[:200], world.warm_start_examples(3, 2000), world.held_out(3, 100, 80), texts))
+    assert hashlib.sha256(found.encode()).hexdigest()[:16] == "23770fdf13880763"
+    assert world.documents(5, 40) == world.documents(5, 60)[:40] != world.documents(6, 40)
 
 
 def test_fact_tables_agree_with_laws_that_they_do_not_hold() -> None:
@@ -116,47 +97,12 @@ def test_fact_tables_agree_with_laws_that_they_do_not_hold() -> None:
         assert len({row[column] for row in facts.COUNTRIES}) == 40
 
 
-@pytest.mark.parametrize(
-    ("stem", "answer"),
-    [
-        ("group of iron", "8"),
-        ("number of tin", "50"),
-        ("code of Kenya", "254"),
-        ("order of December", "12"),
-        ("inches in 3 feet", "36"),
-        ("power of Planck", "-34"),
-        ("order of Saturn", "6"),
-    ],
-)
-def test_known_answers(stem: str, answer: str) -> None:
-    assert item_of(stem).answer == answer
-
-
-@pytest.mark.parametrize(
-    ("stem", "believed"),
-    [
-        ("7+8", None),  # the table itself is known
-        ("42+5", None),
-        ("58+7", "55"),  # carry forgotten
-        ("58+67", "115"),
-        ("51+67", None),  # nothing to carry
-        ("93-47", "54"),  # the smaller digit from the larger
-        ("52-8", "56"),
-        ("order of Saturn", None),
-    ],
-)
+@pytest.mark.parametrize(("stem", "believed"), [
+    ("7+8", None), ("42+5", None), ("58+7", "55"), ("58+67", "115"), ("51+67", None), ("93-47", "54"), ("52-8", "56"),
+    ("order of Saturn", None),
+])  # fmt: skip
 def test_slips_of_calculations(stem: str, believed: str | None) -> None:
     assert slip(item_of(stem)) == believed
-
-
-def test_slips_of_facts_are_wrong_answers_to_the_same_question() -> None:
-    for fact in FACTS:
-        believed = slip(fact)
-        assert (believed is None) == (fact.grade < 2), fact
-        if believed is not None:
-            attribute = fact.stem.split()[0]
-            others = [f for f in FACTS if f.stem.split()[0] == attribute and f.answer == believed]
-            assert believed != fact.answer and others, fact
 
 
 def test_every_document_gives_valid_true_tasks_on_any_of_its_statements() -> None:
@@ -202,24 +148,6 @@ def test_warm_start_teaches_true_tasks_and_both_truth_and_slips() -> None:
     assert {grade for _, grade in slips} == {2, 3, 4}
 
 
-def test_warm_start_documents_grow_to_full_length() -> None:
-    counts = [e.prompt.count(". ") + 1 for e in WARM if e.prompt.endswith(".\nask Integer")]
-    assert set(counts[:100]) == {1} and max(counts) == world.STATEMENTS
-    assert statistics.mean(counts[-500:]) > 1.8
-
-
-def test_grades_follow_the_warm_start_weights() -> None:
-    reasoner = [e for e in WARM if e.role == "reasoner"]
-    share = [sum(e.grade == g for e in reasoner) / len(reasoner) for g in GRADES]
-    general = [w * len([f for f in FACTS if f.grade == g]) for g, w in zip(GRADES, world.FACT_WEIGHTS, strict=True)]
-    wanted = [
-        world.MATH_SHARE * m / sum(world.MATH_WEIGHTS) + (1 - world.MATH_SHARE) * f / sum(general)
-        for m, f in zip(world.MATH_WEIGHTS, general, strict=True)
-    ]
-    assert share == pytest.approx(wanted, abs=0.03)
-    assert {i.grade for d in DOCUMENTS for i in items_of(d)} == set(GRADES)
-
-
 def test_held_out_operands_never_occur_elsewhere() -> None:
     tasks = world.held_out(3, 200, 200)
     held = {stem for t in tasks if reserved(stem := stem_of(t.question))}
@@ -253,23 +181,3 @@ def test_held_out_set_is_half_calculations_true_and_graded() -> None:
 def test_held_out_refuses_more_than_there_is() -> None:
     with pytest.raises(ValueError, match="n_general=100000"):
         world.held_out(0, 1, 100_000)
-
-
-def test_about_one_pair_in_six_is_reserved_in_either_order() -> None:
-    rng = random.Random(0)
-    sums = [(rng.randrange(10, 100), rng.randrange(10, 100)) for _ in range(4000)]
-    share = statistics.mean(is_reserved(a, "+", b) for a, b in sums)
-    assert share == pytest.approx(1 / RESERVED_ONE_IN, abs=0.03)
-    assert all(is_reserved(a, "+", b) == is_reserved(b, "+", a) for a, b in sums)
-    assert reserved(draw_calculation(3, rng, reserved=True).stem)
-
-
-def test_questions_never_hold_their_answer() -> None:
-    for item in [*FACTS, *(i for d in DOCUMENTS for i in items_of(d))]:
-        assert not re.search(rf"(?<![\w-]){re.escape(item.answer)}(?!\w)", item.question), item
-
-
-def test_texts_are_short() -> None:
-    characters = [len(d.text) for d in DOCUMENTS]
-    assert statistics.mean(characters) < 70 and max(characters) <= 120
-    assert max(len(e.reply) for e in WARM) <= 90
