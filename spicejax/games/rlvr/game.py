@@ -9,16 +9,16 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from spicejax.games import reasoner
 from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, answered
-from spicejax.games.world import World
+from spicejax.games.world import Verdict, World
 from spicejax.score.verifiers import matches_itself
 from spicejax.text import prompts
-from spicejax.types import Episode, Estimator, Metrics, Task
+from spicejax.types import Episode, Estimator, Messages, Metrics, Rollout, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +29,9 @@ class RlvrConfig:
 
     # questions per iteration
     questions: int = 128
+    # dynamic sampling (DAPO): a question whose answers are all right or all wrong is refused and another one asked,
+    # until `questions` are left, or so many were drawn; 0 = none is refused. What is drawn in vain comes an epoch later
+    candidates: int = 0
     # answers to each of them, which share a baseline [G]
     group_size: int = 8
     # how rewards become advantages: mean = minus the mean of the group (Dr. GRPO), mean_std = divided by its standard
@@ -48,7 +51,7 @@ class RlvrConfig:
     @property
     def items(self) -> int:
         """Questions of an iteration."""
-        return self.questions
+        return self.candidates or self.questions
 
     def __post_init__(self) -> None:
         own = prompts.own("rlvr", self.templates, self.prompts, reasoner.PACKAGE)
@@ -57,43 +60,58 @@ class RlvrConfig:
         for name in ("questions", "group_size", "max_new"):
             if getattr(self, name) < 1:
                 raise ValueError(f"rlvr.{name}={getattr(self, name)}: must be at least 1")
+        if self.candidates and self.candidates < self.questions:
+            raise ValueError(f"rlvr.candidates={self.candidates}: give at least questions={self.questions}, or 0")
+
+
+class _Group(NamedTuple):
+    """A question's answers."""
+
+    question: int
+    rollouts: list[Rollout]
+    said: list[str | None]
+    verdicts: list[Verdict]
+
+    @property
+    def correct(self) -> list[bool]:
+        return [v.correct for v in self.verdicts]
 
 
 def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None = None) -> Played:
     """Answer every question G times. Questions that do not fit the longest prompt bucket are left out and counted."""
     messages = [reasoner.messages(task.question, cfg.style, cfg.templates) for task in questions]
     fits = [world.fits("reasoner", prompt) for prompt in messages]
-    asked = [k for k, fit in enumerate(fits) if fit]
-    answers = world.ask(
-        "reasoner",
-        [messages[k] for k in asked],
-        samples=cfg.group_size,
-        first_row=[k * cfg.group_size for k in asked],
-        max_new=cfg.max_new,
-        stream=0,
-    )
-    pairs = [
-        (reasoner.answer(r, cfg.judge_truncated), questions[k])
-        for k, group in zip(asked, answers, strict=True)
-        for r in group
+    fitting = [k for k, fit in enumerate(fits) if fit]
+    groups: list[_Group] = []
+    taught: list[_Group] = []
+    # Differs: DAPO asks whole batches until one is full; here each round asks as many questions as are missing
+    while now := fitting[len(groups) :][: cfg.questions - len(taught)]:
+        groups += _answer(world, questions, messages, now, cfg)
+        taught = [group for group in groups if not cfg.candidates or len(set(group.correct)) == 2]
+    lessons = [
+        Episode("reasoner", g.question, r, float(c)) for g in taught for r, c in zip(g.rollouts, g.correct, strict=True)
     ]
-    verdicts = world.check(pairs)
-    correct = np.array([v.correct for v in verdicts], bool).reshape(len(asked), cfg.group_size)
-    lessons, records = [], []
-    said = iter(answer for answer, _ in pairs)
-    for k, group, right in zip(asked, answers, correct, strict=True):
-        lessons += [Episode("reasoner", k, r, float(c)) for r, c in zip(group, right, strict=True)]
-        task = questions[k]
+    records = []
+    for group in groups:
+        task = questions[group.question]
         records.append(
-            {"id": task.document_id, "question": task.question, "answer": task.answer, "pass_rate": float(right.mean())}
-            | {"sample_answer": group[0].text[-300:]}
-            | answered([next(said) for _ in group], right.tolist())
+            {
+                "id": task.document_id,
+                "question": task.question,
+                "answer": task.answer,
+                "pass_rate": float(np.mean(group.correct)),
+            }
+            | {"sample_answer": group.rollouts[0].text[-300:]}
+            | answered(group.said, group.correct)
         )
-    metrics: Metrics = {"reasoner/too_long": float(len(questions) - len(asked))}
-    for how, count in collections.Counter(v.how for v in verdicts).items():
+    metrics: Metrics = {"reasoner/too_long": float(len(questions) - len(fitting))}
+    for how, count in collections.Counter(v.how for group in groups for v in group.verdicts).items():
         metrics[f"verdict/{how}"] = float(count)
-    if asked:
-        rates, rollouts = correct.mean(1), [r for group in answers for r in group]
+    if cfg.candidates:
+        metrics |= {"reasoner/asked": float(len(groups)), "reasoner/refused": float(len(groups) - len(taught))}
+    correct = np.array([group.correct for group in groups], bool)
+    if groups:
+        rates, rollouts = correct.mean(1), [r for group in groups for r in group.rollouts]
         metrics |= {
             "reasoner/pass_rate": float(rates.mean()),
             "reasoner/never_solved": float((rates == 0).mean()),
@@ -101,16 +119,34 @@ def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None =
             "reasoner/response_length": float(np.mean([len(r.token_ids) for r in rollouts])),
             "reasoner/truncated": float(np.mean([r.finish_reason == "length" for r in rollouts])),
         }
-    totals = {"questions_asked": len(asked), "answers_right": int(correct.sum())}
+    totals = {"questions_asked": len(groups), "answers_right": int(correct.sum())}
     progress = {"pass_rate": metrics.get("reasoner/pass_rate"), "truncated": metrics.get("reasoner/truncated")}
     example = "\n".join(f"  {name}: {value!r}" for name, value in records[0].items()) if records else ""
     return Played(lessons, metrics, records, progress=progress, totals=totals, example=example)
 
 
+def _answer(
+    world: World, questions: Sequence[Task], messages: Sequence[Messages], asked: Sequence[int], cfg: RlvrConfig
+) -> list[_Group]:
+    """Answer the questions of these numbers and judge the answers."""
+    sampled = world.ask(
+        "reasoner",
+        [messages[k] for k in asked],
+        samples=cfg.group_size,
+        first_row=[k * cfg.group_size for k in asked],
+        max_new=cfg.max_new,
+        stream=0,
+    )
+    said = [[reasoner.answer(r, cfg.judge_truncated) for r in rollouts] for rollouts in sampled]
+    pairs = [(text, questions[k]) for k, texts in zip(asked, said, strict=True) for text in texts]
+    verdicts = iter(world.check(pairs))
+    rows = zip(asked, sampled, said, strict=True)
+    return [_Group(k, rollouts, texts, [next(verdicts) for _ in texts]) for k, rollouts, texts in rows]
+
+
 def demand(cfg: RlvrConfig) -> list[Ask]:
-    """Every question fits."""
-    n = cfg.questions
-    return [Ask("reasoner", n, cfg.group_size, cfg.max_new, trained=n, estimator=cfg.estimator)]
+    """Every question fits, and with `candidates` the last of them is needed."""
+    return [Ask("reasoner", cfg.items, cfg.group_size, cfg.max_new, trained=cfg.questions, estimator=cfg.estimator)]
 
 
 def exam(cfg: RlvrConfig) -> Exam:
@@ -134,7 +170,11 @@ PANELS = (
 )
 ABOUT = About(
     panels=PANELS,
-    glossary=reasoner.GLOSSARY,
+    glossary=reasoner.GLOSSARY
+    | {
+        "reasoner/asked": "questions asked until enough of them were left (`rlvr.candidates`)",
+        "reasoner/refused": "those whose answers were all right or all wrong",
+    },
     counts=("verdict/",),
     fixes={
         "reasoner/too_long": "raise the last of buckets.prompt",

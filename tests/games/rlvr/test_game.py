@@ -17,11 +17,11 @@ CFG = RlvrConfig(questions=3, group_size=4, style="nano", max_new=9)
 QUESTIONS = [Task("7+5=?", "12", "Integer", "a"), Task("x" * 40, "1", "Integer", "long"), Task("2+2=?", "4", "Integer")]
 
 
-def play(script, cfg=CFG):
+def play(script, cfg=CFG, questions=QUESTIONS):
     player = Scripted(script, buckets=Buckets((30,), 8))
     with Verifier() as verifier:
         world = World({"reasoner": player}, verifier.check, SamplerConfig(), seed=0, iteration=0)
-        return rlvr.play(world, QUESTIONS, cfg), player
+        return rlvr.play(world, questions, cfg), player
 
 
 def test_rewards_groups_and_what_is_left_out():
@@ -39,6 +39,27 @@ def test_rewards_groups_and_what_is_left_out():
         [False, True, False, False],
     )
     assert "7+5" in played.example and played.progress["pass_rate"] == 1 / 8
+
+
+def test_questions_whose_answers_are_all_alike_are_replaced():
+    """Dynamic sampling: each round asks as many questions as are missing, until enough teach or none is left."""
+    cfg = dataclasses.replace(CFG, questions=2, candidates=6)
+    questions = [Task(f"{k}+0=?", str(k), "Integer", str(k)) for k in range(6)]
+
+    def script(prompt, row):
+        k = int(prompt[0])  # question 0 is never right, 2 always, the others once
+        return f"\\boxed{{{k if k == 2 or (k and row % 4 == 0) else 99}}}"
+
+    played, player = play(script, cfg, questions)
+    assert [text for text, _ in player.asked] == ["0+0=?", "1+0=?", "2+0=?", "3+0=?"], "two, one instead of 0, of 2"
+    assert [(e.group, e.reward) for e in played.lessons] == [(k, float(j == 0)) for k in (1, 3) for j in range(4)]
+    assert (played.metrics["reasoner/asked"], played.metrics["reasoner/refused"]) == (4, 2) and len(played.records) == 4
+    (ask,) = RlvrConfig.game.demand(cfg)
+    assert (ask.prompts, ask.trained, cfg.items) == (6, 2, 6)
+    played, player = play(lambda *_: "\\boxed{99}", cfg, questions)
+    assert len(player.asked) == 6 and played.lessons == [] and played.metrics["reasoner/refused"] == 6
+    with pytest.raises(ValueError, match=r"rlvr.candidates=1: give at least questions=2, or 0"):
+        dataclasses.replace(cfg, candidates=1)
 
 
 def test_an_iteration_without_a_question_that_fits_teaches_nothing():
