@@ -1,4 +1,9 @@
-"""Softmax attention of the training pass without scores in memory: the backward pass makes them again, part by part."""
+"""Softmax attention of the training pass without scores in memory: the backward pass makes them again, part by part.
+
+The backward pass computes scores again from each query's log-sum-exp; a causal pass takes blocks of queries, each
+against the keys up to its end. XLA:CPU copies an operand transposed before a product that contracts its left operand's
+first axis, or several axes: every large operand lies here as the product takes it.
+"""
 
 from __future__ import annotations
 

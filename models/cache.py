@@ -1,4 +1,10 @@
-"""The KV cache of all layers: its precisions, writing to it, and what a token may see of it."""
+"""The KV cache of all layers: its precisions, writing to it, and what a token may see of it.
+
+Keys are transposed ([K, h, S], values are [K, S, h]), so that both products of attention run along the innermost axis:
+on CPU this is about twice as fast as [K, S, h] for both. An int8 cache keeps its newest tokens in a window with the
+forward pass's precision. A full window is rounded and moved as one block, because XLA:TPU writes a single column of an
+8-bit array by copying the whole array.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Log-probabilities of given tokens without the logits of the whole vocabulary, forward and backward."""
+"""Log-probabilities of given tokens without the logits of the whole vocabulary, forward and backward.
+
+The vocabulary is cut into chunks (`learner.vocab_chunk`); one log-sum-exp per token is kept. The chunks are not of
+positions, so that the gradient of a table that is split over chips is summed over chips once, not once per chunk.
+"""
 
 from __future__ import annotations
 

@@ -206,7 +206,10 @@ def unstack(tree: Any, layers: int) -> tuple[Any, ...]:
 
 
 def rotations(cfg: TransformerConfig, length: int) -> tuple[Float[Array, "S half"], Float[Array, "S half"]]:
-    """Cosine and sine of the angles of positions 0 to length - 1, for `extend_layers`."""
+    """Cosine and sine of the angles of positions 0 to length - 1, for `extend_layers`.
+
+    Make them before the decoding loop: inside it, XLA:CPU computes them in every fusion that uses them.
+    """
     tables = rope_tables(cfg, jnp.arange(length)[None])
     return tables[0][0, :, 0], tables[1][0, :, 0]
 

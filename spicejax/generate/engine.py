@@ -4,6 +4,10 @@ A prefix holds the KV entries of one prompt. G lanes read it, and each writes on
 prompts, `insert` stores them in prefixes, `decode` writes tokens until enough lanes are free. A lane of several turns
 has a history between its prompt and the turn that it writes: `append` moves a finished turn there and computes the
 observation that follows it. The host assigns prompts and samples to prefixes and lanes (`schedule.py`).
+
+Decode attention reads a prefix for all its lanes in one product and each lane's own tokens apart, and merges the two
+by log-sum-exp. The decode step feeds a prompt's last token, so that prefill computes no logits. All lanes write the
+same column of a ring, so that lanes of any age share the batch without a scatter.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """Rollouts of several turns with search: a query pauses a row, what is found is put behind it, the row goes on.
 
 Who wrote a token is known from where it stands; no text is ever searched for the system's own tags.
+
+The queries of the rows that one call of `decode` ended are searched while the next call runs, without a thread. Which
+rows are searched together depends on lengths alone, never on the clock: all hosts do the same, and a resumed run
+repeats bit for bit. What a search computes on the devices themselves waits for that call.
 """
 
 from __future__ import annotations

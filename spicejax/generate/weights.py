@@ -1,4 +1,10 @@
-"""Weights on a mesh: where parameters lie, the copy of them that the sampler reads, what a token takes beside them."""
+"""Weights on a mesh: where parameters lie, the copy of them that the sampler reads, what a token takes beside them.
+
+The learner's mesh splits parameters and rows; the sampler's may split heads instead. One jitted program per iteration
+copies the parameters into the sampler's layout and precision. Activations are pinned (`sharding.activations`): left
+alone, XLA splits the residual stream as the parameters are and turns gathers of weights into all-reduces of
+activations.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Dealing: an iteration's lessons to the rows of its optimizer steps, on the host."""
+"""Dealing: an iteration's lessons to the rows of its optimizer steps, on the host.
+
+Groups stay whole: dealt one by one, trajectories would scatter a group over all steps of an iteration, and each step
+would compute its prompt again. Each step takes the same share of each role, because roles differ in the shape of rows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Packing of scored rollouts into the learner's fixed rows: whole episodes, or prompts once with slots of responses."""
+"""Packing of scored rollouts into the learner's fixed rows: whole episodes, or prompts once with slots of responses.
+
+A row with shared prompts is an area of P prompt tokens and slots of R tokens; a response's positions continue its
+prompt's. A token sees what is earlier, of its own segment (a group), in the prompt area or in its own slot. Indices
+and segment ids say that much, so that one splash call computes it on TPU, and XLA elsewhere scores at most P x P and
+slots x (P + R). `Batch.predict_from` names the token that predicts each scored one, for a response's first the
+prompt's last: hidden states of prompts never meet the vocabulary.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """The index of a corpus: a folder of passages, their vectors in shards, search structures, and a manifest with hashes.
 
 A build is its own repair: run again, it makes what is missing or damaged and leaves the rest.
+
+Two builds of a ScaNN tree over the same vectors find different neighbours, so that a resumed run loads what was
+written. The manifest holds the encoder and its style (pooling, prefixes, cut, norm); a search with another one is
+refused, because it would find worse passages without a word.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The nearest vectors by dot product: ScaNN on the host, or all of them on the devices."""
+"""The nearest vectors by dot product: ScaNN on the host, or all of them on the devices.
+
+On the devices vectors lie over all axes of the mesh, and k candidates of each device are gathered, not its scores: 21
+million vectors of 768 numbers in bfloat16 take 3.8 GiB of each of eight v5e chips.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 Text rules (letters, numbers, truth values, names, lists, forms) decide most pairs in this process without sympy. What
 is left of the others, bare mathematics, goes to worker processes (`pool.py`, `worker.py`) with limited CPU time and
 memory; a hostile answer costs its own verdict.
+
+Math-Verify alone strips units and letters, folds case, drops primes and rounds small numbers to zero: wrong answers
+would be judged right, and a policy finds them. Where a rule is in doubt, it says wrong.
 """
 
 from __future__ import annotations
