@@ -1,9 +1,7 @@
 """The engine's shapes: from buckets, limits and the memory for KV entries to an `engine.Layout`.
 
-A prefix takes its next prompt when all its lanes are done. Where samples wait, prefixes of short prompts therefore
-have two lanes, which take one sample after another; document prompts keep all samples of a group side by side, to save
-memory. Where every sample has a lane, prefixes are wide. A prompt with more samples than a prefix has lanes stands in
-several prefixes: it is computed once and copied.
+Where every sample has a lane, prefixes are wide and hold all samples of a prompt. A prompt with more samples than a
+prefix has lanes stands in several prefixes: it is computed once and copied.
 """
 
 from __future__ import annotations
