@@ -80,5 +80,5 @@ def comments(cls: type) -> dict[str, str]:
         source = textwrap.dedent(inspect.getsource(cls))
     except (OSError, TypeError):
         return {}
-    found = re.findall(r"((?:^    #.*\n)*)^    (\w+):[^#\n]*(#.*)?", source, re.MULTILINE)
-    return {name: re.sub(r"\s*\n?\s*# *", " ", above + end).strip() for above, name, end in found}
+    matches = re.findall(r"((?:^    #.*\n)*)^    (\w+):[^#\n]*(#.*)?", source, re.MULTILINE)
+    return {name: re.sub(r"\s*\n?\s*# *", " ", above + end).strip() for above, name, end in matches}

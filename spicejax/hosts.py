@@ -37,9 +37,9 @@ def start(coordinator: str | None = None, num_processes: int | None = None, proc
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         # Simulated devices on few cores wait for each other for ever when their programs overtake one another.
         jax.config.update("jax_cpu_enable_async_dispatch", False)
-    given = {"coordinator": coordinator, "num_processes": num_processes, "process_id": process_id}
-    missing = [name for name, value in given.items() if value is None]
-    if len(missing) == len(given):
+    settings = {"coordinator": coordinator, "num_processes": num_processes, "process_id": process_id}
+    missing = [name for name, value in settings.items() if value is None]
+    if len(missing) == len(settings):
         if _on_tpu_slice():
             jax.distributed.initialize()
             _joined()
@@ -97,8 +97,8 @@ def require_same(value: Any, what: str) -> None:
     values = exchange(value)
     others = [k for k, other in enumerate(values) if other != values[0]]
     if others:
-        shown = f"{values[others[0]]} and {values[0]}"
-        detail = f" ({shown})" if len(shown) < 200 else ""
+        values_seen = f"{values[others[0]]} and {values[0]}"
+        detail = f" ({values_seen})" if len(values_seen) < 200 else ""
         raise HostError(
             f"process {others[0]} and process 0 disagree on {what}{detail}; all hosts must run the same command with "
             "the same code, libraries and files"
@@ -119,13 +119,14 @@ def by_first(act: Callable[[], T]) -> T:
             result = act()
         except Exception as error:
             failure = error
-    told, kind, text = exchange([result, *(("", "") if failure is None else (type(failure).__name__, f"{failure}"))])[0]
+    sent = [result, *(("", "") if failure is None else (type(failure).__name__, f"{failure}"))]
+    shared, kind, text = exchange(sent)[0]
     if failure is not None:
         raise failure
     if kind:
         ours = {each.__name__: each for each in SpicejaxError.__subclasses__()}
         raise ours[kind](text) if kind in ours else HostError(f"process 0: {text}")
-    return told
+    return shared
 
 
 def leave(code: int) -> None:

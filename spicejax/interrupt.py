@@ -81,25 +81,25 @@ def requested() -> bool:
     return bool(_entered) and _entered[-1].requested
 
 
-def check(said: str, *, alone: bool = False) -> None:
-    """Raise Stopped, which says `said`, where a signal came.
+def check(message: str, *, alone: bool = False) -> None:
+    """Raise Stopped, which says `message`, where a signal came.
 
     Args:
       alone: look at this process only. Else at all hosts, which all must call it at the same point, and raise alike.
     """
     if _entered and (requested() if alone else any(hosts.exchange(requested()))):
-        raise Stopped(said)
+        raise Stopped(message)
 
 
-def glance(said: str) -> None:
+def glance(message: str) -> None:
     """`check` in what every host does at its own pace: where there are several, the next `check` stops all."""
     if requested() and jax.process_count() == 1:  # in this order: a command that only reads touches no device
-        raise Stopped(said)
+        raise Stopped(message)
 
 
-def wait(seconds: float, said: str) -> None:
+def wait(seconds: float, message: str) -> None:
     """Sleep; raise Stopped where a signal comes to this process meanwhile."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        check(said, alone=True)
+        check(message, alone=True)
         time.sleep(min(left, GLANCE))

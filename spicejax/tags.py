@@ -30,8 +30,8 @@ class Tags:
 
     def show(self, passages: Sequence[Passage]) -> str:
         """The observation as text."""
-        shown = (self.passage.format(n=n, title=p.title, text=p.text) for n, p in enumerate(passages, 1))
-        return "\n\n" + "\n".join([self.observation[0], *shown, self.observation[1]]) + "\n\n"
+        numbered = (self.passage.format(n=n, title=p.title, text=p.text) for n, p in enumerate(passages, 1))
+        return "\n\n" + "\n".join([self.observation[0], *numbered, self.observation[1]]) + "\n\n"
 
 
 # Search Self-Play and Search-R1; where questions are proposed the row ends with </question>.

@@ -14,12 +14,12 @@ def load_answers(path: str | Path) -> list[Answer]:
     The names of Search Self-Play's own file, `ground_truth` and `search_turns`, mean answer and searches.
     Raises: ValueError naming file, line and what is wrong; FileNotFoundError.
     """
-    found = []
+    answers = []
     for where, row in rows.read_rows(path, "answers"):
         name = "ground_truth" if "ground_truth" in row and "answer" not in row else "answer"
         text, aliases = rows.field(where, row, name, rows.answer), rows.field(where, row, "aliases", rows.answers)
         searches = row.get("searches", row.get("search_turns", 0))
         if not isinstance(searches, int) or isinstance(searches, bool) or searches < 0:
             raise ValueError(f"{where}: searches={searches!r:.80}: give a whole number, or 0 to leave it to the game")
-        found.append(Answer(text.strip(), aliases, searches, rows.field(where, row, "id", rows.label)))
-    return found
+        answers.append(Answer(text.strip(), aliases, searches, rows.field(where, row, "id", rows.label)))
+    return answers

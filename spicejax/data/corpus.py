@@ -14,7 +14,7 @@ from spicejax.data import prepared, segments, sources
 from spicejax.types import Document
 
 log = logging.getLogger("spicejax")
-SAID_EVERY = 10.0  # seconds between lines on how far the reading has come
+REPORT_EVERY = 10.0  # seconds between lines on how far the reading has come
 
 
 class Corpus(NamedTuple):
@@ -58,9 +58,9 @@ def open_corpus(
       FileNotFoundError: a source that does not exist.
       ValueError: no usable document, or a prepared folder that does not fit.
     """
-    for name, most in (("max_tokens", max_tokens), ("max_bytes_per_document", max_bytes_per_document)):
-        if most < 1:
-            raise ValueError(f"{name}={most}: must be at least 1")
+    for name, limit in (("max_tokens", max_tokens), ("max_bytes_per_document", max_bytes_per_document)):
+        if limit < 1:
+            raise ValueError(f"{name}={limit}: must be at least 1")
     reader = None
     if prepared.is_prepared(spec):
         documents = prepared.open_prepared(spec, encode, max_tokens)
@@ -76,8 +76,8 @@ def open_corpus(
             f"check the path and min_chars={min_chars}{_keys(reader)}{_links(reader)}"
         )
     if reader is not None:
-        told = (spec, reader.read, counts["kept"], len(documents), skipped or "nothing")
-        log.info("%s: %d documents read, %d kept, %d segments; skipped: %s", *told)
+        summary = (spec, reader.read, counts["kept"], len(documents), skipped or "nothing")
+        log.info("%s: %d documents read, %d kept, %d segments; skipped: %s", *summary)
     return Corpus(documents, counts, digest)
 
 
@@ -98,14 +98,14 @@ def _links(reader: sources.Reader | None) -> str:
 def _read(
     spec: str, reader: sources.Reader, encode: Callable[[str], list[int]], max_tokens: int, min_chars: int
 ) -> tuple[list[Document], dict[str, int]]:
-    said = time.monotonic()
+    reported = time.monotonic()
 
     def count(text: str) -> list[int]:
         """Encode, and now and then say how far the reading has come: one document may take a minute."""
-        nonlocal said
+        nonlocal reported
         interrupt.glance(f"stopped after {reader.read} documents of {spec}; the same command reads them again")
-        if time.monotonic() - said >= SAID_EVERY:
-            said = time.monotonic()
+        if time.monotonic() - reported >= REPORT_EVERY:
+            reported = time.monotonic()
             log.info("%s: %d documents read, %d segments", spec, reader.read, len(documents))
         return encode(text)
 

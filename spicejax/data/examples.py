@@ -32,24 +32,24 @@ def load_examples(path: str | Path) -> list[Example]:
     if prepared.is_prepared(str(path)):
         stored = prepared.open_examples(path)
         return [stored[i] for i in range(len(stored))]
-    found = [_example(where, row) for where, row in rows.read_rows(path, "prompts with completions, or messages")]
-    if forged := [k for k, example in enumerate(found, 1) if any(tag in example.reply for tag in _OBSERVATIONS)]:
+    examples = [_example(where, row) for where, row in rows.read_rows(path, "prompts with completions, or messages")]
+    if forged := [k for k, example in enumerate(examples, 1) if any(tag in example.reply for tag in _OBSERVATIONS)]:
         log.warning(
             "%s: %d of %d replies hold the tags of search results, the first is number %d: what was found is learnt as "
             'if the model had written it; give it apart, as "turns"',
-            *(path, len(forged), len(found), forged[0]),
+            *(path, len(forged), len(examples), forged[0]),
         )
-    return found
+    return examples
 
 
 def _example(where: str, row: Mapping[str, Any]) -> Example:
     source = rows.field(where, row, "source", rows.label)
     question = rows.field(where, row, "question", rows.text) if "question" in row else ""
     if "turns" in row:
-        known = _tags(where, row)
-        *before, reply = _turns(where, row["turns"], known)
+        tags = _tags(where, row)
+        *before, reply = _turns(where, row["turns"], tags)
         prompt = () if question else _messages(where, row, [{"role": "user", "content": row.get("prompt")}])
-        ended = not reply[0].rstrip().endswith(known.ends)
+        ended = not reply[0].rstrip().endswith(tags.ends)
         return Example(prompt, reply[0] if ended else reply[0].rstrip(), source, question, tuple(before), ended)
     if question:
         return Example((), rows.field(where, row, "completion", rows.text), source, question)
@@ -77,34 +77,34 @@ def _tags(where: str, row: Mapping[str, Any]) -> Tags:
     return TAGS[name]
 
 
-def _turns(where: str, told: Any, known: Tags) -> list[tuple[str, str]]:
+def _turns(where: str, turns: Any, tags: Tags) -> list[tuple[str, str]]:
     """What was written at each turn, and the observation behind it; the last has none.
 
     Raises: ValueError for a turn that asks for nothing and is shown something, or the other way round, and for tags of
       an observation in what was written.
     """
-    if not isinstance(told, list) or not all(isinstance(turn, dict) for turn in told) or not told:
+    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns) or not turns:
         raise ValueError(f'{where}: turns: give a list of {{"wrote", "shown"}}')
-    found = []
-    for number, turn in enumerate(told, 1):
-        place, last = f"{where}: turn {number}", number == len(told)
-        wrote = rows.field(place, turn, "wrote", rows.text)
-        if tag := next((tag for tag in known.observation if tag in wrote), ""):
+    written = []
+    for number, turn in enumerate(turns, 1):
+        place, last = f"{where}: turn {number}", number == len(turns)
+        text = rows.field(place, turn, "wrote", rows.text)
+        if tag := next((tag for tag in tags.observation if tag in text), ""):
             raise ValueError(f'{place} wrote {tag}, which stands around what is found; give that as "shown"')
-        asks = wrote.rstrip().endswith(known.query[1]) and known.query[0] in wrote
+        asks = text.rstrip().endswith(tags.query[1]) and tags.query[0] in text
         if asks == last or ("shown" in turn) == last:
             end = (
                 "the last turn asks for nothing and is shown nothing" if last else "only the last turn is not shown any"
             )
-            raise ValueError(f"{place}: what ends with {known.query[1]} is shown a list of passages; {end}")
-        found.append((wrote, "") if last else (wrote.rstrip(), known.show(_passages(place, turn["shown"]))))
-    return found
+            raise ValueError(f"{place}: what ends with {tags.query[1]} is shown a list of passages; {end}")
+        written.append((text, "") if last else (text.rstrip(), tags.show(_passages(place, turn["shown"]))))
+    return written
 
 
-def _passages(place: str, shown: Any) -> list[Passage]:
-    if not isinstance(shown, list) or not all(isinstance(passage, dict) for passage in shown):
+def _passages(place: str, passages: Any) -> list[Passage]:
+    if not isinstance(passages, list) or not all(isinstance(passage, dict) for passage in passages):
         raise ValueError(f'{place}: shown: give a list of {{"title", "text"}}, [] where nothing was found')
     return [
         Passage("", rows.field(place, passage, "title", rows.label), rows.field(place, passage, "text", rows.text))
-        for passage in shown
+        for passage in passages
     ]

@@ -112,7 +112,7 @@ def open_items(
     Raises: FileNotFoundError; ValueError naming file and line, or where nothing can be used.
     """
     if kind == "documents":
-        found = corpus.open_corpus(
+        opened = corpus.open_corpus(
             spec,
             encode=encode,
             max_tokens=max_tokens,
@@ -120,7 +120,7 @@ def open_items(
             text_field=text_field,
             follow_links=follow_links,
         )
-        return Items(found.documents, found.digest, seed, batch_size)
+        return Items(opened.documents, opened.digest, seed, batch_size)
     if kind == "questions":
         read: list[Any] = [item.task for item in questions.load_items(spec)]
     elif kind == "examples" and prepared.is_prepared(spec):

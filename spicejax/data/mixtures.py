@@ -135,20 +135,23 @@ def files(data: Path, sources: Sequence[Source], tfds: bool) -> Files:
 
     Raises: FileNotFoundError naming every file that is missing and where it is published.
     """
-    found: dict[str, tuple[Path, Reader] | None] = {}
+    located: dict[str, tuple[Path, Reader] | None] = {}
     missing = []
     for source in sources:
         published_at = data / source.folder / source.file
-        own = (data / f"{source.name}.jsonl", published.plain), (data / f"{source.folder}.jsonl", published.plain)
-        there = next((each for each in ((published_at, source.reader), *own) if each[0].is_file()), None)
-        if there is None and not (tfds and source.tfds):
+        alternatives = (
+            (data / f"{source.name}.jsonl", published.plain),
+            (data / f"{source.folder}.jsonl", published.plain),
+        )
+        file = next((each for each in ((published_at, source.reader), *alternatives) if each[0].is_file()), None)
+        if file is None and not (tfds and source.tfds):
             where = f"it is published at {source.where}" if source.where else "write rows of your own there"
             missing.append(f"{source.name}: {published_at} is missing; {where}")
-        found[source.name] = there
+        located[source.name] = file
     if missing:
         names = ",".join(s.name for s in sources if not any(m.startswith(f"{s.name}:") for m in missing))
         raise FileNotFoundError("\n".join([*missing, *([f"or go without: --sources={names}"] if names else [])]))
-    return found
+    return located
 
 
 def leaks(path: Path) -> dict[str, set[str]]:
@@ -158,11 +161,11 @@ def leaks(path: Path) -> dict[str, set[str]]:
     name, stands for squad2.
     Raises: ValueError where it is no such list.
     """
-    told = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(told, dict) or not told or not all(isinstance(each, list) for each in told.values()):
+    listed = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(listed, dict) or not listed or not all(isinstance(each, list) for each in listed.values()):
         raise ValueError(f"{path}: give MuSiQue's dev_test_singlehop_questions_v1.0.json")
-    if "squad" in told:
-        told["squad2"] = [*told.pop("squad"), *told.get("squad2", [])]
+    if "squad" in listed:
+        listed["squad2"] = [*listed.pop("squad"), *listed.get("squad2", [])]
     return {
         name: {
             text
@@ -171,7 +174,7 @@ def leaks(path: Path) -> dict[str, set[str]]:
                          if isinstance(each, dict) else [str(each), _words(str(each))])
             if text
         }
-        for name, entries in told.items()
+        for name, entries in listed.items()
     }  # fmt: skip
 
 
@@ -225,7 +228,7 @@ class Taken(dict[str, list[Pair]]):
 
 def take(
     sources: Sequence[Source],
-    found: Files,
+    located: Files,
     render: Render,
     *,
     leaked: Mapping[str, set[str]],
@@ -235,7 +238,7 @@ def take(
     """Examples of each source: those that can be taught, none twice, none that MuSiQue asks, `count` of them by lot.
 
     Args:
-      found: see `files`.
+      located: see `files`.
       leaked: see `leaks`; empty removes nothing.
       scale: of all counts.
     Raises: ValueError where `leaked` does not know a source that MuSiQue was made of.
@@ -249,8 +252,8 @@ def take(
     taken, seen = Taken(), set[str]()
     for n, source in enumerate(sources):
         counts = taken.counts[source.name] = collections.Counter()
-        told = _told(source, found[source.name], render, leaked.get(source.seed_of, set()), counts)
-        keys = list(told)
+        pairs = _told(source, located[source.name], render, leaked.get(source.seed_of, set()), counts)
+        keys = list(pairs)
         # The lot comes before the comparison: SQuAD 1.1 holds every question of 2.0 that has an answer, and those that
         # were not drawn from it are to be had from 2.0, which would be left with its unanswerable ones otherwise.
         drawn = (keys[i] for i in np.random.default_rng([seed, n]).permutation(len(keys)))
@@ -259,10 +262,10 @@ def take(
             counts["twice"] += twice
         fresh = fresh[: max(1, round(source.count * scale))]
         seen.update(fresh)
-        taken[source.name] = [told[key] for key in fresh]
+        taken[source.name] = [pairs[key] for key in fresh]
         counts["taken"] = len(fresh)
         log.info("%s: %s", source.name, ", ".join(f"{count} {reason}" for reason, count in counts.items()))
-        if counts["not_told"] and (hint := _hint(source, found[source.name])):
+        if counts["not_told"] and (hint := _hint(source, located[source.name])):
             taken.hints[source.name] = hint
             log.warning("%s", hint)
     return taken
@@ -290,7 +293,7 @@ def _told(
     counts: collections.Counter[str],
 ) -> dict[str, Pair]:
     """All examples of a source, each prompt once, by their keys; the others are counted."""
-    told: dict[str, Pair] = {}
+    pairs: dict[str, Pair] = {}
     broken: list[str] = []
     for row in rows(source, file, broken):
         counts["read"] += 1
@@ -299,10 +302,10 @@ def _told(
             counts["in_musique"] += 1
         elif isinstance(pair, str):
             counts[pair] += 1
-        elif (key := _prompt_key(pair[0])) in told:
+        elif (key := _prompt_key(pair[0])) in pairs:
             counts["twice"] += 1
         else:
-            told[key] = pair
+            pairs[key] = pair
     if broken:
         counts["broken"] = len(broken)
         if len(broken) > MOST_BROKEN * (len(broken) + counts["read"]):
@@ -311,7 +314,7 @@ def _told(
                 "fetch the file again"
             )
         log.warning("%s: %d entries are left out as broken, the first: %s", source.name, len(broken), broken[0])
-    return told
+    return pairs
 
 
 def mixture(taken: Mapping[str, Sequence[Pair]], name: str = "acesearcher") -> Any:
@@ -350,7 +353,7 @@ def mixture(taken: Mapping[str, Sequence[Pair]], name: str = "acesearcher") -> A
 
 def mixed(taken: Mapping[str, Sequence[Pair]], seed: int = 0) -> Iterator[dict[str, str]]:
     """One epoch of the mixture: {"source", "prompt", "completion"} of every example once, in the mixture's order."""
-    found: Iterable[Mapping[str, bytes]] = (
+    entries: Iterable[Mapping[str, bytes]] = (
         mixture(taken)
         .get_dataset(
             None, split="train", shuffle=False, seed=seed, num_epochs=1, passthrough_features=["source"],
@@ -358,6 +361,6 @@ def mixed(taken: Mapping[str, Sequence[Pair]], seed: int = 0) -> Iterator[dict[s
         )
         .as_numpy_iterator()
     )  # fmt: skip
-    for row in found:
+    for row in entries:
         text = {key: row[key].decode() for key in ("source", "inputs", "targets")}
         yield {"source": text["source"], "prompt": text["inputs"], "completion": text["targets"]}

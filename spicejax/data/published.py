@@ -154,12 +154,10 @@ def squad(article: Mapping[str, Any]) -> Iterator[Row]:
     """SQuAD 1.1 and 2.0, ROPES (background and situation); also one flat row of TFDS."""
     for paragraph in article.get("paragraphs") or [{**article, "qas": [article]}]:
         parts = [paragraph.get(name) for name in ("context", "background", "situation")]
-        for asked in paragraph["qas"]:
-            answers = asked["answers"]
+        for qa in paragraph["qas"]:
+            answers = qa["answers"]
             texts = answers["text"] if isinstance(answers, Mapping) else [each["text"] for each in answers]
-            yield Row(
-                rows.label(asked["id"]), asked["question"].strip(), _once(texts), "\n\n".join(filter(None, parts))
-            )
+            yield Row(rows.label(qa["id"]), qa["question"].strip(), _once(texts), "\n\n".join(filter(None, parts)))
 
 
 def quoref(article: Mapping[str, Any]) -> Iterator[Row]:
@@ -173,25 +171,25 @@ def drop(entry: Any) -> Iterator[Row]:
     if isinstance(entry, Mapping):
         yield Row(rows.label(entry["query_id"]), entry["question"], _once([entry["answer"]]), entry["passage"])
         return
-    _, told = entry
-    for asked in told["qa_pairs"]:
-        told_as = asked["answer"]
+    _, content = entry
+    for qa in content["qa_pairs"]:
+        answer = qa["answer"]
         date = " ".join(
-            filter(None, (rows.label(told_as.get("date", {}).get(part)) for part in ("day", "month", "year")))
+            filter(None, (rows.label(answer.get("date", {}).get(part)) for part in ("day", "month", "year")))
         )
-        said = rows.label(told_as.get("number")) or date or ", ".join(told_as.get("spans", []))
-        yield Row(rows.label(asked["query_id"]), asked["question"], _once([said]), told["passage"])
+        text = rows.label(answer.get("number")) or date or ", ".join(answer.get("spans", []))
+        yield Row(rows.label(qa["query_id"]), qa["question"], _once([text]), content["passage"])
 
 
 def tatqa(entry: Mapping[str, Any]) -> Iterator[Row]:
     """TAT-QA: paragraphs and a table; a number has its scale (million, percent) behind it."""
     ordered = sorted(entry["paragraphs"], key=lambda paragraph: int(paragraph["order"]))
     context = "\n".join([*(p["text"] for p in ordered), table(entry["table"]["table"])])
-    for asked in entry["questions"]:
-        given = asked["answer"]
-        said = ", ".join(map(rows.answer, given)) if isinstance(given, list) else rows.answer(given)
-        way = str(asked.get("derivation") or "")
-        yield Row(rows.label(asked["uid"]), asked["question"], _once([f"{said} {asked.get('scale') or ''}"]), context,
+    for qa in entry["questions"]:
+        answer = qa["answer"]
+        text = ", ".join(map(rows.answer, answer)) if isinstance(answer, list) else rows.answer(answer)
+        way = str(qa.get("derivation") or "")
+        yield Row(rows.label(qa["uid"]), qa["question"], _once([f"{text} {qa.get('scale') or ''}"]), context,
                   solution=way)  # fmt: skip
 
 
@@ -205,7 +203,7 @@ def fever(entry: Mapping[str, Any], sentences: Mapping[Place, str] = types.Mappi
     texts: dict[str, list[str]] = {}
     for page, number in next(iter(sets), ()):
         texts.setdefault(_plain(page.replace("_", " ")), []).append(sentences[page, number])
-    context = context or "\n\n".join(f"{title}\n{' '.join(said)}" for title, said in texts.items())
+    context = context or "\n\n".join(f"{title}\n{' '.join(lines)}" for title, lines in texts.items())
     yield Row(rows.label(entry["id"]), entry["claim"], (label,) if label and context else (), context)
 
 
@@ -223,23 +221,23 @@ def pages(path: Path) -> list[Path]:
 def _sentences(path: Path, broken: list[str] | None) -> dict[Place, str]:
     """What the claims of FEVER's file refer to, from wiki-pages beside it; nothing where the folder is missing."""
     files = pages(path)
-    wanted = set(_each(path, lambda entry: itertools.chain(*_evidence(entry)), broken)) if files else set[Place]()
-    names = {name for name, _ in wanted}
+    places = set(_each(path, lambda entry: itertools.chain(*_evidence(entry)), broken)) if files else set[Place]()
+    names = {name for name, _ in places}
 
-    def told(page: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    def referred(page: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
         name = unicodedata.normalize("NFC", page["id"])
         for line in page["lines"].split("\n") if name in names else ():
             number, _, rest = line.partition("\t")
-            said = _plain(rest.partition("\t")[0]).strip()  # links follow
-            if said and number.isdecimal() and (name, int(number)) in wanted:
-                yield (name, int(number)), said
+            text = _plain(rest.partition("\t")[0]).strip()  # links follow
+            if text and number.isdecimal() and (name, int(number)) in places:
+                yield (name, int(number)), text
 
-    return dict(itertools.chain.from_iterable(_each(file, told) for file in files))
+    return dict(itertools.chain.from_iterable(_each(file, referred) for file in files))
 
 
-def _plain(text: str) -> str:
+def _plain(source: str) -> str:
     """FEVER's texts without the Penn Treebank's names of signs."""
-    return functools.reduce(lambda said, sign: said.replace(*sign), _SIGNS.items(), text)
+    return functools.reduce(lambda text, sign: text.replace(*sign), _SIGNS.items(), source)
 
 
 def natural_questions(entry: Mapping[str, Any]) -> Iterator[Row]:
@@ -269,20 +267,20 @@ def gsm8k(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 def final(answer: str) -> str:
     """What stands behind GSM8K's #### on the last line, without commas; "" where nothing does."""
-    found = _FINAL.search(answer)
-    return found[1].replace(",", "") if found else ""
+    match = _FINAL.search(answer)
+    return match[1].replace(",", "") if match else ""
 
 
 def convfinqa(entry: Mapping[str, Any]) -> Iterator[Row]:
     """ConvFinQA: texts around a table; the turns of the conversation are the steps, each of its own question."""
     context = "\n".join([*entry["pre_text"], table(entry["table"]), *entry["post_text"]])
-    told = entry["annotation"]
-    turns = list(zip(told["qa_split"], told["dialogue_break"], strict=False))
+    annotation = entry["annotation"]
+    turns = list(zip(annotation["qa_split"], annotation["dialogue_break"], strict=False))
     for name, which in (("qa", 0), ("qa_0", 0), ("qa_1", 1)):
         if name in entry:
-            asked = entry[name]
+            qa = entry[name]
             steps = tuple(turn for of, turn in turns if of == which)
-            yield Row(f"{entry['id']}/{name}", asked["question"], _once([asked["answer"]]), context, steps)
+            yield Row(f"{entry['id']}/{name}", qa["question"], _once([qa["answer"]]), context, steps)
 
 
 def strategyqa(entry: Mapping[str, Any]) -> Iterator[Row]:
@@ -300,12 +298,12 @@ def ifqa(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 def tabmwp(entry: Any) -> Iterator[Row]:
     """TabMWP: about a table; the question tells the unit, as its authors ask it, and the answer is without it."""
-    name, asked = entry
-    context = "\n".join(filter(None, (asked.get("table_title"), asked["table"])))
-    choices = f" ({', '.join(asked['choices'])})" if asked.get("choices") else ""
-    unit = f" (Unit: {asked['unit']})" if asked.get("unit") else ""
-    question = f"{asked['question']}{unit}{choices}"
-    yield Row(name, question, _once([asked["answer"]]), context, solution=asked["solution"].strip())
+    name, qa = entry
+    context = "\n".join(filter(None, (qa.get("table_title"), qa["table"])))
+    choices = f" ({', '.join(qa['choices'])})" if qa.get("choices") else ""
+    unit = f" (Unit: {qa['unit']})" if qa.get("unit") else ""
+    question = f"{qa['question']}{unit}{choices}"
+    yield Row(name, question, _once([qa["answer"]]), context, solution=qa["solution"].strip())
 
 
 def multihop(entry: Mapping[str, Any]) -> Iterator[Row]:
@@ -320,32 +318,32 @@ def hover(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 def math_instruct(entry: Mapping[str, Any]) -> Iterator[Row]:
     """MathInstruct: a chain of thought, whose last line says the answer, or a program, by the folder it comes from."""
-    asked, told = entry["instruction"].strip(), entry["output"].strip()
+    question, output = entry["instruction"].strip(), entry["output"].strip()
     if "/PoT/" in entry["source"]:
-        fenced = _FENCE.search(told)
-        yield Row(asked, asked, program=fenced[1] if fenced else told)
+        fenced = _FENCE.search(output)
+        yield Row(question, question, program=fenced[1] if fenced else output)
     else:
-        closing = _CLOSING.match(told)
-        yield Row(asked, asked, _once(closing.groups() if closing else ()), solution=told)
+        closing = _CLOSING.match(output)
+        yield Row(question, question, _once(closing.groups() if closing else ()), solution=output)
 
 
 def plain(entry: Mapping[str, Any]) -> Iterator[Row]:
     """One row of your own: question (or claim) and answer or answers, with any of document or context, passages,
     decomposition, facts, derivation, solution, program."""
     passages = "\n\n".join(f"{rows.label(p['title'])}\n{rows.text(p['text'])}" for p in entry.get("passages") or ())
-    asked = rows.text(entry.get("claim") or entry["question"]).strip()
+    question = rows.text(entry.get("claim") or entry["question"]).strip()
     answers = entry.get("answers") or [entry["answer"]]
     solution = entry.get("solution") or entry.get("derivation") or " ".join(entry.get("facts") or ())
     if "####" in solution:
-        yield from gsm8k({"question": asked, "answer": solution})
+        yield from gsm8k({"question": question, "answer": solution})
         return
-    said = [", ".join(map(rows.answer, each)) if isinstance(each, list) else _verdict(each) for each in answers]
+    texts = [", ".join(map(rows.answer, each)) if isinstance(each, list) else _verdict(each) for each in answers]
     if entry.get("scale"):
-        said = [f"{rows.answer(each)} {entry['scale']}" for each in said]
+        texts = [f"{rows.answer(each)} {entry['scale']}" for each in texts]
     context = str(entry.get("document") or entry.get("context") or passages)
     steps = tuple(each["question"] if isinstance(each, dict) else each for each in entry.get("decomposition") or ())
-    yield Row(rows.label(entry.get("id")), asked, _once([each for each in said if each != "NOT ENOUGH INFO"]), context,
-              steps, solution, str(entry.get("program") or ""))  # fmt: skip
+    right = _once([each for each in texts if each != "NOT ENOUGH INFO"])
+    yield Row(rows.label(entry.get("id")), question, right, context, steps, solution, str(entry.get("program") or ""))
 
 
 def _verdict(answer: Any) -> Any:
@@ -360,7 +358,7 @@ def table(lines: Iterable[Iterable[Any]]) -> str:
 
 def _once(texts: Iterable[Any]) -> tuple[str, ...]:
     """Right answers, each once, without empty ones; a null is none of them, and no row is as published with one."""
-    return tuple(dict.fromkeys(said for each in texts if (said := "" if each == "" else rows.answer(each).strip())))
+    return tuple(dict.fromkeys(text for each in texts if (text := "" if each == "" else rows.answer(each).strip())))
 
 
 def _last_sentence(text: str) -> str:

@@ -55,22 +55,22 @@ def load_items(path: str | Path) -> list[Item]:
     return [_item(_with_answer(row, where), where) for where, row in _rows(str(path))]
 
 
-def load_suites(specs: str, most: int = 0) -> list[Item]:
-    """The first `most` items of each of several sets, apart by commas; 0 = all. Raises as `load_items`."""
+def load_suites(specs: str, limit: int = 0) -> list[Item]:
+    """The first `limit` items of each of several sets, apart by commas; 0 = all. Raises as `load_items`."""
     return [
         dataclasses.replace(item, suite=suite)
         for suite, spec in suites(specs)
-        for item in load_items(spec)[: most or None]
+        for item in load_items(spec)[: limit or None]
     ]
 
 
 def suites(specs: str) -> list[tuple[str, str]]:
     """(its name, where it is) of each of several sets, apart by commas; the first has the name "". `none` is none."""
-    found = [spec for spec in map(str.strip, specs.split(",")) if spec not in ("", "none")]
-    return [(named(spec) if k else "", spec) for k, spec in enumerate(found)]
+    chosen = [spec for spec in map(str.strip, specs.split(",")) if spec not in ("", "none")]
+    return [(name_of(spec) if k else "", spec) for k, spec in enumerate(chosen)]
 
 
-def named(spec: str) -> str:
+def name_of(spec: str) -> str:
     """The name of a set of questions."""
     return Path(spec).stem.rpartition(":")[2]
 
@@ -96,16 +96,16 @@ def _rows(path: str) -> Iterable[tuple[str, dict[str, Any]]]:
 def _with_answer(row: dict[str, Any], where: str) -> dict[str, Any]:
     """The row with the first of its right answers as the answer, the others as aliases, whatever its set calls them."""
     if "ground_truth" in row and isinstance(row.get("paragraphs"), list):
-        told = {"answer": row["ground_truth"], "context": "\n\n".join(field(where, row, "paragraphs", answers))}
-        return row | told | {"id": row.get("question_id")}
+        parts = {"answer": row["ground_truth"], "context": "\n\n".join(field(where, row, "paragraphs", answers))}
+        return row | parts | {"id": row.get("question_id")}
     if "supporting_facts" in row:  # HotpotQA's kind: without the passages that come with it
         context = row.get("context")
         row = row | {"context": context if isinstance(context, str) else None, "id": row.get("_id", row.get("id"))}
-    given = row.get("answer")
-    if isinstance(given, str) and (final := published.final(given)):
+    answered = row.get("answer")
+    if isinstance(answered, str) and (final := published.final(answered)):
         return row | {"answer": final}
     name = next((name for name in ("golden_answers", "answers") if row.get(name)), "answer")
-    if name == "answer" and isinstance(given, list):
+    if name == "answer" and isinstance(answered, list):
         return row | _of_list(row, where)
     if row.get("choices") or (name == "answer" and "answer_aliases" not in row):
         return row
@@ -113,7 +113,7 @@ def _with_answer(row: dict[str, Any], where: str) -> dict[str, Any]:
         row = row | {name: of["text"]}
     listed = field(where, row, name, answers) if name != "answer" else (field(where, row, name, answer),)
     listed += field(where, row, "answer_aliases", answers)  # MuSiQue's
-    return row | _alternatives(listed if given is None else (field(where, row, "answer", answer), *listed))
+    return row | _alternatives(listed if answered is None else (field(where, row, "answer", answer), *listed))
 
 
 def _of_list(row: dict[str, Any], where: str) -> dict[str, Any]:
@@ -130,8 +130,8 @@ def _of_list(row: dict[str, Any], where: str) -> dict[str, Any]:
 def _alternatives(listed: Sequence[str]) -> dict[str, Any]:
     """Several right answers: of them one may be a number and another a phrase, so all are texts then."""
     several = list(dict.fromkeys(listed))
-    told = {"answer": several[0]} if several else {}
-    return told | ({"aliases": several[1:], "answer_type": "String"} if several[1:] else {})
+    parts = {"answer": several[0]} if several else {}
+    return parts | ({"aliases": several[1:], "answer_type": "String"} if several[1:] else {})
 
 
 def _item(row: dict[str, Any], where: str) -> Item:

@@ -63,11 +63,11 @@ def _units(
 
 def _apart(ends: list[int], start: int, least: int) -> list[int]:
     """Those of `ends` that are at least so many characters behind the one before."""
-    kept = [start]
+    starts = [start]
     for end in ends:
-        if end - kept[-1] >= least:
-            kept.append(end)
-    return kept[1:]
+        if end - starts[-1] >= least:
+            starts.append(end)
+    return starts[1:]
 
 
 def _pack(

@@ -226,8 +226,8 @@ class Reader:
             table = parquet.ParquetFile(path)
         except ValueError as error:
             other = looks_like(path, "Parquet")
-            said = f"{path} looks like {other}" if other else f"{path}: {error}; write or download it again"
-            raise ValueError(said) from error
+            message = f"{path} looks like {other}" if other else f"{path}: {error}; write or download it again"
+            raise ValueError(message) from error
         columns = [c for c in (*ID_FIELDS, "title", *self.fields) if c in table.schema_arrow.names]
         if not set(columns) & set(self.fields):
             raise ValueError(
@@ -289,8 +289,8 @@ def titled(contents: str) -> tuple[str, str] | None:
 
     None for contents of another form.
     """
-    found = _TITLED.match(contents)
-    return (found[1].strip(), contents[found.end() :]) if found else None
+    match = _TITLED.match(contents)
+    return (match[1].strip(), contents[match.end() :]) if match else None
 
 
 def split_mixture(spec: str) -> list[str]:
@@ -314,10 +314,10 @@ def _expand(spec: str) -> list[Path]:
     path = Path(spec).expanduser()
     if path.exists():
         return [path]
-    found = sorted(glob.glob(str(path))) if glob.has_magic(spec) else []
-    if not found:
+    paths = sorted(glob.glob(str(path))) if glob.has_magic(spec) else []
+    if not paths:
         raise FileNotFoundError(f"corpus source {spec!r} does not exist; give an existing file, folder or glob pattern")
-    return [Path(p) for p in found]
+    return [Path(p) for p in paths]
 
 
 def _cells(line: str) -> list[str]:
@@ -338,8 +338,8 @@ def _walk(
       skip: called for each link that leads out of `root`, which is then left out; None follows them.
       deep: folders within it too.
     """
-    home, seen = os.path.realpath(root), set[str]()
-    found: list[Path] = []
+    home, visited = os.path.realpath(root), set[str]()
+    paths: list[Path] = []
 
     def stays(path: Path) -> bool:
         if skip is None or not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(home):
@@ -348,14 +348,14 @@ def _walk(
         return False
 
     for folder, folders, names in os.walk(root, followlinks=True):
-        if os.path.realpath(folder) in seen:
+        if os.path.realpath(folder) in visited:
             folders.clear()
             continue
-        seen.add(os.path.realpath(folder))
+        visited.add(os.path.realpath(folder))
         folders[:] = sorted(name for name in folders if deep and stays(Path(folder, name)))
-        paths = (Path(folder, name) for name in names)
-        found += [path for path in paths if _has_suffix(path, suffixes) and stays(path)]
-    yield from sorted(path for path in found if path.is_file() or not path.exists())  # no pipes, no devices
+        inside = (Path(folder, name) for name in names)
+        paths += [path for path in inside if _has_suffix(path, suffixes) and stays(path)]
+    yield from sorted(path for path in paths if path.is_file() or not path.exists())  # no pipes, no devices
 
 
 def _has_suffix(path: Path, suffixes: tuple[str, ...]) -> bool:

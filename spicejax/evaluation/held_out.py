@@ -28,25 +28,25 @@ def held_out(world: World, items: Sequence[Item], exam: Exam, *, samples: int = 
     settings = SamplerConfig(temperature=0.0) if samples == 1 else world.sampler
     world = dataclasses.replace(world, sampler=settings)
     replies = answers(world, items, exam, samples)
-    given = [(reply, item.task) for item, own in zip(items, replies, strict=True) for reply in own]
+    answered = [(reply, item.task) for item, of_item in zip(items, replies, strict=True) for reply in of_item]
     # Differs: the training's verifier judges; SPICE's evaluation (section 3.1) asks GPT-4o whether answers are equal
-    verdicts = world.check([(reply.answer, task) for reply, task in given])
+    verdicts = world.check([(reply.answer, task) for reply, task in answered])
     scores = {
         "accuracy": _means([v.correct for v in verdicts], samples),
-        "said": _means([said(reply.rollout.text, task) for reply, task in given], samples),
-        "truncated": _means([reply.rollout.finish_reason == "length" for reply, _ in given], samples),
+        "said": _means([said(reply.rollout.text, task) for reply, task in answered], samples),
+        "truncated": _means([reply.rollout.finish_reason == "length" for reply, _ in answered], samples),
     }
     metrics: Metrics = {}
     for suite in sorted({item.suite for item in items}):
-        mine = [k for k, item in enumerate(items) if item.suite == suite]
+        in_suite = [k for k, item in enumerate(items) if item.suite == suite]
         prefix = f"eval/{suite}" if suite else "eval"
-        asked = scores if items[mine[0]].boxed else {name: s for name, s in scores.items() if name != "accuracy"}
-        metrics |= {f"{prefix}/{name}": float(score[mine].mean()) for name, score in asked.items()}
-        categories = sorted({items[k].category for k in mine})
+        reported = scores if items[in_suite[0]].boxed else {name: s for name, s in scores.items() if name != "accuracy"}
+        metrics |= {f"{prefix}/{name}": float(score[in_suite].mean()) for name, score in reported.items()}
+        categories = sorted({items[k].category for k in in_suite})
         for category in categories if len(categories) > 1 else ():
-            members = [k for k in mine if items[k].category == category]
-            for name in set(asked) - {"truncated"}:
-                metrics[f"{prefix}/{name}/{category}"] = float(asked[name][members].mean())
+            members = [k for k in in_suite if items[k].category == category]
+            for name in set(reported) - {"truncated"}:
+                metrics[f"{prefix}/{name}/{category}"] = float(reported[name][members].mean())
     return metrics
 
 
@@ -57,16 +57,16 @@ def answers(
     rows = [k * samples for k in range(len(items))] if first_row is None else first_row
     boxed = [k for k, item in enumerate(items) if item.boxed]
     bare = [k for k, item in enumerate(items) if not item.boxed]
-    found: dict[int, list[Reply]] = {}
-    asked: dict[str, Any] = {"samples": samples, "stream": _STREAM, "max_new": exam.max_new}
+    replies: dict[int, list[Reply]] = {}
+    settings: dict[str, Any] = {"samples": samples, "stream": _STREAM, "max_new": exam.max_new}
     if boxed:
         tasks = [items[k].task for k in boxed]
-        found |= zip(boxed, exam.respond(world, tasks, first_row=[rows[k] for k in boxed], **asked), strict=True)
+        replies |= zip(boxed, exam.respond(world, tasks, first_row=[rows[k] for k in boxed], **settings), strict=True)
     if bare:
         prompts = [question(items[k], exam) for k in bare]
-        rollouts = world.ask(exam.role, prompts, first_row=[rows[k] for k in bare], **asked)
-        found |= {k: [Reply(None, r) for r in own] for k, own in zip(bare, rollouts, strict=True)}
-    return [found[k] for k in range(len(items))]
+        rollouts = world.ask(exam.role, prompts, first_row=[rows[k] for k in bare], **settings)
+        replies |= {k: [Reply(None, r) for r in of_item] for k, of_item in zip(bare, rollouts, strict=True)}
+    return [replies[k] for k in range(len(items))]
 
 
 def question(item: Item, exam: Exam) -> Messages:

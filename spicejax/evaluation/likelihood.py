@@ -29,29 +29,29 @@ def losses(world: World, exam: Exam, examples: Sequence[Example]) -> dict[str, d
       exam: whose seat's policy, tokenizer and chat template are taken, and how a question is asked.
     """
     player = world.players[exam.role]
-    given = [world.given(exam.role, example, exam.ask) for example in examples]
-    longest = [len(r.prompt_ids) + len(r.token_ids) for r in given]
-    sums = np.zeros(len(given))
+    rollouts = [world.given(exam.role, example, exam.ask) for example in examples]
+    longest = [len(r.prompt_ids) + len(r.token_ids) for r in rollouts]
+    sums = np.zeros(len(rollouts))
     order = np.argsort(longest, kind="stable")
     for first in range(0, len(order), _ROWS):
-        own = order[first : first + _ROWS]
-        length = max(_SHORTEST, 1 << (longest[own[-1]] - 1).bit_length())
+        members = order[first : first + _ROWS]
+        length = max(_SHORTEST, 1 << (longest[members[-1]] - 1).bit_length())
         tokens, weight = np.zeros((2, _ROWS, length), np.int32)
-        for row, k in enumerate(own):
-            prompt, reply = given[k].prompt_ids, given[k].token_ids
+        for row, k in enumerate(members):
+            prompt, reply = rollouts[k].prompt_ids, rollouts[k].token_ids
             tokens[row, : longest[k]] = [*prompt, *reply]
-            weight[row, len(prompt) : longest[k]] = given[k].loss_mask
-        sums[own] = np.asarray(_nll(player.cfg, player.params, tokens, weight))[: len(own)]
-    counts = np.array([int(r.loss_mask.sum()) for r in given])
+            weight[row, len(prompt) : longest[k]] = rollouts[k].loss_mask
+        sums[members] = np.asarray(_nll(player.cfg, player.params, tokens, weight))[: len(members)]
+    counts = np.array([int(r.loss_mask.sum()) for r in rollouts])
     names = np.array([example.source for example in examples])
     chosen = {name: names == name for name in sorted(set(names))} | {"all": np.ones(len(names), bool)}
     return {
         name: {
-            "loss": float(sums[own].sum() / counts[own].sum()),
-            "tokens": int(counts[own].sum()),
-            "examples": int(own.sum()),
+            "loss": float(sums[members].sum() / counts[members].sum()),
+            "tokens": int(counts[members].sum()),
+            "examples": int(members.sum()),
         }
-        for name, own in chosen.items()
+        for name, members in chosen.items()
     }
 
 

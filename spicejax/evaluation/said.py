@@ -20,16 +20,16 @@ def said(text: str, task: Task) -> bool:
     """
     words = answers.tokens(answers.plain(text))
     if task.answer_type == "MCQ":
-        named = [letter for letter, option in zip("ABCDEFGHIJ", task.options, strict=False) if _holds(words, option)]
-        named = named if len(named) == 1 else _LETTER.findall(text)[:1]
-        return named == [task.answer]
+        letters = [letter for letter, option in zip("ABCDEFGHIJ", task.options, strict=False) if _holds(words, option)]
+        letters = letters if len(letters) == 1 else _LETTER.findall(text)[:1]
+        return letters == [task.answer]
     if task.answer_type == "Boolean":
         first = _TRUTH.search(text)
         return first is not None and (first[0].casefold() in ("true", "yes")) == answers.parse_boolean(task.answer)
     if (number := answers.canonical_number(task.answer)) is not None:
         return number in answers.number_tokens(text)
-    found = [answer for answer in (task.answer, *task.aliases) if _holds(words, answer)]
-    return any(answer in text or not _holds(answers.tokens(task.question), answer) for answer in found)
+    spellings = [answer for answer in (task.answer, *task.aliases) if _holds(words, answer)]
+    return any(answer in text or not _holds(answers.tokens(task.question), answer) for answer in spellings)
 
 
 def _holds(words: str, phrase: str) -> bool:

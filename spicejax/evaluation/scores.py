@@ -53,25 +53,25 @@ def examine(world: World, items: Sequence[Item], exam: Exam, *, judged: int = 0)
     return records
 
 
-def grade(world: World, items: Sequence[Item], exam: Exam, most: int) -> list[dict[str, Any]]:
+def grade(world: World, items: Sequence[Item], exam: Exam, limit: int) -> list[dict[str, Any]]:
     """How many answers each question needs until one is right, as R1-Searcher grades its data (arXiv:2503.05592).
 
-    Sampled by the world's sampler, ROUND at a time, until an answer covers the right one or `most` were given.
+    Sampled by the world's sampler, ROUND at a time, until an answer covers the right one or `limit` were given.
 
-    Returns: for each item id, question, answer, rollouts (most + 1 where none was right) and difficulty: easy below 10,
+    Returns: for each item id, question, answer, rollouts (limit + 1 if none was right) and difficulty: easy below 10,
       medium to 20, hard above; with an answer to every one of them it is a file of questions again.
     """
-    needed = [most + 1] * len(items)
-    for done in range(0, most, ROUND):
-        left = [k for k, n in enumerate(needed) if n > most]
-        samples = min(ROUND, most - done)
+    needed = [limit + 1] * len(items)
+    for done in range(0, limit, ROUND):
+        left = [k for k, n in enumerate(needed) if n > limit]
+        samples = min(ROUND, limit - done)
         if not left:
             break
-        rows = [k * most + done for k in left]
+        rows = [k * limit + done for k in left]
         replies = answers(world, [items[k] for k in left], exam, samples, rows)
-        for k, found in zip(left, replies, strict=True):
+        for k, sampled in zip(left, replies, strict=True):
             right = (items[k].task.answer, *items[k].task.aliases)
-            hits = [n for n, reply in enumerate(found) if qa.covers(reply.answer, right, "words")]
+            hits = [n for n, reply in enumerate(sampled) if qa.covers(reply.answer, right, "words")]
             needed[k] = done + hits[0] + 1 if hits else needed[k]
     return [
         {"id": item.task.document_id, "question": item.task.question, "answer": item.task.answer}
@@ -95,17 +95,17 @@ def means(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
     if "searches" in records[0]:
         columns["searches"] = [float(r["searches"]) for r in records]
     drawn = np.random.default_rng(0).integers(len(records), size=(RESAMPLES, len(records)))
-    found = {}
+    summary = {}
     for name, values in columns.items():
         array = np.array(values)
         low, high = np.quantile(array[drawn].mean(1), (0.025, 0.975))
-        found[name] = {"mean": float(array.mean()), "low": float(low), "high": float(high)}
-    return found
+        summary[name] = {"mean": float(array.mean()), "low": float(low), "high": float(high)}
+    return summary
 
 
-def table(found: dict[str, dict[str, float]], count: int) -> str:
+def table(summary: dict[str, dict[str, float]], count: int) -> str:
     """The means as Markdown."""
     lines = [f"| {count} questions | mean | 95 % interval |", "|---|--:|---|"]
     return "\n".join(
-        lines + [f"| {k} | {v['mean']:.3f} | {v['low']:.3f} to {v['high']:.3f} |" for k, v in found.items()]
+        lines + [f"| {k} | {v['mean']:.3f} | {v['low']:.3f} to {v['high']:.3f} |" for k, v in summary.items()]
     )

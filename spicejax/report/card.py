@@ -127,7 +127,7 @@ def _measured(run: RunFolder) -> list[tuple[str, str, str]]:
     specs = str((run.config.get("eval") or {}).get("tasks") or "")
     sets = questions.suites(specs) if specs not in ("", "none") else [("", "nano world")]
     return [
-        ("/".join(filter(None, ("eval", suite, score))), questions.named(spec), meaning)
+        ("/".join(filter(None, ("eval", suite, score))), questions.name_of(spec), meaning)
         for suite, spec in sets
         for score, meaning in _SCORES.items()
     ]

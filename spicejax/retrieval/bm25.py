@@ -27,16 +27,16 @@ def _words(texts: list[str], **options: Any) -> Any:
     return _library().tokenize(texts, stopwords="en", show_progress=False, **options)
 
 
-def count(found: Iterable[Passage]) -> Any:
+def count(passages: Iterable[Passage]) -> Any:
     """Count the words of all passages, titles among them, in memory."""
     index = _library().BM25(k1=K1, b=B)
-    index.index(_words([f"{p.title} {p.text}" for p in found]), show_progress=False)
+    index.index(_words([f"{p.title} {p.text}" for p in passages]), show_progress=False)
     return index
 
 
-def build(found: Iterable[Passage], folder: Path) -> None:
+def build(passages: Iterable[Passage], folder: Path) -> None:
     """Write what `count` makes to `folder`."""
-    count(found).save(str(folder))
+    count(passages).save(str(folder))
 
 
 def load(folder: Path) -> Any:
@@ -46,8 +46,8 @@ def load(folder: Path) -> Any:
 
 def best(index: Any, queries: Sequence[str], k: int) -> list[list[int]]:
     """The passages of each query that score best, as row numbers; what shares no word with it is not among them."""
-    most = index.scores["num_docs"]
+    stored = index.scores["num_docs"]
     words = _words(list(queries), return_ids=False)
     # Of itself it would send the scores of each query to the devices to pick k.
-    ids, scores = index.retrieve(words, k=min(k, most), show_progress=False, backend_selection="numpy")
+    ids, scores = index.retrieve(words, k=min(k, stored), show_progress=False, backend_selection="numpy")
     return [row[score > 0].tolist() for row, score in zip(np.asarray(ids), np.asarray(scores), strict=True)]

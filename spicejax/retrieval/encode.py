@@ -29,7 +29,7 @@ DEVICE_TOKENS = {"cpu": 2**11}  # of a batch on each device: on a CPU what its c
 ELSEWHERE = 2**14
 FEW = 4  # rows that are not split further
 AT_ONCE = 4096  # texts in the tokenizer together: it keeps far more than their ids
-SAID_EVERY = 10.0  # seconds between lines on how far the encoding has come
+REPORT_EVERY = 10.0  # seconds between lines on how far the encoding has come
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -48,25 +48,25 @@ class Encoder:
         """Vectors of questions, float32 [N, D]."""
         return self._encode([self.style.query_prefix + text for text in texts])
 
-    def passages(self, found: Sequence[Passage]) -> np.ndarray:
+    def passages(self, passages: Sequence[Passage]) -> np.ndarray:
         """Vectors of passages, title before text, float32 [N, D]."""
-        return self._encode([f"{self.style.passage_prefix}{p.title} {p.text}" for p in found])
+        return self._encode([f"{self.style.passage_prefix}{p.title} {p.text}" for p in passages])
 
     def _encode(self, texts: Sequence[str]) -> np.ndarray:
-        vectors, said, cut = np.zeros((len(texts), self.dim), np.float32), time.monotonic(), 0
+        vectors, reported, cut = np.zeros((len(texts), self.dim), np.float32), time.monotonic(), 0
         for start in range(0, len(texts), AT_ONCE):
             encodings = self.tokenizer.encode_batch_fast(texts[start : start + AT_ONCE])
             cut += sum(bool(e.overflowing) for e in encodings)
             rows = [e.ids for e in encodings]
             # All are dispatched before the first is fetched, so that the devices need not wait for the host.
-            given, done = [], start
+            running, done = [], start
             for chosen, shape in self._batches(rows):
-                given.append((chosen, self._run([rows[i] for i in chosen], shape)))
+                running.append((chosen, self._run([rows[i] for i in chosen], shape)))
                 done += len(chosen)
-                if time.monotonic() - said >= SAID_EVERY:
-                    said = time.monotonic()
+                if time.monotonic() - reported >= REPORT_EVERY:
+                    reported = time.monotonic()
                     log.info("%d of %d texts", done, len(texts))
-            for chosen, result in given:
+            for chosen, result in running:
                 interrupt.check("stopped while texts were encoded")
                 vectors[start + np.asarray(chosen)] = sharding.fetch(result)[: len(chosen)]
         if cut:
@@ -78,7 +78,7 @@ class Encoder:
 
         What does not fill a batch goes in smaller ones, so that few rows are padding.
         """
-        ways, found = sharding.ways(self.mesh, 0), []
+        ways, batches = sharding.ways(self.mesh, 0), []
         tokens = DEVICE_TOKENS.get(jax.default_backend(), ELSEWHERE)
         for shorter, length in zip((0, *lengths(self.style)), lengths(self.style), strict=False):
             chosen = [i for i, row in enumerate(rows) if shorter < len(row) <= length]
@@ -86,9 +86,9 @@ class Encoder:
             while chosen:
                 while size > FEW and size * ways > len(chosen):
                     size //= 2
-                found.append((chosen[: size * ways], (size * ways, length)))
+                batches.append((chosen[: size * ways], (size * ways, length)))
                 chosen = chosen[size * ways :]
-        return found
+        return batches
 
     def _run(self, rows: Sequence[Sequence[int]], shape: tuple[int, int]) -> jax.Array:
         ids, sizes = np.zeros(shape, np.int32), np.zeros(shape[0], np.int32)
@@ -103,8 +103,8 @@ def lengths(style: Style) -> list[int]:
     return [n for n in steps if n < style.max_tokens] + [style.max_tokens]
 
 
-def _power_of_two(most: int) -> int:
-    return 1 << (most.bit_length() - 1)
+def _power_of_two(limit: int) -> int:
+    return 1 << (limit.bit_length() - 1)
 
 
 def load(path: str | Path, style: Style, mesh: Mesh, *, dtype: DType = "float32") -> Encoder:

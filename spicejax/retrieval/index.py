@@ -108,19 +108,19 @@ def build(
     plan = {"format": FORMAT, "corpus": corpus, "words": words, "shard": shard, "encoder": spec_of(encoder)}
     # Process 0 alone reads and writes what there is, on a disk that all see.
     hosts.by_first(lambda: _begin(folder, plan, sources.Reader(max_bytes, follow_links=follow_links)))
-    found = passages.load(folder / PASSAGES)
-    for k, name in enumerate(_shards(len(found), shard)):
+    stored = passages.load(folder / PASSAGES)
+    for k, name in enumerate(_shards(len(stored), shard)):
         if hosts.by_first(lambda name=name: not _damaged(folder, [name])):
             continue
-        began, part = time.monotonic(), found.take(k * shard, min(len(found), (k + 1) * shard))
+        began, part = time.monotonic(), stored.take(k * shard, min(len(stored), (k + 1) * shard))
         try:
             vectors = encoder.passages(part)
         except interrupt.Stopped:
-            kept = f"{k * shard} of {len(found)} passages are encoded, and stay"
-            raise interrupt.Stopped(f"stopped: {kept}; the same command goes on") from None
+            progress = f"{k * shard} of {len(stored)} passages are encoded, and stay"
+            raise interrupt.Stopped(f"stopped: {progress}; the same command goes on") from None
         hosts.by_first(lambda name=name, vectors=vectors: _write_shard(folder, name, vectors))
         rate = len(part) / (time.monotonic() - began)
-        log.info("%d of %d passages encoded, %.0f a second", k * shard + len(part), len(found), rate)
+        log.info("%d of %d passages encoded, %.0f a second", k * shard + len(part), len(stored), rate)
     hosts.by_first(lambda: _add_structures(folder, tree_from, with_bm25))
     return load(folder)
 
@@ -160,14 +160,14 @@ def _begun(folder: Path) -> dict[str, Any] | None:
     for name in (MANIFEST, COPY):
         if (folder / name).is_file():
             try:
-                found = read_manifest(folder, name)
+                manifest = read_manifest(folder, name)
             except ValueError:
                 damaged = True
                 continue
             if name == COPY:
                 log.warning("warning: %s is damaged or missing; its copy takes its place", folder / MANIFEST)
-                _write(folder, found)
-            return found
+                _write(folder, manifest)
+            return manifest
     if damaged:
         raise ValueError(f"{folder}: {MANIFEST} is damaged or of another kind, without a copy; give another --out")
     return None
@@ -255,12 +255,12 @@ class Index:
 
     def vectors(self) -> np.ndarray:
         """The vectors of all passages, float32 [N, D]. Raises ValueError for a damaged shard."""
-        found = np.empty((len(self.passages), self.manifest["encoder"]["dim"]), np.float32)
+        vectors = np.empty((len(self.passages), self.manifest["encoder"]["dim"]), np.float32)
         shard = self.manifest["shard"]
-        for k, name in enumerate(_shards(len(found), shard)):
+        for k, name in enumerate(_shards(len(vectors), shard)):
             self._require_sound([name])
-            found[k * shard : (k + 1) * shard] = np.load(self.folder / name)
-        return found
+            vectors[k * shard : (k + 1) * shard] = np.load(self.folder / name)
+        return vectors
 
     def has(self, part: str) -> bool:
         """Whether the folder `part` was built."""

@@ -84,8 +84,8 @@ def build_tree(vectors: np.ndarray, folder: Path) -> Tree:
     return Tree(leaves, searched, round(recall, 4))
 
 
-def _recall(found: list[list[int]], true: list[list[int]]) -> float:
-    shares = [len(set(a) & set(b[1:])) / (len(b) - 1) for a, b in zip(found, true, strict=True) if len(b) > 1]
+def _recall(approximate: list[list[int]], exact: list[list[int]]) -> float:
+    shares = [len(set(a) & set(b[1:])) / (len(b) - 1) for a, b in zip(approximate, exact, strict=True) if len(b) > 1]
     return float(np.mean(shares)) if shares else 1.0
 
 
@@ -119,14 +119,14 @@ def in_graph(
     nearest = _top_k(mesh, count, recall if approximate else None)
 
     def search(queries: np.ndarray, k: int) -> list[list[int]]:
-        k, found = min(k, count), []
+        k, results = min(k, count), []
         for start in range(0, len(queries), QUERIES):
             part = queries[start : start + QUERIES]
             rows = np.zeros((QUERIES if len(queries) > 1 else 1, queries.shape[1]), np.float32)
             rows[: len(part)] = part
             ids = nearest(stored, sharding.put_global(rows, sharding.replicated(mesh)), k)
-            found += sharding.fetch(ids)[: len(part)].tolist()
-        return found
+            results += sharding.fetch(ids)[: len(part)].tolist()
+        return results
 
     return search
 
@@ -139,9 +139,9 @@ def _top_k(mesh: Mesh, count: int, recall: float | None) -> Callable[[jax.Array,
     @functools.partial(jax.jit, static_argnums=2)
     def nearest(table: jax.Array, queries: jax.Array, k: int) -> jax.Array:
         @functools.partial(jax.shard_map, mesh=mesh, in_specs=(split, whole), out_specs=whole, check_vma=False)
-        def local(part: jax.Array, asked: jax.Array) -> jax.Array:
+        def local(part: jax.Array, queries: jax.Array) -> jax.Array:
             scores = jnp.einsum(
-                "nd,qd->qn", part, asked.astype(part.dtype),
+                "nd,qd->qn", part, queries.astype(part.dtype),
                 precision=jax.lax.Precision.HIGHEST, preferred_element_type=jnp.float32,
             )  # fmt: skip
             ids = jax.lax.axis_index(sharding.AXES) * len(part) + jnp.arange(len(part))

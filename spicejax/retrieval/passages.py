@@ -75,14 +75,14 @@ class Passages:
         return [Passage(**json.loads(record)) for record in self.records.__getitems__(range(start, stop))]
 
 
-def write(file: Path, found: Iterable[Passage]) -> int:
-    """Write `found` as ArrayRecord, whole or not at all; return how many there were."""
+def write(file: Path, passages: Iterable[Passage]) -> int:
+    """Write `passages` as ArrayRecord, whole or not at all; return how many there were."""
     from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
 
     beside, count = file.with_name(f".{file.name}.writing"), 0
     # One record a group: searches read single records in random order.
     writer = array_record_module.ArrayRecordWriter(str(beside), "group_size:1")
-    for passage in found:
+    for passage in passages:
         writer.write(json.dumps(dataclasses.asdict(passage), ensure_ascii=False).encode())
         count += 1
     writer.close()

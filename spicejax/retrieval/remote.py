@@ -38,10 +38,10 @@ def search(url: str, *, timeout: float, tries: int) -> Search:
             raise ValueError(f"k={k}: ask for at least one passage")
 
         def read(body: dict[str, Any], answer: Any) -> list[list[list[str]]]:
-            found = passages_of(answer)
-            if len(found) != len(body["queries"]):
-                raise ValueError(f"{len(found)} lists for {len(body['queries'])} queries")
-            return [row[:k] for row in found]
+            rows = passages_of(answer)
+            if len(rows) != len(body["queries"]):
+                raise ValueError(f"{len(rows)} lists for {len(body['queries'])} queries")
+            return [row[:k] for row in rows]
 
         parts = ask(server, [body_of(list(queries[at : at + BATCH]), k) for at in range(0, len(queries), BATCH)], read)
         return [[Passage(*fields) for fields in row] for part in parts for row in part]
@@ -58,16 +58,16 @@ def _retrieve_body(queries: list[str], k: int) -> dict[str, Any]:
 
 
 def _retrieve_passages(answer: Any) -> list[list[list[str]]]:
-    return [[_document(found["document"]) for found in row] for row in answer["result"]]
+    return [[_document(entry["document"]) for entry in row] for row in answer["result"]]
 
 
 def _document(document: dict[str, Any]) -> list[str]:
     """[id, title, text]; contents are a title in quotation marks, a line end and the text."""
     contents = _text(document["contents"])
     title, end, text = contents.partition("\n")
-    named = sources.titled(contents) or ((title.strip(), text) if end else ("", contents))
-    given = document.get("id")
-    return [_name(contents) if given is None else _text(str(given)), *named]
+    parts = sources.titled(contents) or ((title.strip(), text) if end else ("", contents))
+    declared = document.get("id")
+    return [_name(contents) if declared is None else _text(str(declared)), *parts]
 
 
 def _queries_body(queries: list[str], k: int) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _queries_body(queries: list[str], k: int) -> dict[str, Any]:
 
 
 def _queries_passages(answer: Any) -> list[list[list[str]]]:
-    return [[[_name(found), "", found] for found in map(_text, row)] for row in answer["answers"]]
+    return [[[_name(contents), "", contents] for contents in map(_text, row)] for row in answer["answers"]]
 
 
 def _name(text: str) -> str:

@@ -72,7 +72,7 @@ def app(search: Search) -> Starlette:
                     w.found.set_result([row[: w.k] for row in found[at : at + len(w.queries)]])
                 at += len(w.queries)
 
-    async def said(request: Request) -> Any:
+    async def parsed(request: Request) -> Any:
         heard = bytearray()
         async for part in request.stream():
             heard += part
@@ -84,7 +84,7 @@ def app(search: Search) -> Starlette:
             raise ValueError("too deep to be read") from None
 
     async def retrieve(request: Request) -> JSONResponse:
-        body = await said(request)
+        body = await parsed(request)
         found = await ask(body["queries"], 3 if body.get("topk") is None else body["topk"])
         rows = [[{"id": p.id, "contents": f'"{p.title}"\n{p.text}'} for p in row] for row in found]
         if body.get("return_scores"):  # of another engine each time, so none is told
@@ -92,7 +92,7 @@ def app(search: Search) -> Starlette:
         return JSONResponse({"result": rows})
 
     async def queries(request: Request) -> JSONResponse:
-        body = await said(request)
+        body = await parsed(request)
         found = await ask(body["queries"], 3 if body.get("k") is None else body["k"])
         return JSONResponse({"answers": [[f"{p.title} {p.text}".strip() for p in row] for row in found]})
 

@@ -89,12 +89,12 @@ class Chat:
 
     def opening(self) -> str:
         """What the template writes of every reply: thinking that it opens and does not close; else nothing."""
-        asked, texts = "question-7f3a", {i: text for text, i in self._ids.items()}
+        question, texts = "question-7f3a", {i: text for text, i in self._ids.items()}
         try:
-            pieces = self.pieces([{"role": "user", "content": asked}], {"add_generation_prompt": True})
+            pieces = self.pieces([{"role": "user", "content": question}], {"add_generation_prompt": True})
         except ValueError:
             return ""
-        text = "".join(piece if isinstance(piece, str) else texts[piece] for piece in pieces).rpartition(asked)[2]
+        text = "".join(piece if isinstance(piece, str) else texts[piece] for piece in pieces).rpartition(question)[2]
         begins = text.rfind(THINK[0])
         return text[begins:] if begins > text.rfind(THINK[1]) else ""
 

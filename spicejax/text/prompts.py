@@ -35,9 +35,9 @@ def file_of(name: str) -> str:
     return f"{name}.json" if name.endswith("_examples") else f"{name}.txt"
 
 
-def read(package: str, name: str, own: Templates = NO_TEMPLATES) -> str:
-    """The template `name`: the one in `own`, else the package's."""
-    return own[name] if name in own else texts(package)[name]
+def read(package: str, name: str, templates: Templates = NO_TEMPLATES) -> str:
+    """The template `name`: the one in `templates`, else the package's."""
+    return templates[name] if name in templates else texts(package)[name]
 
 
 def read_folder(folder: str) -> Templates:
@@ -46,17 +46,17 @@ def read_folder(folder: str) -> Templates:
     Raises:
         ValueError: it is no folder, has no file, or one of them is no UTF-8 text.
     """
-    found: dict[str, str] = {}
+    templates: dict[str, str] = {}
     for path in sorted(Path(folder).iterdir()) if Path(folder).is_dir() else ():
         if path.is_file() and not path.name.startswith("."):
             name = path.stem if path.name == file_of(path.stem) else path.name
             try:
-                found[name] = path.read_text(encoding="utf-8-sig").rstrip("\n")
+                templates[name] = path.read_text(encoding="utf-8-sig").rstrip("\n")
             except UnicodeDecodeError as error:
                 raise ValueError(f"{path.name}: is no UTF-8 text ({error.reason} at byte {error.start})") from None
-    if not found:
+    if not templates:
         raise ValueError(f"{'holds no file' if Path(folder).is_dir() else 'is no folder'}; give one with prompts")
-    return found
+    return templates
 
 
 def own(game: str, templates: Templates, folder: str, *packages: str) -> dict[str, str]:
@@ -66,38 +66,38 @@ def own(game: str, templates: Templates, folder: str, *packages: str) -> dict[st
         ValueError: one that cannot, or no folder; names the game's field, the file and what is expected.
     """
     try:
-        found = {**templates, **(read_folder(folder) if folder else {})}
-        check(found, texts(*packages))
+        merged = {**templates, **(read_folder(folder) if folder else {})}
+        check(merged, texts(*packages))
     except ValueError as error:
         raise ValueError(f"{f'{game}.prompts={folder}' if folder else f'{game}.templates'}: {error}") from error
-    return found
+    return merged
 
 
-def check(own: Templates, ours: Templates) -> None:
-    """Check that each of `own` can stand for the one of `ours` with its name.
+def check(templates: Templates, originals: Templates) -> None:
+    """Check that each of `templates` can replace the original of its name.
 
     Raises:
         ValueError: an unknown name, other placeholders, or JSON of another form; names the file and what is expected.
     """
-    for name, text in own.items():
+    for name, text in templates.items():
         file = name if "." in name else file_of(name)
-        if name not in ours:
-            files = sorted(map(file_of, ours))
+        if name not in originals:
+            files = sorted(map(file_of, originals))
             near = difflib.get_close_matches(file, files, 1)
             raise ValueError(f"{file}: no template; {f'did you mean {near[0]}?' if near else f'there are {files}'}")
         if file.endswith(".json"):
             try:
-                misfit = _misfit(json.loads(text), json.loads(ours[name]))
+                misfit = _misfit(json.loads(text), json.loads(originals[name]))
             except json.JSONDecodeError as error:
                 misfit = f"is no JSON ({error})"
             if misfit:
                 raise ValueError(f"{file}: {misfit}")
         else:
-            found, expected = (sorted(_PLACEHOLDER.findall(template)) for template in (text, ours[name]))
-            if found != expected or not text.strip():
+            placeholders, expected = (sorted(_PLACEHOLDER.findall(template)) for template in (text, originals[name]))
+            if placeholders != expected or not text.strip():
                 each = " ".join(f"{{{word}}}" for word in expected) or "some text and no placeholder"
-                shown = " ".join(f"{{{word}}}" for word in found) or "none" if text.strip() else "no text"
-                raise ValueError(f"{file}: expected {each}, each exactly once; found {shown}")
+                listed = " ".join(f"{{{word}}}" for word in placeholders) or "none" if text.strip() else "no text"
+                raise ValueError(f"{file}: expected {each}, each exactly once; found {listed}")
 
 
 def _misfit(value: Any, like: Any, at: str = "") -> str:
@@ -109,9 +109,9 @@ def _misfit(value: Any, like: Any, at: str = "") -> str:
         inner = [(each, like[0], f"{at}[{k}]") for k, each in enumerate(value)]
     elif not (isinstance(like, str) and isinstance(value, str) and value):
         other = "a list with elements" if isinstance(like, list) else "a text"
-        wanted = f"an object with the keys {', '.join(like)}" if isinstance(like, dict) else other
-        return f"{at.lstrip('.') or 'the whole'}: expected {wanted}"
-    return next((said for each in inner if (said := _misfit(*each))), "")
+        needed = f"an object with the keys {', '.join(like)}" if isinstance(like, dict) else other
+        return f"{at.lstrip('.') or 'the whole'}: expected {needed}"
+    return next((problem for each in inner if (problem := _misfit(*each))), "")
 
 
 def fill(template: str, **values: str) -> str:
@@ -120,9 +120,11 @@ def fill(template: str, **values: str) -> str:
     Raises:
         ValueError: a placeholder is absent, repeated, or has no value.
     """
-    found = sorted(_PLACEHOLDER.findall(template))
-    if found != sorted(values):
-        raise ValueError(f"the template holds placeholders {found}, expected each of {sorted(values)} exactly once")
+    placeholders = sorted(_PLACEHOLDER.findall(template))
+    if placeholders != sorted(values):
+        raise ValueError(
+            f"the template holds placeholders {placeholders}, expected each of {sorted(values)} exactly once"
+        )
     return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
 
 
@@ -133,8 +135,8 @@ def turns(template: str, examples: str, values: Mapping[str, str]) -> Messages:
       examples: JSON list of objects, each with a "reply" and, by name, what fills its request; what it leaves out is as
         in `values`.
     """
-    shown: Messages = []
+    messages: Messages = []
     for example in json.loads(examples):
-        asked = fill(template, **{name: example.get(name, value) for name, value in values.items()})
-        shown += [{"role": "user", "content": asked}, {"role": "assistant", "content": example["reply"]}]
-    return [*shown, {"role": "user", "content": fill(template, **values)}]
+        request = fill(template, **{name: example.get(name, value) for name, value in values.items()})
+        messages += [{"role": "user", "content": request}, {"role": "assistant", "content": example["reply"]}]
+    return [*messages, {"role": "user", "content": fill(template, **values)}]

@@ -167,8 +167,8 @@ def load(path: str | Path) -> Tokenizer:
 
 def _stamp(file: Path) -> tuple[int, int]:
     """Another one: another content."""
-    found = file.stat()
-    return found.st_mtime_ns, found.st_size
+    stat = file.stat()
+    return stat.st_mtime_ns, stat.st_size
 
 
 # A large vocabulary takes seconds to read, and one command asks for it several times.
@@ -221,11 +221,11 @@ def _assemble(
     return Tokenizer(words, chat, bos_id, tuple(eos), pad_id, add_bos, source, files, written)
 
 
-def _end_ids(named: int | None, generation: int | list[int] | None, chat: Chat | None) -> list[int]:
+def _end_ids(declared: int | None, generation: int | list[int] | None, chat: Chat | None) -> list[int]:
     """Collect the ids that end generation: the named one first, then generation_config's, then the chat's own."""
     more = generation if isinstance(generation, list) else [generation]
-    found = [named, *more, chat.end_token() if chat else None]
-    return list(dict.fromkeys(i for i in found if i is not None))
+    ids = [declared, *more, chat.end_token() if chat else None]
+    return list(dict.fromkeys(i for i in ids if i is not None))
 
 
 def _read_configs(folder: Path) -> dict[str, Any]:
@@ -261,8 +261,8 @@ def _added_by_config(config: Mapping[str, Any], vocab: Mapping[str, int]) -> lis
     """Added tokens that tokenizer_config.json knows and tokenizer.json may not."""
     entries = config.get("added_tokens_decoder") or {}
     added = [AddedToken(t["content"], int(i), t["special"], t["lstrip"], t["rstrip"]) for i, t in entries.items()]
-    named = {text for key in SPECIAL_NAMES if (text := _token_text(config.get(key))) and text in vocab}
-    return added + [AddedToken(text, vocab[text], special=True) for text in sorted(named - {t.text for t in added})]
+    specials = {text for key in SPECIAL_NAMES if (text := _token_text(config.get(key))) and text in vocab}
+    return added + [AddedToken(text, vocab[text], special=True) for text in sorted(specials - {t.text for t in added})]
 
 
 def _token_text(value: Any) -> str | None:
@@ -272,7 +272,7 @@ def _token_text(value: Any) -> str | None:
 def _default_template(template: str | list[NamedTemplate]) -> str:
     if isinstance(template, str):
         return template
-    named = {entry["name"]: entry["template"] for entry in template}
-    if "default" not in named:
-        raise ValueError(f"chat templates {sorted(named)} have no 'default'; write it to chat_template.jinja")
-    return named["default"]
+    templates = {entry["name"]: entry["template"] for entry in template}
+    if "default" not in templates:
+        raise ValueError(f"chat templates {sorted(templates)} have no 'default'; write it to chat_template.jinja")
+    return templates["default"]

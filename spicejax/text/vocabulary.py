@@ -176,9 +176,9 @@ def _plain_tokenizer(spec: Mapping[str, Any], guarded: set[str], name: str) -> t
         model["unk_token"] = None  # characters without a piece or byte disappear instead of giving a control id
     plain["model"] = model
     try:
-        made = tokenizers.Tokenizer.from_str(json.dumps(plain))
-        made.encode(PROBE)
-        return made
+        tokenizer = tokenizers.Tokenizer.from_str(json.dumps(plain))
+        tokenizer.encode(PROBE)
+        return tokenizer
     except BaseException as error:  # the library raises nothing narrower, and panics in Rust are no Exception
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise

@@ -156,7 +156,7 @@ def test_prepared_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 
 def test_reading_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
-    monkeypatch.setattr(corpus_module, "SAID_EVERY", 0.0)
+    monkeypatch.setattr(corpus_module, "REPORT_EVERY", 0.0)
     source = _jsonl(tmp_path / "x.jsonl", _documents(3))
     with caplog.at_level("INFO", "spicejax"):
         _open(source)

@@ -44,7 +44,7 @@ def test_suites_are_scored_apart(tmp_path):
     plain = [{"question": "Write red.", "answer": "red", "boxed": False}] * 3
     for name, rows in (("first", first), ("plain", plain)):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    items = questions.load_suites(f"{tmp_path}/first.jsonl, {tmp_path}/plain.jsonl", most=2)
+    items = questions.load_suites(f"{tmp_path}/first.jsonl, {tmp_path}/plain.jsonl", limit=2)
     assert [(item.suite, item.boxed) for item in items] == [("", True), ("", True), ("plain", False), ("plain", False)]
     assert questions.load_suites("") == []
 

@@ -35,16 +35,16 @@ def sentence(template: str, row: tables.Row, value: str = "") -> str:
 
 
 def _text(subject: Subject, row: tables.Row) -> str:
-    said: list[str] = []
+    sentences: list[str] = []
     for relation in subject.relations:
         value = row.cells.get(relation.column, ("",))[0]
         if value := _listed(value) if relation.peers else value:
-            ways = [way for way in relation.says if said or "{name" in way]
-            said.append(sentence(ways[tables.fixed(f"{row.id} {relation.column}") % len(ways)], row, value))
+            ways = [way for way in relation.says if sentences or "{name" in way]
+            sentences.append(sentence(ways[tables.fixed(f"{row.id} {relation.column}") % len(ways)], row, value))
     for way in subject.more:
-        if len(" ".join(said)) < MIN_CHARS:
-            said.append(sentence(way, row))
-    return " ".join(said)
+        if len(" ".join(sentences)) < MIN_CHARS:
+            sentences.append(sentence(way, row))
+    return " ".join(sentences)
 
 
 def _listed(cell: str) -> str:

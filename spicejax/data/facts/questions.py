@@ -28,13 +28,13 @@ def corpus() -> list[Question]:
 def countries() -> list[Question]:
     """For a corpus of countries alone: what their documents hold, asked directly, and which country a capital is of."""
     subject = SUBJECTS["countries"]
-    told = tuple(row for row in subject.rows("countries") if not row.held_out)
-    found = []
+    rows = tuple(row for row in subject.rows("countries") if not row.held_out)
+    questions = []
     for relation in filter(lambda r: r.ask, subject.relations):
-        found += [direct(relation, row) for row in askable(relation, told)[:36]]
+        questions += [direct(relation, row) for row in askable(relation, rows)[:36]]
         if relation.column == "capital":
-            found += [q for row in askable(relation, told)[36:72] if (q := _reversed(relation, row, told))]
-    return found
+            questions += [q for row in askable(relation, rows)[36:72] if (q := _reversed(relation, row, rows))]
+    return questions
 
 
 def unseen() -> list[Question]:
@@ -82,20 +82,20 @@ def askable(relation: Relation, rows: tuple[tables.Row, ...]) -> list[tables.Row
     return sorted(open_, key=lambda row: tables.fixed(f"{row.id} {relation.column} asked"))
 
 
-def _asked(most: int, held_out: bool) -> list[Question]:
-    """At most `most` questions of each relation, each about another entity."""
-    found: list[Question] = []
+def _asked(count: int, held_out: bool) -> list[Question]:
+    """At most `count` questions of each relation, each about another entity."""
+    questions: list[Question] = []
     turns, truths, places = itertools.cycle(KINDS), itertools.cycle((True, False)), itertools.cycle(LETTERS)
     for name, subject in SUBJECTS.items():
         rows = subject.rows(name)
         for relation in subject.relations:
-            mine = [row for row in askable(relation, rows) if row.held_out == held_out and relation.claim]
-            for row in mine[:most]:
+            candidates = [row for row in askable(relation, rows) if row.held_out == held_out and relation.claim]
+            for row in candidates[:count]:
                 question = None
                 while question is None:
                     question = _make(next(turns), relation, row, rows, truths, places)
-                found.append(question)
-    return found
+                questions.append(question)
+    return questions
 
 
 def _make(
@@ -141,14 +141,14 @@ def _wrong(relation: Relation, row: tables.Row, rows: tuple[tables.Row, ...]) ->
     """Values of other rows that are none of this row's, in a fixed order, each once."""
     values = row.cells[relation.column]
     others = sorted(rows, key=lambda other: tables.fixed(f"{row.id} {other.id} {relation.column}"))
-    found: list[str] = []
+    wrong: list[str] = []
     taken = set(map(tables.bare, values))
     for other in others:
         spellings = other.cells.get(relation.column, ())
         if spellings and not taken & set(map(tables.bare, spellings)):
-            found.append(spellings[0])
+            wrong.append(spellings[0])
             taken |= set(map(tables.bare, spellings))
-    return found
+    return wrong
 
 
 def _disjoint(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -158,16 +158,20 @@ def _disjoint(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 def _question(
     relation: Relation, row: tables.Row, kind: str, text: str, answers: tuple[str, ...], answer_type: str = "String"
 ) -> Question:
-    found = {"id": f"{row.id}#{relation.column}-{kind}", "category": f"{row.kind}_{relation.column}", "question": text}
-    return found | {"answer_type": answer_type, **_accepted(answers)}
+    question = {
+        "id": f"{row.id}#{relation.column}-{kind}",
+        "category": f"{row.kind}_{relation.column}",
+        "question": text,
+    }
+    return question | {"answer_type": answer_type, **_accepted(answers)}
 
 
 def _typed(row: tables.Row, number: int) -> Question:
     """A question that stands in a table as it is."""
     category, text = row.cells["category"][0], row.cells["question"][0]
     answer_type = row.cells.get("answer_type", ("String",))[0]
-    found = {"id": f"{row.kind}/{number}", "category": f"{row.kind}_{category}", "question": text}
-    return found | {"answer_type": answer_type, **_accepted(row.cells["answer"])}
+    base = {"id": f"{row.kind}/{number}", "category": f"{row.kind}_{category}", "question": text}
+    return base | {"answer_type": answer_type, **_accepted(row.cells["answer"])}
 
 
 def _accepted(answers: tuple[str, ...]) -> dict[str, Any]:

@@ -68,5 +68,5 @@ def bare(name: str) -> str:
 def read(table: str, kind: str) -> tuple[Row, ...]:
     """The rows of a table, in the order of the file."""
     lines = (_FILES / f"{table}.tsv").read_text(encoding="utf-8").splitlines()
-    found = csv.DictReader((line for line in lines if line[0] != "#"), delimiter="\t", quoting=csv.QUOTE_NONE)
-    return tuple(Row(kind, {k: tuple(v.split("|")) for k, v in row.items() if v != "-"}) for row in found)
+    reader = csv.DictReader((line for line in lines if line[0] != "#"), delimiter="\t", quoting=csv.QUOTE_NONE)
+    return tuple(Row(kind, {k: tuple(v.split("|")) for k, v in row.items() if v != "-"}) for row in reader)

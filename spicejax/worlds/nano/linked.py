@@ -109,14 +109,14 @@ def question(start: str, relations: list[str]) -> str:
 
 def warm_start_examples(seed: int, n: int) -> list[Example]:
     """Return n supervised examples of all roles in the order in which to train on them, over facts of other seeds."""
-    found = []
+    examples = []
     for i in range(n):
         rng = random.Random(f"linked world {seed} warm start {i}")
         world = facts(seed + 1_000_003 + i % 3)
         draw = rng.random()
         role = _solver if draw < SOLVER else _proposer if draw < SOLVER + PROPOSER else _verifier
-        found.append(role(world, rng, i / n))
-    return found
+        examples.append(role(world, rng, i / n))
+    return examples
 
 
 def _solver(world: World, rng: random.Random, when: float) -> Example:
@@ -129,13 +129,13 @@ def _solver(world: World, rng: random.Random, when: float) -> Example:
     for relation, name in zip(relations, names, strict=False):
         if rng.random() > GOES_ON and (parts or when > 0.5):
             break
-        asked, about = relation, name
+        searched, about = relation, name
         if rng.random() > ASKS_RIGHT and when > 0.5:
             about = rng.choice([start, rng.choice(names)])
-            asked = rng.choice(_OF[world.kinds[about]])
-        passage = world.passage(asked, about)
-        parts += [Part("reply", f"<search>{asked} of {about}</search>"), Part("shown", NANO_TAGS.show([passage]))]
-        at, answer = about, world.leads[about][asked]
+            searched = rng.choice(_OF[world.kinds[about]])
+        passage = world.passage(searched, about)
+        parts += [Part("reply", f"<search>{searched} of {about}</search>"), Part("shown", NANO_TAGS.show([passage]))]
+        at, answer = about, world.leads[about][searched]
     if parts and rng.random() > ANSWERS_RIGHT and when > 0.5:
         answer = at
     return Example("solver", question(start, relations), (*parts, Part("reply", f"<answer>{answer}</answer>")))
@@ -143,17 +143,17 @@ def _solver(world: World, rng: random.Random, when: float) -> Example:
 
 def _proposer(world: World, rng: random.Random, when: float) -> Example:
     answer = rng.choice([name for name, led in world.led.items() if led])
-    wanted, parts, relations, at = rng.randint(1, 3), [], [], answer
+    searches, parts, relations, at = rng.randint(1, 3), [], [], answer
     while world.led[at] and rng.random() < (FURTHER if parts else SEARCHES) and len(parts) < 2 * 3:
         relation, name = rng.choice(world.led[at])
-        shown = NANO_TAGS.show([world.back(relation, name)])
-        parts += [Part("reply", f"<search>known {at}</search>"), Part("shown", shown)]
+        observation = NANO_TAGS.show([world.back(relation, name)])
+        parts += [Part("reply", f"<search>known {at}</search>"), Part("shown", observation)]
         relations, at = [relation, *relations], name
     if not relations or rng.random() > ASKS_FOUND:
         at = at if relations else rng.choice(list(world.kinds))
         relations = world.path(at, max(len(relations), 1), rng)
-    asked = f"<question>{question(at, relations)}</question>"
-    return Example("proposer", f"{wanted} {answer}", (*parts, Part("reply", asked)))
+    question_text = f"<question>{question(at, relations)}</question>"
+    return Example("proposer", f"{searches} {answer}", (*parts, Part("reply", question_text)))
 
 
 def _verifier(world: World, rng: random.Random, when: float) -> Example:
@@ -161,12 +161,12 @@ def _verifier(world: World, rng: random.Random, when: float) -> Example:
     start = rng.choice(list(world.kinds))
     relations = world.path(start, hops, rng)
     names = world.follow(start, relations)
-    shown = [world.back(relation, name) for relation, name in zip(relations, names, strict=False)]
+    passages = [world.back(relation, name) for relation, name in zip(relations, names, strict=False)]
     for _ in range(rng.randint(0, round(6 * when))):
         name = rng.choice(list(world.kinds))
-        shown.append(world.back(rng.choice(_OF[world.kinds[name]]), name))
-    rng.shuffle(shown)
-    prompt = "\n".join([*(p.text for p in shown), question(start, relations)])
+        passages.append(world.back(rng.choice(_OF[world.kinds[name]]), name))
+    rng.shuffle(passages)
+    prompt = "\n".join([*(p.text for p in passages), question(start, relations)])
     return Example("verifier", prompt, (Part("reply", f"<answer>{names[-1]}</answer>"),))
 
 
@@ -178,24 +178,24 @@ def texts_for_tokenizer(seed: int, n: int = 4000) -> list[str]:
 def documents(seed: int) -> list[Document]:
     """Return the passages of all facts: under the name a fact is about, and under the one it leads to."""
     world = facts(seed)
-    pairs = [(relation, name) for name, found in world.leads.items() for relation in found]
-    found = [under(*pair) for under in (world.passage, world.back) for pair in pairs]
-    return [Document(p.id, p.text, p.title) for p in found]
+    pairs = [(relation, name) for name, relations in world.leads.items() for relation in relations]
+    passages = [under(*pair) for under in (world.passage, world.back) for pair in pairs]
+    return [Document(p.id, p.text, p.title) for p in passages]
 
 
-def _asked(seed: int, names: list[str], n: int) -> list[tuple[int, Task]]:
+def _questions(seed: int, names: list[str], n: int) -> list[tuple[int, Task]]:
     """Distinct questions that begin at these names, of one, two and three facts in turn."""
     world, rng = facts(seed), random.Random(f"linked world {seed} questions {names[0]}")
-    found: dict[str, tuple[int, Task]] = {}
+    questions: dict[str, tuple[int, Task]] = {}
     for i in range(20 * n):
-        hops, start = 1 + len(found) % 3, names[i % len(names)]
+        hops, start = 1 + len(questions) % 3, names[i % len(names)]
         relations = world.path(start, hops, rng)
         text, way = question(start, relations), world.follow(start, relations)
         if len(set(way)) == len(way):
-            found.setdefault(text, (hops, Task(text, way[-1], "String", f"{hops}/{len(found)}")))
-        if len(found) == n:
+            questions.setdefault(text, (hops, Task(text, way[-1], "String", f"{hops}/{len(questions)}")))
+        if len(questions) == n:
             break
-    return list(found.values())
+    return list(questions.values())
 
 
 def items(seed: int, number: int, held_out: int) -> dict[str, list[dict[str, Any]]]:
@@ -207,21 +207,21 @@ def items(seed: int, number: int, held_out: int) -> dict[str, list[dict[str, Any
       held_out: questions of the evaluation, a third of each number of facts, at most.
     """
     names = list(facts(seed).kinds)
-    mine, others = names[: len(names) // 5], names[len(names) // 5 :]
+    held_out_names, training_names = names[: len(names) // 5], names[len(names) // 5 :]
 
-    def rows(asked: list[tuple[int, Task]]) -> list[dict[str, Any]]:
+    def rows(questions: list[tuple[int, Task]]) -> list[dict[str, Any]]:
         return [
             {"id": t.document_id, "question": t.question, "answer": t.answer, "answer_type": "String"}
             | {"category": f"facts_{hops}"}
-            for hops, t in asked
+            for hops, t in questions
         ]
 
     answers = [Answer(name, id=name) for name, led in facts(seed).led.items() if led]
     examples = [e for e in warm_start_examples(seed, number) if e.role == "verifier"]
     return {
         "corpus": [{"id": d.id, "title": d.title, "text": d.text} for d in documents(seed)],
-        "questions": rows(_asked(seed, others, number)),
-        "held_out": rows(_asked(seed, mine, held_out)),
+        "questions": rows(_questions(seed, training_names, number)),
+        "held_out": rows(_questions(seed, held_out_names, held_out)),
         "answers": [{"id": a.id, "answer": a.text} for a in answers],
         "examples": [{"prompt": e.prompt, "completion": e.parts[0].text} for e in examples],
     }

@@ -161,13 +161,13 @@ def warm_start(nano: NanoConfig, tokenizer: tokens.Tokenizer, seed: int) -> Para
     batches = warm_batches(nano, tokenizer, seed)
     optimizer = warm_optimizer(nano, len(batches))
     config = learner.LearnerConfig(loss="supervised", row_length=nano.row_length, rows=nano.rows)
-    doors = learner.make_learner(model, config, optimizer)
+    programs = learner.make_learner(model, config, optimizer)
     state = learner.init_state(transformer.init(model, jax.random.key(seed)), optimizer)
     began, loss = time.perf_counter(), float("nan")
     for step, (batch, micro) in enumerate(batches, start=1):
-        said = f"stopped in the warm start, before step {step} of {len(batches)}; the same command begins it anew"
-        interrupt.check(said, alone=True)
-        state, metrics = doors.step(state, batch, jnp.int32(micro))
+        message = f"stopped in the warm start, before step {step} of {len(batches)}; the same command begins it anew"
+        interrupt.check(message, alone=True)
+        state, metrics = programs.step(state, batch, jnp.int32(micro))
         if step % (len(batches) // 8 + 1) == 0 or step == len(batches):
             loss = float(metrics["loss"])
             log.info("warm start %d/%d  loss %.3f  %.0f s", step, len(batches), loss, time.perf_counter() - began)

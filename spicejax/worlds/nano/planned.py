@@ -52,29 +52,29 @@ def warm_start_examples(seed: int, n: int) -> list[Example]:
 
 def texts_for_tokenizer(seed: int, n: int = 4000) -> list[str]:
     """Return prompts and replies of all kinds."""
-    shown = [*warm_start_examples(seed, n // 2), *lessons(seed, n // 2)]
-    return [text for e in shown for text in (e.prompt, *(part.text for part in e.parts))]
+    examples = [*warm_start_examples(seed, n // 2), *lessons(seed, n // 2)]
+    return [text for e in examples for text in (e.prompt, *(part.text for part in e.parts))]
 
 
 def lessons(seed: int, n: int) -> list[Example]:
     """Return n examples to fine-tune on, over facts of other seeds."""
-    found = []
+    examples = []
     for i in range(n):
         world, rng = _drawn(seed, "lesson", i)
         draw = rng.random()
         if draw < PLANS:
-            found.append(_plan(world, rng))
+            examples.append(_plan(world, rng))
         elif draw < PLANS + SUB_ANSWERS:
-            found.append(_reading(world, rng, SUB_RIGHT))
+            examples.append(_reading(world, rng, SUB_RIGHT))
         else:
-            found.append((_final if draw < PLANS + SUB_ANSWERS + FINALS else _at_once)(world, rng))
-    return found
+            examples.append((_final if draw < PLANS + SUB_ANSWERS + FINALS else _at_once)(world, rng))
+    return examples
 
 
 def items(seed: int, number: int, held_out: int) -> dict[str, list[dict[str, Any]]]:
     """Rows of each file of the world, as the linked world's; the examples are for supervised fine-tuning."""
-    found = linked.items(seed, number, held_out)
-    return found | {"examples": [{"prompt": e.prompt, "completion": e.parts[0].text} for e in lessons(seed, number)]}
+    rows = linked.items(seed, number, held_out)
+    return rows | {"examples": [{"prompt": e.prompt, "completion": e.parts[0].text} for e in lessons(seed, number)]}
 
 
 def _drawn(seed: int, what: str, i: int) -> tuple[World, random.Random]:
@@ -93,13 +93,13 @@ def _steps(start: str, relations: list[str]) -> list[str]:
 
 def _plan(world: World, rng: random.Random) -> Example:
     start, relations = _asked(world, rng, rng.choices((1, 2, 3), HOPS)[0])
-    told = relations
+    planned = relations
     if rng.random() > PLANS_RIGHT and len(relations) > 1:
         # A step left out, or two of them the wrong way round.
         k = rng.randrange(len(relations) - 1)
         swapped = [*relations[:k], relations[k + 1], relations[k], *relations[k + 2 :]]
-        told = rng.choice([relations[:k] + relations[k + 1 :], swapped])
-    plan = "\n".join(f"### {step}" for step in _steps(start, told))
+        planned = rng.choice([relations[:k] + relations[k + 1 :], swapped])
+    plan = "\n".join(f"### {step}" for step in _steps(start, planned))
     return Example("decomposer", f"plan: {question(start, relations)}", (Part("reply", plan),))
 
 
@@ -112,26 +112,26 @@ def _passages(world: World, relation: str, name: str, rng: random.Random) -> lis
 
 def _reading(world: World, rng: random.Random, right: float) -> Example:
     start, (relation,) = _asked(world, rng, 1)
-    shown = "\n".join(p.text for p in _passages(world, relation, start, rng))
+    passages = "\n".join(p.text for p in _passages(world, relation, start, rng))
     answer = (
         world.leads[start][relation] if rng.random() < right else rng.choice([start, rng.choice(list(world.kinds))])
     )
-    return Example("solver", f"{shown}\n{relation} of {start}?", (Part("reply", answer),))
+    return Example("solver", f"{passages}\n{relation} of {start}?", (Part("reply", answer),))
 
 
 def _final(world: World, rng: random.Random) -> Example:
     start, relations = _asked(world, rng, rng.choices((1, 2, 3), HOPS)[0])
     names = world.follow(start, relations)[1:]
-    told = zip(_steps(start, relations), names, strict=True)
-    steps = "\n".join(f"#{n}: {step}\nAnswer: {name}" for n, (step, name) in enumerate(told, 1))
+    pairs = zip(_steps(start, relations), names, strict=True)
+    steps = "\n".join(f"#{n}: {step}\nAnswer: {name}" for n, (step, name) in enumerate(pairs, 1))
     answer = names[-1] if rng.random() < FINAL_RIGHT else rng.choice([start, *names])
     return Example("solver", f"{steps}\n{question(start, relations)}", (Part("reply", f"<answer>{answer}</answer>"),))
 
 
 def _at_once(world: World, rng: random.Random) -> Example:
     start, relations = _asked(world, rng, rng.choices((1, 2, 3), AT_ONCE_HOPS)[0])
-    shown = "\n".join(p.text for p in _passages(world, relations[0], start, rng))
+    passages = "\n".join(p.text for p in _passages(world, relations[0], start, rng))
     answer = world.follow(start, relations)[-1]
     return Example(
-        "solver", f"{shown}\nanswer: {question(start, relations)}", (Part("reply", f"<answer>{answer}</answer>"),)
+        "solver", f"{passages}\nanswer: {question(start, relations)}", (Part("reply", f"<answer>{answer}</answer>"),)
     )

@@ -73,13 +73,13 @@ class Example:
 
 def documents(seed: int, n: int) -> list[Document]:
     """Return n documents, calculations and facts in turn; the i-th depends on seed and i alone."""
-    found = []
+    result = []
     for i in range(n):
         items = _statements(seed, i // 2, math=i % 2 == 0)
         family = items[0].family
         title = "calculations" if family == "math" else family
-        found.append(Document(f"{family}/{i // 2}", _text(items), title))
-    return found
+        result.append(Document(f"{family}/{i // 2}", _text(items), title))
+    return result
 
 
 def _statements(seed: int, index: int, *, math: bool) -> list[Item]:
@@ -157,11 +157,11 @@ def texts_for_tokenizer(seed: int, n: int = 4000) -> list[str]:
 
 def statements(seed: int, n: int) -> list[tuple[str, Item]]:
     """Return the distinct statements of `documents(seed, n)`, each with the document's name, in their order."""
-    found: dict[str, tuple[str, Item]] = {}
+    distinct: dict[str, tuple[str, Item]] = {}
     for i in range(n):
         for item in _statements(seed, i // 2, math=i % 2 == 0):
-            found.setdefault(item.stem, (f"{item.family}/{i // 2}", item))
-    return list(found.values())
+            distinct.setdefault(item.stem, (f"{item.family}/{i // 2}", item))
+    return list(distinct.values())
 
 
 def replies(seed: int, n: int) -> list[dict[str, str]]:
@@ -187,9 +187,9 @@ def held_out(seed: int, n_math: int, n_general: int) -> list[Task]:
     rng = random.Random(f"nano world {seed} held out")
     learnable = [fact for grade in (2, 3, 4) for fact in _FACTS_BY_GRADE[grade]]
     tasks: dict[str, Task] = {}
-    for wanted, general in ((n_math, False), (n_math + n_general, True)):
+    for count, general in ((n_math, False), (n_math + n_general, True)):
         repeats = 0
-        while len(tasks) < wanted:
+        while len(tasks) < count:
             if repeats > 2000:
                 raise ValueError(f"{n_math=} or {n_general=}: the world holds fewer distinct ones; ask for fewer")
             item = rng.choice(learnable) if general else draw_calculation(1 + len(tasks) % 4, rng, reserved=True)
@@ -207,8 +207,8 @@ def items(seed: int, number: int, n_held_out: int) -> dict[str, list[dict[str, A
     """
 
     def row(task: Task, category: str) -> dict[str, Any]:
-        kept = {"id": task.document_id, "question": task.question, "answer": task.answer}
-        return kept | {"answer_type": task.answer_type, "category": category}
+        base = {"id": task.document_id, "question": task.question, "answer": task.answer}
+        return base | {"answer_type": task.answer_type, "category": category}
 
     tasks = held_out(seed, n_held_out // 2, n_held_out - n_held_out // 2)
     return {
