@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 from processes import PATIENCE, simulated
 
 from spicejax import configs, sharding
-from spicejax.run.resolve import arranged, fitted
+from spicejax.run import resolve
 from spicejax.sharding import MeshConfig
 
 
@@ -129,11 +129,11 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
 
 def test_the_learner_splits_heads_where_a_slice_has_more_chips_than_rows():
     cfg = configs.load("spice_qwen4b")  # 8 rows, 8 kv heads
-    found = [arranged(cfg, 8, chips).mesh.tensor for chips in (1, 8, 16, 32, 64, 128, 256)]
+    found = [resolve._with_tensor_axis(cfg, 8, chips).mesh.tensor for chips in (1, 8, 16, 32, 64, 128, 256)]
     assert found == [1, 1, 2, 4, 8, 8, 8]
-    assert arranged(cfg, 3, 256).mesh.tensor == 1, "three heads cannot be halved"
+    assert resolve._with_tensor_axis(cfg, 3, 256).mesh.tensor == 1, "three heads cannot be halved"
     said = dataclasses.replace(cfg, mesh=sharding.MeshConfig(data=1, tensor=2))
-    assert arranged(said, 8, 256) == said
+    assert resolve._with_tensor_axis(said, 8, 256) == said
     with pytest.raises(ValueError, match=r"mesh\.tensor=0"):
         sharding.make_mesh(cfg.mesh)
 
@@ -143,7 +143,7 @@ def test_rows_are_rounded_up_to_what_the_meshes_divide():
     learning, speaking = (
         SimpleNamespace(shape={"data": d, "fsdp": f, "tensor": t}) for d, f, t in ((1, 64, 1), (48, 1, 4))
     )
-    found = fitted(cfg, learning, speaking)
+    found = resolve._with_whole_rows(cfg, learning, speaking)
     assert found.learner.rows == 64 and found.buckets.rows == 3 * 48 * cfg.game.group_size
     same = SimpleNamespace(shape={"data": 1, "fsdp": 8, "tensor": 1})
-    assert fitted(cfg, same, same) == cfg
+    assert resolve._with_whole_rows(cfg, same, same) == cfg

@@ -19,7 +19,7 @@ import jax
 from spicejax import sharding
 from spicejax.flight import chips, hlo, programs
 from spicejax.run.config import RunConfig
-from spicejax.run.resolve import settled
+from spicejax.run.resolve import resolve
 
 log = logging.getLogger("spicejax")
 
@@ -50,9 +50,9 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
     where = chips.find(topology)
     devices = _devices(topology)
     per_chip = len(devices) // where.chips
-    here = settled(cfg, devices, USABLE * where.chip.hbm / per_chip)
-    cfg, mesh, sampler_mesh = here.cfg, here.mesh, here.sampler_mesh
-    todo = programs.programs(here)
+    resolved = resolve(cfg, devices, USABLE * where.chip.hbm / per_chip)
+    cfg, mesh, sampler_mesh = resolved.cfg, resolved.mesh, resolved.sampler_mesh
+    todo = programs.programs(resolved)
     if unknown := set(only) - {p.name for p in todo}:
         raise ValueError(f"--programs: {cfg.name} has no {sorted(unknown)}; choose from {[p.name for p in todo]}")
     left_out = [p.name for p in todo if only and p.name not in only]

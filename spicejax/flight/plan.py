@@ -15,12 +15,12 @@ from spicejax.generate import weights
 from spicejax.models import transformer
 from spicejax.run.config import RunConfig
 from spicejax.run.host import disk
-from spicejax.run.resolve import Settled, architecture, as_is, resting, settled
+from spicejax.run.resolve import Resolved, architecture, resolve
 
 GIB = 2**30
 
 
-def memory(here: Settled) -> dict[str, float]:
+def memory(resolved: Resolved) -> dict[str, float]:
     """Bytes per device of the large parts.
 
     What rests on the devices (parameters, optimizer, copies) and the sampler's weights are exact; kv_cache: the
@@ -28,26 +28,26 @@ def memory(here: Settled) -> dict[str, float]:
     float32; activations: layer inputs kept by the backward pass of one micro-batch (other intermediates are not
     counted).
     """
-    cfg, model, mesh, sampler_mesh, _ = here
-    learn, parts = cfg.learner, {name: sharding.device_bytes(tree) for name, tree in resting(here).items()}
+    cfg, model, mesh, learn = resolved.cfg, resolved.model, resolved.mesh, resolved.cfg.learner
+    parts = {name: sharding.device_bytes(tree) for name, tree in resolved.resident_while_sampling.items()}
     params = sharding.device_bytes(weights.parameters(model, mesh))
     stored, computed = (2 if dtype == "bfloat16" else 4 for dtype in (model.param_dtype, model.dtype))
-    copy = 0.0 if as_is(cfg, model) else sharding.device_bytes(weights.copied(model, sampler_mesh, cfg.sampler_weights))
+    copy = 0.0 if resolved.shares_weights else sharding.device_bytes(resolved.copied)
     micro = math.ceil(learn.rows / sharding.ways(mesh, learn.rows))
     row = max(shape.row_length for shape in learn.shapes)
     entries = min(learn.vocab_chunk or model.vocab_size, model.vocab_size)
     return {"parameters": params} | parts | {
         "sampler_weights": copy,
-        "kv_cache": max((kv_bytes(here, ask) for ask in cfg.asks if ask.samples), default=0.0),
+        "kv_cache": max((kv_bytes(resolved, ask) for ask in cfg.asks if ask.samples), default=0.0),
         "gradients": params / stored * 4,
         "logits": 4 * micro * row * entries / mesh.shape["tensor"],
         "activations": model.num_layers * micro * row * model.d_model * computed,
     }  # fmt: skip
 
 
-def kv_bytes(here: Settled, ask: programs.Ask) -> float:
+def kv_bytes(resolved: Resolved, ask: programs.Ask) -> float:
     """Bytes of a device for the KV entries of one ask: each prompt slot's prompt once, and the responses."""
-    shape = programs.engine_layout(here, ask)
+    shape = programs.engine_layout(resolved, ask)
     token = weights.token_bytes(shape.model, shape.mesh, shape.cache)
     return shape.prompts * (shape.prefix + shape.group * (shape.history + shape.suffix)) * token / shape.shards
 
@@ -60,11 +60,11 @@ def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
     shape, devices = architecture(cfg), jax.devices()
     stop = ""
     try:
-        here = settled(cfg)
+        resolved = resolve(cfg)
     except ValueError as error:
         stop = str(error)
-        here = settled(dataclasses.replace(cfg, sampler_mesh=None))
-    parts = memory(here)
+        resolved = resolve(dataclasses.replace(cfg, sampler_mesh=None))
+    parts = memory(resolved)
     source = cfg.corpus.source or ("the nano world" if cfg.nano else "(corpus.source not set)")
     model = (
         "the nano world's warm start" if cfg.nano and not cfg.model.path else cfg.model.path or "(model.path not set)"
@@ -74,15 +74,15 @@ def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
         f"  model      {shape.family}, {transformer.num_params(shape) / 1e6:,.1f} M parameters, from {model}",
         *(f"  seat       {role}: {path}" for role, path in cfg.seats.items()),
         f"  {cfg.game.game.reads:<10} {source}, {cfg.game.items} an iteration",
-        *(f"  asks       {_asked(ask)}" for ask in here.cfg.asks),
+        *(f"  asks       {_asked(ask)}" for ask in resolved.cfg.asks),
         f"  update     {programs.optimizer_steps(cfg)} optimizer steps an iteration",
-        f"  devices    {len(devices)} ({devices[0].device_kind}), mesh {dict(here.mesh.shape)}",
+        f"  devices    {len(devices)} ({devices[0].device_kind}), mesh {dict(resolved.mesh.shape)}",
         "  memory per device, estimated by arithmetic:",
         *(f"    {name:<16} {size / GIB:10.3f} GiB" for name, size in parts.items()),
         f"    {'total':<16} {sum(parts.values()) / GIB:10.3f} GiB",
         f"  disk       {_disk(disk.need(cfg, shape, last=last), workdir)}",
     ]
-    if cfg.sampler_memory and not here.cfg.buckets.kv_tokens:
+    if cfg.sampler_memory and not resolved.cfg.buckets.kv_tokens:
         lines.append("    on a TPU or GPU sampler_memory cuts rows and kv_cache")
     lines += [f"  warning: {warning}" for warning in cfg.warnings]
     if stop:

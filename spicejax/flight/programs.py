@@ -25,7 +25,7 @@ from spicejax.learn.packing import RowShape
 from spicejax.models import transformer
 from spicejax.models.attention import Slots
 from spicejax.run.config import RunConfig
-from spicejax.run.resolve import Settled, abstract_state, always, as_is, resting, seat_buckets
+from spicejax.run.resolve import Resolved
 from spicejax.types import Batch
 
 
@@ -45,23 +45,23 @@ class Program:
     rows: int = 0  # prompts or responses computed at the same time
 
 
-def programs(here: Settled) -> list[Program]:
+def programs(resolved: Resolved) -> list[Program]:
     """Every program of the hot loop on the devices of the meshes; nothing is allocated."""
-    cfg, model = here.cfg, here.model
-    if model.attention == "auto" and here.mesh.devices.flat[0].platform == "tpu" and model.head_dim % 64 == 0:
-        here = here._replace(model=dataclasses.replace(model, attention="splash"))  # what auto takes on the chip itself
-    params = weights.parameters(here.model, here.mesh)
-    state, _ = abstract_state(here)
-    kept = always(here)
+    cfg, model = resolved.cfg, resolved.model
+    if model.attention == "auto" and resolved.mesh.devices.flat[0].platform == "tpu" and model.head_dim % 64 == 0:
+        on_chip = dataclasses.replace(model, attention="splash")  # what auto takes there
+        resolved = dataclasses.replace(resolved, model=on_chip)
+    params = weights.parameters(resolved.model, resolved.mesh)
+    state, kept = resolved.state[0], resolved.resident
     copying = Program(
         "reshard",
-        lambda: weights.copier(here.model, here.sampler_mesh, cfg.sampler_weights).lower(params),  # pyright: ignore[reportFunctionMemberAccess]
+        lambda: weights.copier(resolved.model, resolved.sampler_mesh, cfg.sampler_weights).lower(params),  # pyright: ignore[reportFunctionMemberAccess]
         1,
         {"parameters": params},
         {"optimizer": state.opt_state} | kept,
     )
-    asked = [program for ask in cfg.asks if ask.samples for program in _sampling(here, ask)]
-    return [*(() if as_is(cfg, model) or not asked else (copying,)), *asked, *_learning(here, kept)]
+    asked = [program for ask in cfg.asks if ask.samples for program in _sampling(resolved, ask)]
+    return [*(() if resolved.shares_weights or not asked else (copying,)), *asked, *_learning(resolved, kept)]
 
 
 def prompt_length(cfg: RunConfig, ask: Ask) -> int:
@@ -69,13 +69,13 @@ def prompt_length(cfg: RunConfig, ask: Ask) -> int:
     return cfg.buckets.prompt[-1 if ask.prompt == "document" else 0]
 
 
-def engine_layout(here: Settled, ask: Ask) -> engine.Layout:
+def engine_layout(resolved: Resolved, ask: Ask) -> engine.Layout:
     """The engine's shape for one ask."""
     role, longest = ask.seat or ask.role, ask.turn_limits.turn if ask.turn_limits else ask.max_new
-    work = Work(prompt_length(here.cfg, ask), ask.prompts, ask.samples, longest, ask.turn_limits)
-    if role in here.seats:
-        return layout_for(here.seats[role], seat_buckets(here, role), here.sampler_mesh, work)
-    return layout_for(weights.sampled(here.model), here.cfg.buckets, here.sampler_mesh, work)
+    work = Work(prompt_length(resolved.cfg, ask), ask.prompts, ask.samples, longest, ask.turn_limits)
+    if role in resolved.seats:
+        return layout_for(resolved.seats[role], resolved.seat_buckets(role), resolved.sampler_mesh, work)
+    return layout_for(weights.sampled(resolved.model), resolved.cfg.buckets, resolved.sampler_mesh, work)
 
 
 def optimizer_steps(cfg: RunConfig) -> int:
@@ -99,11 +99,11 @@ def micro_batches(cfg: RunConfig) -> list[int]:
     return [max(1, math.ceil(n / learn.rows)) for n in rows.values()]
 
 
-def _sampling(here: Settled, ask: Ask) -> list[Program]:
+def _sampling(resolved: Resolved, ask: Ask) -> list[Program]:
     """The engine's programs for one ask: prompts are loaded, then all their responses decoded."""
-    cfg, role, layout = here.cfg, ask.seat or ask.role, engine_layout(here, ask)
-    held, training = weights.copied(here.model, here.sampler_mesh, cfg.sampler_weights), resting(here)
-    if role in here.seats:
+    cfg, role, layout = resolved.cfg, ask.seat or ask.role, engine_layout(resolved, ask)
+    held, training = resolved.copied, resolved.resident_while_sampling
+    if role in resolved.seats:
         training["policy_copy"], held = held, training.pop(f"seat_{role}")
     found = engine.programs(layout, held, stop_states=1, filtered=cfg.sampler.filtered)
     size = transformer.num_params(layout.model)
@@ -136,12 +136,12 @@ def _sampling(here: Settled, ask: Ask) -> list[Program]:
     ]
 
 
-def _learning(here: Settled, kept: dict[str, Tree]) -> list[Program]:
+def _learning(resolved: Resolved, kept: dict[str, Tree]) -> list[Program]:
     """The optimizer step, and the passes for old and reference log-probabilities, where the loss takes them."""
     from spicejax.models import splash  # pallas is slow to import and the loop does without
 
-    cfg, model, mesh, learn = here.cfg, here.model, here.mesh, here.cfg.learner
-    params, (state, frozen) = weights.parameters(model, mesh), abstract_state(here)
+    cfg, model, mesh, learn = resolved.cfg, resolved.model, resolved.mesh, resolved.cfg.learner
+    params, (state, frozen) = weights.parameters(model, mesh), resolved.state
     optimizer = learner.make_optimizer(learn)
     doors = learner.make_learners(model, learn, optimizer, temperature=cfg.sampler.temperature)
     doors = doors[max(doors, key=lambda role: learn.of(role).kl_coef)]  # with the KL term, where a role has it

@@ -33,7 +33,7 @@ from spicejax.retrieval.search import Search
 from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.run import lengths
 from spicejax.run.config import RunConfig, with_precision
-from spicejax.run.resolve import Settled, as_is, probe_buckets, seat_buckets, settled, with_world, worded
+from spicejax.run.resolve import Resolved, resolve, with_unused
 from spicejax.score import answers
 from spicejax.score.sandbox import Ran, Sandbox
 from spicejax.score.verifiers import Verdict, Verifier
@@ -153,14 +153,14 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
     """Load model, tokenizer and items and set up everything a step needs.
 
     Args:
-      count: told how many responses of a call are written, and of how many.
+      progress: told how many responses of a call are written, and of how many.
     """
     sandbox = open_sandbox(cfg)
-    here = settled(with_world(cfg))
-    cfg, model = here.cfg, here.model
+    resolved = resolve(cfg, make_world=True)
+    cfg, model, mesh = resolved.cfg, resolved.model, resolved.mesh
     if jax.process_count() > 1:
-        sharding.connect(here.mesh)
-        sharding.connect(here.sampler_mesh)
+        sharding.connect(mesh)
+        sharding.connect(resolved.sampler_mesh)
     tokenizer = tokens.load(cfg.model.path)
     voices = lengths.voices_of(cfg, tokenizer)
     for path in sorted({v.tokenizer.source for v in voices.values() if render.opening(*v)}):
@@ -183,13 +183,11 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
     lengths.require_items_fit(cfg, source, held_out, voices)
     if game.reads == "questions":
         warn_of_shared(cast(Sequence[Task], source.sequence), held_out, cfg.eval.tasks)
-    find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if cfg.searches else None
+    find = open_search(cfg.retrieval or RetrievalConfig(), mesh) if cfg.searches else None
     asking = chat(cfg.judge) if cfg.judge.url else None
     interrupt.check("stopped before the model was loaded; the same command begins it")
-    params = load_model(cfg, here.mesh)
-    copy = weights.copier(model, here.sampler_mesh, cfg.sampler_weights)
-    copy = (lambda params: params) if as_is(cfg, model) else copy
-    player = seat(weights.sampled(model), copy(params), voices[""], cfg.buckets, here.sampler_mesh)
+    params, copy = load_model(cfg, mesh), resolved.copier()
+    player = seat(weights.sampled(model), copy(params), voices[""], cfg.buckets, resolved.sampler_mesh)
     player = dataclasses.replace(player, progress=progress)
     frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
     compares = cfg.learner.needs_reference
@@ -202,13 +200,13 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
         workdir=workdir,
         player=player,
         others={
-            role: dataclasses.replace(seat_other(here, role, voices[role]), progress=progress) for role in cfg.seats
+            role: dataclasses.replace(seat_other(resolved, role, voices[role]), progress=progress) for role in cfg.seats
         },
         copy=copy,
         first=copy(kept) if cfg.initial_plays and kept is not None else None,
-        probe_buckets=probe_buckets(here),
-        state=sharding.on_mesh(learner.init_state(trained, optimizer), here.mesh),
-        updater=Updater(cfg.learner, model, here.mesh, doors, frozen, kept if compares else None),
+        probe_buckets=resolved.probe_buckets,
+        state=sharding.on_mesh(learner.init_state(trained, optimizer), mesh),
+        updater=Updater(cfg.learner, model, mesh, doors, frozen, kept if compares else None),
         items=source.iterator(),
         source=source,
         held_out=held_out,
@@ -241,7 +239,7 @@ def seat(
     """A model that can be asked, with its own tokenizer and template."""
     tokenizer, template = voice
     return Player(
-        cfg=worded(model, tokenizer),
+        cfg=with_unused(model, tokenizer),
         params=params,
         decoder=tokenizer,
         stop=stop_machine(model.vocab_size, tokenizer.eos_ids, render.stop_strings(template), tokenizer.token_bytes()),
@@ -254,12 +252,12 @@ def seat(
     )
 
 
-def seat_other(here: Settled, role: str, voice: lengths.Voice) -> Player:
+def seat_other(resolved: Resolved, role: str, voice: lengths.Voice) -> Player:
     """Load the frozen model that plays a role."""
-    path, model, mesh = here.cfg.seats[role], here.seats[role], here.sampler_mesh
+    path, model, mesh = resolved.cfg.seats[role], resolved.seats[role], resolved.sampler_mesh
     places = weights.shardings(weights.parameters(model, mesh))
     _, params = hf.load(path, dtype=model.dtype, shardings=places)
-    return seat(model, params, voice, seat_buckets(here, role), mesh)
+    return seat(model, params, voice, resolved.seat_buckets(role), mesh)
 
 
 def load_model(cfg: RunConfig, mesh: jax.sharding.Mesh) -> Params:

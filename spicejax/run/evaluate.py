@@ -27,8 +27,8 @@ from spicejax.run.build import load_model, open_sandbox, seat
 from spicejax.run.config import RunConfig, with_precision
 from spicejax.run.host.clock import Stage
 from spicejax.run.host.screen import showing
-from spicejax.run.resolve import settled, with_cache, with_world
-from spicejax.run.store import export
+from spicejax.run.resolve import resolve
+from spicejax.run.store import export, record
 from spicejax.run.store.checkpoint import Saved
 from spicejax.score.verifiers import Verifier
 from spicejax.text import tokens
@@ -61,7 +61,7 @@ def config_for(model: str, recipe: RunConfig | None, words: Sequence[str]) -> tu
     if recipe is None and run is None:
         raise ValueError("--model is no run's work folder: add --config=NAME, which says how questions are asked")
     cfg = configuration.parse(recipe or config_of(run or Path(model)), words)
-    cfg = with_cache(cfg, run) if run else cfg
+    cfg = record.with_cache(cfg, run) if run else cfg
     return (cfg if run else dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=model))), run
 
 
@@ -149,27 +149,27 @@ def opened(
       workdir: the run whose newest policy is asked; None = the model that `cfg` names.
       judge: see `evaluate`.
       alone: the model without what its game searches and runs programs in.
-      count: told how many answers of a call there are, and of how many.
+      progress: told how many answers of a call there are, and of how many.
     Raises: ValueError and FileNotFoundError for what is not there or does not fit.
     """
     _require(cfg, judge, alone)
     kept = None if alone else open_sandbox(cfg)
-    here = settled(with_world(cfg))
-    cfg, model = here.cfg, dataclasses.replace(here.model, lora=None)
+    resolved = resolve(cfg, make_world=True)
+    cfg, model, mesh = resolved.cfg, dataclasses.replace(resolved.model, lora=None), resolved.mesh
     if workdir is None:
-        tokenizer, params = tokens.load(cfg.model.path), load_model(dataclasses.replace(cfg, seats={}), here.mesh)
+        tokenizer, params = tokens.load(cfg.model.path), load_model(cfg, mesh)
     else:
-        _, shape, params, tokenizer = export.load_run(workdir, here.mesh)
+        _, shape, params, tokenizer = export.load_run(workdir, mesh)
         model = with_precision(dataclasses.replace(cfg.model, lora=None), shape)
-    copy = weights.copier(model, here.sampler_mesh)
+    copy = weights.copier(model, resolved.sampler_mesh)
     voice = lengths.voices_of(cfg, tokenizer)[""]
-    player = seat(weights.sampled(model), copy(params), voice, cfg.buckets, here.sampler_mesh)
+    player = seat(weights.sampled(model), copy(params), voice, cfg.buckets, resolved.sampler_mesh)
     player = dataclasses.replace(player, progress=progress)
     exam = cfg.game.game.exam(cfg.game)
     exam = exam._replace(max_new=cfg.eval.max_new or exam.max_new)
     asking = chat(cfg.judge) if judge == "server" else None
-    other = player if judge in ("", "self", "server") else _judge(judge, cfg, here.sampler_mesh)
-    find = open_search(cfg.retrieval or RetrievalConfig(), here.mesh) if exam.searches and not alone else None
+    other = player if judge in ("", "self", "server") else _judge(judge, cfg, resolved.sampler_mesh)
+    find = open_search(cfg.retrieval or RetrievalConfig(), mesh) if exam.searches and not alone else None
     seated = {ask.seat or ask.role: player for ask in cfg.asks} | {exam.role: player, "judge": other}
     with Verifier(workers=cfg.verifier_workers) as verifier:
         programs = kept.run if kept else None

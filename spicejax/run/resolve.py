@@ -1,19 +1,19 @@
-"""A configuration settled on the devices there are: its meshes, rows that they divide, and a KV cache that fits."""
+"""A configuration resolved: completed for the devices there are, with its models, meshes and a KV cache that fits."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
 import math
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
 
-from spicejax import hosts, sharding
+from spicejax import sharding
 from spicejax.generate import weights
 from spicejax.generate.layout import Buckets
 from spicejax.generate.weights import Tree
@@ -22,25 +22,148 @@ from spicejax.models import hf, lora
 from spicejax.models.transformer import TransformerConfig
 from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run.config import RunConfig, with_precision
-from spicejax.run.store import record
 from spicejax.text import tokens
 from spicejax.text.tokens import Tokenizer
+from spicejax.types import Params
 from spicejax.worlds.nano import maker as nano
 
 log = logging.getLogger("spicejax")
 
 
-class Settled(NamedTuple):
-    """What a run on certain devices is made of."""
+@dataclasses.dataclass(frozen=True)
+class Resolved:
+    """What runs: the completed configuration, the models that it names, and the meshes that they lie on."""
 
-    cfg: RunConfig
+    cfg: RunConfig  # with the files of its nano world, rows that the meshes divide, and a bound on the KV cache
     model: TransformerConfig  # of the policy, with the run's precision and adapters
     mesh: Mesh  # the learner's
     sampler_mesh: Mesh
     seats: dict[str, TransformerConfig]  # models of the roles that others play, as the sampler holds them
 
+    @property
+    def shares_weights(self) -> bool:
+        """Whether the sampler reads the learner's own parameters instead of a copy."""
+        cfg, model = self.cfg, self.model
+        return cfg.sampler_mesh is None and model.dtype == model.param_dtype and cfg.sampler_weights == "compute"
 
-def with_world(cfg: RunConfig) -> RunConfig:
+    def copier(self) -> Callable[[Params], Params]:
+        """The function from the learner's parameters to those that the sampler reads."""
+        if self.shares_weights:
+            return lambda params: params
+        return weights.copier(self.model, self.sampler_mesh, self.cfg.sampler_weights)
+
+    @property
+    def copied(self) -> Tree:
+        """The sampler's copy of the policy: abstract arrays."""
+        return weights.copied(self.model, self.sampler_mesh, self.cfg.sampler_weights)
+
+    @property
+    def state(self) -> tuple[learner.TrainState, Tree]:
+        """The abstract TrainState and what it does not train; moments lie where their parameters lie."""
+        params = weights.parameters(self.model, self.mesh)
+        frozen, trained = lora.split(params) if self.model.lora is not None else ({}, params)
+        optimizer = learner.make_optimizer(self.cfg.learner)
+        state = jax.eval_shape(lambda p: learner.init_state(p, optimizer), trained)
+        whole = sharding.replicated(self.mesh)
+        moments = optax.tree_utils.tree_map_params(
+            optimizer,
+            lambda moment, like: jax.ShapeDtypeStruct(moment.shape, moment.dtype, sharding=like.sharding),
+            state.opt_state,
+            trained,
+            transform_non_params=lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole),
+        )
+        scalar: Any = jax.ShapeDtypeStruct((), jnp.int32, sharding=whole)
+        return learner.TrainState(scalar, trained, moments, scalar), frozen
+
+    @property
+    def resident(self) -> dict[str, Tree]:
+        """What lies on the devices from beginning to end beside the TrainState: abstract arrays."""
+        trained = self.state[0].params  # of adapters, what is frozen is shared
+        held: dict[str, Tree] = {"initial": trained} if self.cfg.learner.needs_reference else {}
+        if self.cfg.initial_plays and self.shares_weights:
+            held["initial"] = trained
+        elif self.cfg.initial_plays:
+            held["initial_copy"] = self.copied
+        return held | {
+            f"seat_{role}": weights.parameters(other, self.sampler_mesh) for role, other in self.seats.items()
+        }
+
+    @property
+    def resident_while_sampling(self) -> dict[str, Tree]:
+        """What lies on the devices while the policy samples, beside the weights it samples with: abstract arrays."""
+        held = {} if self.shares_weights else {"parameters": weights.parameters(self.model, self.mesh)}
+        return held | {"optimizer": self.state[0].opt_state} | self.resident
+
+    def seat_buckets(self, role: str) -> Buckets:
+        """The sampler's shapes for the model of another player: the same memory for its KV entries."""
+        buckets, models = self.cfg.buckets, (self.model, self.seats[role])
+        policy, other = (weights.token_bytes(model, self.sampler_mesh, "float32") for model in models)
+        return dataclasses.replace(buckets, kv_tokens=int(buckets.kv_tokens * policy / other))
+
+    @property
+    def probe_buckets(self) -> Buckets:
+        """The sampler's shapes in a probe: its KV cache makes room for the first policy, where that has none yet."""
+        cfg = self.cfg
+        if cfg.initial_plays or not cfg.sampler_memory or not cfg.buckets.kv_tokens:
+            return cfg.buckets
+        copy = sharding.device_bytes(self.copied)
+        taken = sharding.ways(self.sampler_mesh, 0) * copy / self.token_bytes
+        return dataclasses.replace(cfg.buckets, kv_tokens=max(1, int(cfg.buckets.kv_tokens - taken)))
+
+    @property
+    def token_bytes(self) -> float:
+        """Bytes of a device for the KV entries of one token of the policy."""
+        cache = self.cfg.model.dtype if self.cfg.buckets.cache == "compute" else self.cfg.buckets.cache
+        return weights.token_bytes(self.model, self.sampler_mesh, cache)
+
+
+def resolve(
+    cfg: RunConfig,
+    devices: list[Any] | None = None,
+    capacity: float | None = None,
+    *,
+    make_world: bool = False,
+) -> Resolved:
+    """Complete the configuration by what it leaves to the devices; an iteration and its texts stay the same.
+
+    Args:
+      devices: default: all there are.
+      capacity: memory that programs get of each of them, in bytes; default: as they say, without bound on a CPU.
+      make_world: make the nano world, where it is not made yet, and take its files.
+    Raises: ValueError for a mesh that does not divide the devices, or a vocabulary that is too small.
+    """
+    cfg = _with_world(cfg) if make_world else cfg
+    devices = jax.devices() if devices is None else devices
+    model = with_precision(cfg.model, architecture(cfg))
+    seats = {role: with_unused(hf.read_config(path), tokens.load(path)) for role, path in cfg.seats.items()}
+    seats = {r: dataclasses.replace(m, dtype=cfg.model.dtype, param_dtype=cfg.model.dtype) for r, m in seats.items()}
+    cfg = _with_tensor_axis(cfg, model.num_kv_heads, len(devices))
+    meshes = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh, devices)
+    resolved = Resolved(_with_whole_rows(cfg, *meshes), model, *meshes, seats)
+    return _with_bounded_cache(resolved, sharding.device_memory() if capacity is None else capacity)
+
+
+def architecture(cfg: RunConfig) -> TransformerConfig:
+    """Shape of the model: that of its weights where they are, else the one the configuration names."""
+    if cfg.model.path:
+        return with_unused(hf.read_config(cfg.model.path), tokens.load(cfg.model.path))
+    if cfg.nano is not None:
+        return cfg.nano.architecture
+    if cfg.model.architecture is not None:
+        return cfg.model.architecture
+    raise ValueError(f"{cfg.name} names no model; add model.path=FOLDER or model.architecture")
+
+
+def with_unused(model: TransformerConfig, tokenizer: Tokenizer) -> TransformerConfig:
+    """The model, which gives no probability to rows of its vocabulary that its tokenizer has no token for.
+
+    Raises: ValueError where an id of the tokenizer has no row.
+    """
+    tokenizer.require_rows(model.vocab_size)
+    return dataclasses.replace(model, unused=tokenizer.unused(model.vocab_size))
+
+
+def _with_world(cfg: RunConfig) -> RunConfig:
     """The configuration with model, items and held-out set of its nano world, made where it is not yet."""
     if cfg.nano is None:
         return cfg
@@ -57,64 +180,7 @@ def with_world(cfg: RunConfig) -> RunConfig:
     )
 
 
-def with_cache(cfg: RunConfig, workdir: Path) -> RunConfig:
-    """The configuration with the folder of nano worlds that this run, or another stage of its chain, has used, where
-    its own lacks this world: the same command from another folder makes no model again.
-    """
-
-    def known() -> str:
-        if cfg.nano is None or nano.made(cfg.nano, cfg.seed, model=not cfg.model.path):
-            return ""
-        for folder in (workdir, *workdir.parent.glob("[0-9]*")):
-            cache = (record.read(folder).get("nano") or {}).get("cache") or ""
-            if cache and nano.made(dataclasses.replace(cfg.nano, cache=cache), cfg.seed, model=not cfg.model.path):
-                return cache
-        return ""
-
-    cache = hosts.by_first(known)
-    return dataclasses.replace(cfg, nano=dataclasses.replace(cfg.nano, cache=cache)) if cfg.nano and cache else cfg
-
-
-def architecture(cfg: RunConfig) -> TransformerConfig:
-    """Shape of the model: that of its weights where they are, else the one the configuration names."""
-    if cfg.model.path:
-        return worded(hf.read_config(cfg.model.path), tokens.load(cfg.model.path))
-    if cfg.nano is not None:
-        return cfg.nano.architecture
-    if cfg.model.architecture is not None:
-        return cfg.model.architecture
-    raise ValueError(f"{cfg.name} names no model; add model.path=FOLDER or model.architecture")
-
-
-def worded(model: TransformerConfig, tokenizer: Tokenizer) -> TransformerConfig:
-    """The model, which gives no probability to rows of its vocabulary that its tokenizer has no token for.
-
-    Raises: ValueError where an id of the tokenizer has no row.
-    """
-    tokenizer.require_rows(model.vocab_size)
-    return dataclasses.replace(model, unused=tokenizer.unused(model.vocab_size))
-
-
-def settled(cfg: RunConfig, devices: list[Any] | None = None, capacity: float | None = None) -> Settled:
-    """Choose what the configuration leaves to the devices; the iteration and its texts stay the same.
-
-    Args:
-      devices: default: all there are.
-      capacity: memory that programs get of each of them, in bytes; default: as they say, without bound on a CPU.
-    Raises: ValueError for a mesh that does not divide the devices.
-    """
-    devices = jax.devices() if devices is None else devices
-    model = with_precision(cfg.model, architecture(cfg))
-    as_held = {"dtype": cfg.model.dtype, "param_dtype": cfg.model.dtype}
-    seats = {role: worded(hf.read_config(path), tokens.load(path)) for role, path in cfg.seats.items()}
-    frozen = {role: dataclasses.replace(other, **as_held) for role, other in seats.items()}
-    cfg = arranged(cfg, model.num_kv_heads, len(devices))
-    mesh, sampler_mesh = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh, devices)
-    here = Settled(fitted(cfg, mesh, sampler_mesh), model, mesh, sampler_mesh, frozen)
-    return here._replace(cfg=sized(here, sharding.device_memory() if capacity is None else capacity))
-
-
-def arranged(cfg: RunConfig, kv_heads: int, devices: int) -> RunConfig:
+def _with_tensor_axis(cfg: RunConfig, kv_heads: int, devices: int) -> RunConfig:
     """The configuration with `mesh.tensor` chosen where it is 0.
 
     Each part of data x fsdp needs a row of its own, and an optimizer step has only so many: on a larger slice the heads
@@ -128,7 +194,7 @@ def arranged(cfg: RunConfig, kv_heads: int, devices: int) -> RunConfig:
     return dataclasses.replace(cfg, mesh=dataclasses.replace(cfg.mesh, tensor=ways))
 
 
-def fitted(cfg: RunConfig, mesh: Mesh, sampler_mesh: Mesh) -> RunConfig:
+def _with_whole_rows(cfg: RunConfig, mesh: Mesh, sampler_mesh: Mesh) -> RunConfig:
     """Rows rounded up to what the learner's and the sampler's mesh divide: more rows at a time, the same iteration.
 
     Rows that do not divide would be computed whole on every chip.
@@ -142,91 +208,24 @@ def fitted(cfg: RunConfig, mesh: Mesh, sampler_mesh: Mesh) -> RunConfig:
     )
 
 
-def sized(here: Settled, capacity: float) -> RunConfig:
-    """The configuration with `buckets.kv_tokens` bounded by what `sampler_memory` leaves of each device.
+def _with_bounded_cache(resolved: Resolved, capacity: float) -> Resolved:
+    """The same with `buckets.kv_tokens` bounded by what `sampler_memory` leaves of each device.
 
-    While sampling, a device holds what `resting` names, the sampler's weights, the KV cache, and the prompts of one
-    prefill.
+    While sampling, a device holds what `resident_while_sampling` names, the sampler's weights, the KV cache, and the
+    prompts of one prefill.
     """
-    cfg, model, _, sampler_mesh, _ = here
+    cfg, buckets = resolved.cfg, resolved.cfg.buckets
     if not cfg.sampler_memory or math.isinf(capacity):
-        return cfg
-    taken = resting(here), weights.copied(model, sampler_mesh, cfg.sampler_weights)
-    cache = cfg.model.dtype if cfg.buckets.cache == "compute" else cfg.buckets.cache
-    room = cfg.sampler_memory * capacity - sum(map(sharding.device_bytes, taken))
-    prefill = max(cfg.buckets.prefill_chunk, cfg.buckets.prompt[-1])
-    each = int(room / weights.token_bytes(model, sampler_mesh, cache)) - prefill
-    if each <= 0:
+        return resolved
+    room = cfg.sampler_memory * capacity - sharding.device_bytes([resolved.resident_while_sampling, resolved.copied])
+    tokens_each = int(room / resolved.token_bytes) - max(buckets.prefill_chunk, buckets.prompt[-1])
+    if tokens_each <= 0:
         log.warning(
             "sampler_memory=%g of a device are %.1f GiB; weights, optimizer and the prompts of one prefill take them "
             "all. It will run out of memory: raise mesh.fsdp or sampler_mesh.tensor, or take a larger slice",
             cfg.sampler_memory,
             cfg.sampler_memory * capacity / 2**30,
         )
-    tokens = max(1, each) * sharding.ways(sampler_mesh, 0)
-    bound = min(tokens, cfg.buckets.kv_tokens or tokens)
-    return dataclasses.replace(cfg, buckets=dataclasses.replace(cfg.buckets, kv_tokens=bound))
-
-
-def seat_buckets(here: Settled, role: str) -> Buckets:
-    """The sampler's shapes for the model of another player: the same memory for its KV entries."""
-    other, model, buckets = here.seats[role], here.model, here.cfg.buckets
-    mine, its = (weights.token_bytes(m, here.sampler_mesh, "float32") for m in (model, other))
-    return dataclasses.replace(buckets, kv_tokens=int(buckets.kv_tokens * mine / its))
-
-
-def probe_buckets(here: Settled) -> Buckets:
-    """The sampler's shapes in a probe: its KV cache makes room for the first policy, where that has no place yet."""
-    cfg, model, mesh = here.cfg, here.model, here.sampler_mesh
-    if cfg.initial_plays or not cfg.sampler_memory or not cfg.buckets.kv_tokens:
-        return cfg.buckets
-    cache = cfg.model.dtype if cfg.buckets.cache == "compute" else cfg.buckets.cache
-    copy = sharding.device_bytes(weights.copied(model, mesh, cfg.sampler_weights))
-    taken = sharding.ways(mesh, 0) * copy / weights.token_bytes(model, mesh, cache)
-    return dataclasses.replace(cfg.buckets, kv_tokens=max(1, int(cfg.buckets.kv_tokens - taken)))
-
-
-def as_is(cfg: RunConfig, model: TransformerConfig) -> bool:
-    """Whether the sampler reads the learner's own parameters instead of a copy."""
-    return cfg.sampler_mesh is None and model.dtype == model.param_dtype and cfg.sampler_weights == "compute"
-
-
-def resting(here: Settled) -> dict[str, Tree]:
-    """What lies on the devices while the policy samples, beside the weights it samples with: abstract arrays."""
-    cfg, model = here.cfg, here.model
-    params = weights.parameters(model, here.mesh)
-    state, _ = abstract_state(here)
-    shared = as_is(cfg, model)
-    held: dict[str, Tree] = {} if shared else {"parameters": params}
-    held["optimizer"] = state.opt_state
-    return held | always(here)
-
-
-def always(here: Settled) -> dict[str, Tree]:
-    """What lies on the devices from beginning to end beside the TrainState: abstract arrays."""
-    cfg, model, _, sampler_mesh, frozen = here
-    trained = abstract_state(here)[0].params  # of adapters, what is frozen is shared
-    held: dict[str, Tree] = {"initial": trained} if cfg.learner.needs_reference else {}
-    if cfg.initial_plays and as_is(cfg, model):
-        held["initial"] = trained
-    elif cfg.initial_plays:
-        held["initial_copy"] = weights.copied(model, sampler_mesh, cfg.sampler_weights)
-    return held | {f"seat_{role}": weights.parameters(other, sampler_mesh) for role, other in frozen.items()}
-
-
-def abstract_state(here: Settled) -> tuple[learner.TrainState, Tree]:
-    """The abstract TrainState and what it does not train; moments lie where their parameters lie."""
-    params = weights.parameters(here.model, here.mesh)
-    frozen, trained = lora.split(params) if here.model.lora is not None else ({}, params)
-    optimizer = learner.make_optimizer(here.cfg.learner)
-    state = jax.eval_shape(lambda p: learner.init_state(p, optimizer), trained)
-    whole = sharding.replicated(here.mesh)
-    moments = optax.tree_utils.tree_map_params(
-        optimizer,
-        lambda moment, like: jax.ShapeDtypeStruct(moment.shape, moment.dtype, sharding=like.sharding),
-        state.opt_state,
-        trained,
-        transform_non_params=lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole),
-    )
-    scalar: Any = jax.ShapeDtypeStruct((), jnp.int32, sharding=whole)
-    return learner.TrainState(scalar, trained, moments, scalar), frozen
+    most = max(1, tokens_each) * sharding.ways(resolved.sampler_mesh, 0)
+    buckets = dataclasses.replace(buckets, kv_tokens=min(most, buckets.kv_tokens or most))
+    return dataclasses.replace(resolved, cfg=dataclasses.replace(cfg, buckets=buckets))

@@ -19,7 +19,7 @@ from spicejax.models.transformer import DType
 from spicejax.run import evaluate, lengths
 from spicejax.run.build import seat
 from spicejax.run.host.screen import showing
-from spicejax.run.resolve import worded
+from spicejax.run.resolve import with_unused
 from spicejax.run.store import export
 from spicejax.types import Rollout
 
@@ -80,7 +80,7 @@ def _opened(model: str, run: Path | None, dtype: DType) -> Opened:
         voice = lengths.Voice(tokenizer.dated(made.get("date", "")), made.get("template", "chat"))
     else:
         shape, voice = hf.read_config(model), lengths.voice_of(model)
-        shape = worded(shape, voice.tokenizer)
+        shape = with_unused(shape, voice.tokenizer)
         _, params = hf.load(model, dtype=dtype, shardings=weights.shardings(weights.parameters(shape, mesh)))
     shape = dataclasses.replace(shape, dtype=dtype)
     params = weights.copier(shape, mesh)(params)

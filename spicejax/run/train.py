@@ -33,7 +33,6 @@ from spicejax.run.host.clock import Clock
 from spicejax.run.host.screen import Screen, showing
 from spicejax.run.host.session import Part, Session
 from spicejax.run.preflight import require_same
-from spicejax.run.resolve import with_cache
 from spicejax.run.store import earlier, record
 from spicejax.run.store.checkpoint import Checkpoints
 from spicejax.run.store.metrics import MetricsWriter, bars, progress_line
@@ -72,7 +71,7 @@ def train(
         screen, clock = stack.enter_context(showing(sys.stdout if hosts.leads() else None))
         workdir = Path(workdir)
         workdir.mkdir(parents=True, exist_ok=True)
-        cfg = record.dated(with_cache(cfg, workdir), workdir)
+        cfg = record.remembered(cfg, workdir)
         kept = {"keep": cfg.checkpoint.keep, "keep_period": cfg.checkpoint.keep_period}
         recorded = places.kept(configuration.to_json(cfg), workdir)
         checkpoints = stack.enter_context(Checkpoints(workdir / "checkpoints", **kept, config=recorded))

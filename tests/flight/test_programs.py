@@ -16,8 +16,7 @@ from spicejax.models import cache, transformer
 from spicejax.models.lora import LoraConfig
 from spicejax.models.presets import SMOLLM2_135M
 from spicejax.run.config import with_precision
-from spicejax.run.resolve import Settled, probe_buckets, seat_buckets, settled
-from spicejax.run.resolve import sized as sized_on
+from spicejax.run.resolve import Resolved, _with_bounded_cache, resolve
 
 GIB = 2**30
 CFG = configs.load("spice_qwen4b")
@@ -31,8 +30,8 @@ def sized(capacity, learner=(1, 1, 1), sampler=(1, 1, 1), **changes):
     changes |= {"learner": changes.pop("learn")} if "learn" in changes else {}
     cfg = dataclasses.replace(CFG, buckets=dataclasses.replace(CFG.buckets, **buckets), **changes)
     meshes = (AbstractMesh(shape, sharding.AXES) for shape in (learner, sampler))
-    here = Settled(cfg, with_precision(cfg.model, MODEL), *meshes, {})
-    return sized_on(here, capacity).buckets.kv_tokens
+    resolved = Resolved(cfg, with_precision(cfg.model, MODEL), *meshes, {})
+    return _with_bounded_cache(resolved, capacity).cfg.buckets.kv_tokens
 
 
 def test_the_cache_takes_what_remains():
@@ -78,12 +77,11 @@ def test_probes_cost_training_no_memory():
     plain = sized(96 * GIB)
     assert plain == sized(96 * GIB, eval=dataclasses.replace(CFG.eval, probe_documents=0))
     meshes = AbstractMesh((1, 16, 1), sharding.AXES), AbstractMesh((4, 1, 4), sharding.AXES)
-    here = Settled(CFG, with_precision(CFG.model, MODEL), *meshes, {})
-    here = here._replace(cfg=sized_on(here, 16 * GIB))
-    freed = here.cfg.buckets.kv_tokens - probe_buckets(here).kv_tokens
+    resolved = _with_bounded_cache(Resolved(CFG, with_precision(CFG.model, MODEL), *meshes, {}), 16 * GIB)
+    freed = resolved.cfg.buckets.kv_tokens - resolved.probe_buckets.kv_tokens
     assert freed / 4 * TOKEN / 4 == pytest.approx(2 * SIZE / 4, rel=0.01), "data=4, tensor=4"
-    fixed = here._replace(cfg=dataclasses.replace(here.cfg, game=dataclasses.replace(CFG.game, fixed_challenger=True)))
-    assert probe_buckets(fixed) == here.cfg.buckets, "it has its place already"
+    cfg = dataclasses.replace(resolved.cfg, game=dataclasses.replace(CFG.game, fixed_challenger=True))
+    assert dataclasses.replace(resolved, cfg=cfg).probe_buckets == resolved.cfg.buckets, "it has its place already"
 
 
 def test_bounds_that_do_not_apply(caplog):
@@ -102,9 +100,9 @@ def test_a_copy_is_made_and_counted_only_where_the_sampler_needs_one():
     alone = dataclasses.replace(CFG, mesh=sharding.MeshConfig(), sampler_mesh=None)
     shared = dataclasses.replace(alone, model=dataclasses.replace(CFG.model, dtype="float32"))
     for cfg, bytes_each in ((alone, 2), (dataclasses.replace(alone, sampler_weights="int8"), 1), (shared, 0)):
-        names = [program.name for program in programs.programs(settled(cfg, mesh.devices.ravel().tolist()))]
+        names = [program.name for program in programs.programs(resolve(cfg, mesh.devices.ravel().tolist()))]
         assert ("reshard" in names) == (bytes_each > 0) and "train_step" in names
-        assert plan.memory(settled(cfg, jax.devices()[:1]))["sampler_weights"] == pytest.approx(
+        assert plan.memory(resolve(cfg, jax.devices()[:1]))["sampler_weights"] == pytest.approx(
             SIZE * bytes_each, rel=0.1
         ), "of int8 the embeddings stay whole"
     split = dataclasses.replace(CFG, mesh=sharding.MeshConfig())
@@ -126,6 +124,6 @@ def test_another_players_cache_takes_the_same_memory():
     """SmolLM2's three kv heads cannot be split four ways: each chip holds all of them, and fewer tokens."""
     meshes = (AbstractMesh(shape, sharding.AXES) for shape in ((1, 16, 1), (4, 1, 4)))
     cfg = dataclasses.replace(CFG, buckets=dataclasses.replace(CFG.buckets, kv_tokens=100_000))
-    here = Settled(cfg, with_precision(cfg.model, MODEL), *meshes, {"challenger": SMOLLM2_135M})
+    resolved = Resolved(cfg, with_precision(cfg.model, MODEL), *meshes, {"challenger": SMOLLM2_135M})
     other = cache.token_bytes(30, 3, 64, "bfloat16")
-    assert seat_buckets(here, "challenger").kv_tokens == pytest.approx(100_000 * (TOKEN / 4) / other, abs=1)
+    assert resolved.seat_buckets("challenger").kv_tokens == pytest.approx(100_000 * (TOKEN / 4) / other, abs=1)

@@ -23,7 +23,7 @@ from spicejax.flight import plan, programs
 from spicejax.models import hf
 from spicejax.run import chain, train
 from spicejax.run.build import build
-from spicejax.run.resolve import settled, with_world
+from spicejax.run.resolve import resolve
 from spicejax.run.store import export
 from spicejax.run.store.checkpoint import Checkpoints
 
@@ -70,7 +70,7 @@ def test_each_stage_starts_from_the_one_before(whole, cache):
     assert json.loads((whole / "2" / "metrics.jsonl").read_text().splitlines()[-1])["learner/steps"] == 1, (
         "or nothing is compared"
     )
-    _, base = hf.load(with_world(last).model.path)
+    _, base = hf.load(resolve(last, make_world=True).cfg.model.path)
     assert np.any(np.asarray(base["embed"]) != np.asarray(trained["embed"])), "the first stage learnt"
 
 
@@ -121,7 +121,7 @@ def test_a_report_that_fails_stops_no_chain(cache, tmp_path, monkeypatch, caplog
 def another(cache, tmp_path_factory):
     """Another model's folder: another architecture, with the tokenizer and template of the nano model."""
     cfg = configuration.override(configs.load("spice_nano"), SPICE | {"nano.cache": str(cache)})
-    model = Path(with_world(cfg).model.path)
+    model = Path(resolve(cfg, make_world=True).cfg.model.path)
     folder = tmp_path_factory.mktemp("another") / "model"
     shape = dataclasses.replace(QWEN2, vocab_size=hf.read_config(model).vocab_size)
     hf.save(folder, shape, random_params(shape), tokenizer_files_from=model)
@@ -147,11 +147,11 @@ def test_a_frozen_seat_is_played_by_another_model_and_resumes_bitwise(another, t
 
 def test_a_frozen_seat_is_counted_by_plan_and_flight_check(another):
     cfg, folder, _ = another
-    seated = dataclasses.replace(with_world(cfg), seats={"challenger": str(folder)})
-    here = settled(seated)
+    seated = dataclasses.replace(resolve(cfg, make_world=True).cfg, seats={"challenger": str(folder)})
+    resolved = resolve(seated)
     size = sum(x.size * 4 for x in jax.tree.leaves(hf.load(folder)[1]))
-    assert plan.memory(here)["seat_challenger"] == size
-    by_name = {program.name: program for program in programs.programs(here)}
+    assert plan.memory(resolved)["seat_challenger"] == size
+    by_name = {program.name: program for program in programs.programs(resolved)}
     assert sharding.device_bytes(by_name["challenger_decode"].arguments["sampler_parameters"]) == size
     assert "seat_challenger" in by_name["reasoner_decode"].beside and "seat_challenger" in by_name["train_step"].beside
     assert f"challenger: {folder}" in plan.describe(seated, Path("runs/x"))

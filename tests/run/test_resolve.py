@@ -1,4 +1,4 @@
-"""A configuration settled: the rows of the vocabulary that no token has, the nano world that the run has used."""
+"""A configuration resolved: the rows of the vocabulary that no token has, the nano world that the run has used."""
 
 import dataclasses
 import os
@@ -15,7 +15,7 @@ from spicejax.generate.layout import Buckets
 from spicejax.models import hf
 from spicejax.report import places
 from spicejax.run import build, lengths
-from spicejax.run.resolve import settled, with_cache, with_world
+from spicejax.run.resolve import _with_world, resolve
 from spicejax.run.store import record
 from spicejax.run.store.checkpoint import Checkpoints
 from spicejax.text import tokens
@@ -34,13 +34,13 @@ def test_padded_rows_are_known_to_the_policy_to_frozen_seats_and_to_the_flight_c
     other = written(tmp_path / "other", dataclasses.replace(QWEN2, vocab_size=260))
     changes = {"model.path": policy, "seats.challenger": other, "model.lora.rank": "2"}
     cfg = configuration.override(configs.load("spice_smollm2"), changes)
-    here = settled(cfg, jax.devices()[:1])
-    assert here.model.unused == (260, 272) and here.model.lora is not None
-    assert here.seats["challenger"].unused == ()
-    seen = {ask.seat or ask.role: programs.engine_layout(here, ask).model.unused for ask in cfg.asks}
+    resolved = resolve(cfg, jax.devices()[:1])
+    assert resolved.model.unused == (260, 272) and resolved.model.lora is not None
+    assert resolved.seats["challenger"].unused == ()
+    seen = {ask.seat or ask.role: programs.engine_layout(resolved, ask).model.unused for ask in cfg.asks}
     assert seen == {"challenger": (), "reasoner": (260, 272)}
     voice = lengths.Voice(tokens.load(policy), "chat")
-    player = build.seat(shape, random_params(shape), voice, Buckets((16,), 2), here.sampler_mesh)
+    player = build.seat(shape, random_params(shape), voice, Buckets((16,), 2), resolved.sampler_mesh)
     assert player.cfg == dataclasses.replace(shape, unused=(260, 272))
 
 
@@ -48,7 +48,7 @@ def test_a_vocabulary_too_small_for_its_tokenizer_is_refused(tmp_path):
     path = written(tmp_path / "model", dataclasses.replace(QWEN3, vocab_size=250))
     cfg = configuration.override(configs.load("spice_smollm2"), {"model.path": path})
     with pytest.raises(ValueError, match="ids up to 259, but the model has 250"):
-        settled(cfg, jax.devices()[:1])
+        resolve(cfg, jax.devices()[:1])
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def test_the_same_command_from_another_folder_makes_no_model_again(world, monkey
     record.write(there / "runs", cfg)  # the work folder
     monkeypatch.chdir(elsewhere)
     with pytest.raises(AssertionError, match="warm start"):
-        with_world(cfg)
-    found = with_world(with_cache(cfg, there / "runs"))
+        _with_world(cfg)
+    found = _with_world(record.with_cache(cfg, there / "runs"))
     assert found.model.path.startswith(f"{there}/runs/cache/nano-") and Path(found.corpus.source).is_file()
 
 
@@ -86,10 +86,10 @@ def test_a_later_stage_takes_the_world_of_the_one_before_and_its_model(world, mo
     record.write(chain / "1", cfg)
     later = dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=str(chain / "1" / "policy")))
     monkeypatch.chdir(elsewhere)
-    found = with_world(with_cache(later, chain / "2"))
+    found = _with_world(record.with_cache(later, chain / "2"))
     assert found.corpus.source.startswith(str(there)) and not any(elsewhere.iterdir())
     assert found.model.path == str(chain / "1" / "policy")
-    assert Path(with_world(later).corpus.source).is_file()  # where nobody knows the world: its items, no warm start
+    assert Path(_with_world(later).corpus.source).is_file()  # where nobody knows the world: its items, no warm start
 
 
 def test_commands_on_a_nano_run_look_before_they_make_its_model(world, monkeypatch, capsys):

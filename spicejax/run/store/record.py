@@ -24,6 +24,7 @@ from spicejax.report import game, places
 from spicejax.report.read import PYTHON
 from spicejax.run.config import RunConfig
 from spicejax.text import tokens
+from spicejax.worlds.nano import maker as nano
 
 log = logging.getLogger("spicejax")
 
@@ -31,6 +32,29 @@ CONFIG = "config.json"  # --config=RUN/config.json runs the same again
 STARTS = "starts.jsonl"
 _ROOT = Path(__file__).resolve().parents[3]
 _PACKAGES = ("spicejax", "jax", "jaxlib", "libtpu", "flax", "optax", "orbax-checkpoint", "numpy", "scann")
+
+
+def remembered(cfg: RunConfig, workdir: Path) -> RunConfig:
+    """The configuration with what earlier starts of the run have chosen: the folder of its nano world, and a date."""
+    return dated(with_cache(cfg, workdir), workdir)
+
+
+def with_cache(cfg: RunConfig, workdir: Path) -> RunConfig:
+    """The configuration with the folder of nano worlds that this run, or another stage of its chain, has used, where
+    its own lacks this world: the same command from another folder makes no model again.
+    """
+
+    def known() -> str:
+        if cfg.nano is None or nano.made(cfg.nano, cfg.seed, model=not cfg.model.path):
+            return ""
+        for folder in (workdir, *workdir.parent.glob("[0-9]*")):
+            cache = (read(folder).get("nano") or {}).get("cache") or ""
+            if cache and nano.made(dataclasses.replace(cfg.nano, cache=cache), cfg.seed, model=not cfg.model.path):
+                return cache
+        return ""
+
+    cache = hosts.by_first(known)
+    return dataclasses.replace(cfg, nano=dataclasses.replace(cfg.nano, cache=cache)) if cfg.nano and cache else cfg
 
 
 def dated(cfg: RunConfig, workdir: Path) -> RunConfig:
