@@ -95,6 +95,14 @@ def test_links_lead_to_files_of_the_repository():
     assert found > 50
 
 
+def test_pages_stay_short_and_numbers_lead_to_their_runs():
+    for name, most in {"README.md": 5_000, "LOG.md": 25_000, "docs/architecture.md": 10_000}.items():
+        assert len((ROOT / name).read_bytes()) <= most, name
+    paragraphs = re.sub(r"```.*?```", "", (ROOT / "README.md").read_text(), flags=re.DOTALL).split("\n\n")
+    measured = [text for text in paragraphs if re.search(r"(?<![:.\d])0\.\d\d", text)]
+    assert len(measured) >= 2 and all(re.search(r"\((LOG\.md#|docs/log/)", text) for text in measured)
+
+
 def read_cells(path: Path) -> list[str]:
     """The words of a notebook."""
     return ["".join(c["source"]) for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "markdown"]
