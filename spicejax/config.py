@@ -161,16 +161,30 @@ def from_json(shape: type[T] | T, data: dict[str, Any], prefix: str = "") -> T:
         raise ConfigError(f"{prefix.rstrip('.')}: {error}" if prefix else str(error)) from error
 
 
-def readable(shape: Any, data: dict[str, Any]) -> dict[str, Any]:
-    """What `from_json` can read of JSON that another version wrote: its known fields, the others by default."""
-    found = {}
+def readable(shape: Any, data: dict[str, Any], *, unknown: bool = False) -> dict[str, Any]:
+    """What `from_json` can read of JSON that another version wrote: its known fields, the others by default.
+
+    Two entries of a field's `metadata` speak of older versions: `formerly`, a name that the field had; `before`, the
+    value that they ran with where they had no such field and its default is another.
+
+    Args:
+      unknown: keep the fields that this version does not have.
+    """
+    found = dict(data) if unknown else {}
     for key, (name, hint) in _keys(shape, data).items():
-        default = shape.__dataclass_fields__[name].default  # pyright: ignore[reportAttributeAccessIssue]
-        inner = sections_of(hint)
-        if key not in data and default is not dataclasses.MISSING:
-            found[key] = to_json(default)
-        elif key in data:
-            found[key] = readable(inner[0], data[key]) if inner and isinstance(data[key], dict) else data[key]
+        field, inner = shape.__dataclass_fields__[name], sections_of(hint)
+        written = key if key in data else field.metadata.get("formerly")
+        if written in data:
+            value = data[written]
+            found.pop(written, None)
+            nested = inner and isinstance(value, dict)
+            found[key] = readable(inner[0], value, unknown=unknown) if nested else value
+        elif "before" in field.metadata:
+            found[key] = to_json(field.metadata["before"])
+        elif field.default is not dataclasses.MISSING:
+            found[key] = to_json(field.default)
+        elif field.default_factory is not dataclasses.MISSING:
+            found[key] = to_json(field.default_factory())
     return found
 
 

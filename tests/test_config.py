@@ -280,6 +280,30 @@ def test_diff():
     assert config.diff({"a": [True]}, {"a": [1]}) == [("a", [True], [1])]
 
 
+@dataclasses.dataclass(frozen=True)
+class Inner:
+    size: int = dataclasses.field(default=3, metadata={"formerly": "width"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Newer:
+    name: str
+    inner: Inner = Inner()
+    plain: int = 1  # older runs did as with its default
+    stricter: bool = dataclasses.field(default=True, metadata={"before": False})
+    seats: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+def test_what_an_older_version_wrote_is_read_as_it_was_meant():
+    old = {"name": "a", "inner": {"width": 8}, "gone": 7}
+    meant = {"name": "a", "inner": {"size": 8}, "plain": 1, "stricter": False, "seats": {}}
+    assert config.readable(Newer, old) == meant
+    assert config.readable(Newer, old, unknown=True) == meant | {"gone": 7}
+    assert config.from_json(Newer, meant) == Newer("a", Inner(8), stricter=False)
+    today = config.to_json(Newer("a"))
+    assert config.readable(Newer, today, unknown=True) == today and old["inner"] == {"width": 8}
+
+
 def test_help_tells_every_field():
     text = config.describe(RUN)
     for line in (

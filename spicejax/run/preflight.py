@@ -35,6 +35,8 @@ CHANGEABLE = (
 
 # (field, value of an older run, what it is called now)
 RENAMED = (("learner.loss", "drgrpo", "ppo_clip"),)
+# Fields that there are no more, with the value that they did nothing at
+REMOVED: dict[str, Any] = {}
 
 
 def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool = False) -> None:
@@ -97,18 +99,19 @@ def require_folder(folder: Path, option: str) -> None:
 def require_same(saved: dict[str, Any] | None, cfg: RunConfig, place: Path) -> None:
     """Raise ValueError where the checkpoints of `place` were made by another configuration.
 
-    A field that the saved one lacks, since it is newer than the run, is no change while it has its default. Nor is a
-    value that is called something else now, or a path that names the same file from elsewhere, or one that was moved.
+    A field that is newer than the run is no change while it has the value that the run did without it, see
+    `config.readable`; one that was removed, where the run had it switched off. Nor is a value that is called something
+    else now, or a path that names the same file from elsewhere, or one that was moved.
     """
     if saved is None:
         return
-    defaults = configuration.flat(configuration.readable(cfg, saved))
+    then = configuration.readable(cfg, saved, unknown=True)
     now = places.found(places.kept(configuration.to_json(cfg), place.parent), place.parent)
     changed = [
         f"{path}: {_from_difference(old, new)} -> {_from_difference(new, old)}"
-        for path, old, new in configuration.diff(saved, now)
+        for path, old, new in configuration.diff(then, now)
         if not path.startswith(CHANGEABLE)
-        and not (old == configuration.ABSENT and defaults.get(path) == new)
+        and not (new == configuration.ABSENT and path in REMOVED and REMOVED[path] == old)
         and (path, old, new) not in RENAMED
         and not places.moved(path, old, new)
     ]

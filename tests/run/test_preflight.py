@@ -115,3 +115,18 @@ def test_held_out_answers_are_asked_too_and_large_sets_by_a_part(tmp_path, caplo
     seen = []
     golds.require("set", [Answer(str(k)) for k in range(100_000)], lambda answer: not seen.append(answer.text))
     assert len(seen) == len(set(seen)) == golds.MOST and seen[:2] == ["0", "100"]
+
+
+def test_a_field_that_is_new_or_gone_stops_no_run_that_did_without_it(monkeypatch):
+    cfg, place = configs.load("spice_nano"), Path("DIR/checkpoints")
+    saved = configuration.to_json(cfg)
+    del saved["seats"], saved["learner"]["dual_clip"]
+    saved["learner"]["old_bound"] = 0.0
+    with pytest.raises(ValueError, match=r"learner.old_bound: 0.0 -> '<absent>'\)"):
+        preflight.require_same(saved, cfg, place)
+    monkeypatch.setitem(preflight.REMOVED, "learner.old_bound", 0.0)
+    preflight.require_same(saved, cfg, place)
+    saved["learner"]["old_bound"] = 2.0
+    changed = configuration.override(cfg, {"learner.dual_clip": "3.0"})
+    with pytest.raises(ValueError, match=r"learner.old_bound: 2.0 -> '<absent>'; learner.dual_clip: 0.0 -> 3.0\)"):
+        preflight.require_same(saved, changed, place)

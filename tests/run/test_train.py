@@ -248,7 +248,7 @@ def test_a_run_does_not_go_on_with_other_prompts():
     assert configuration.from_json(type(before), saved) == before
     del saved["corpus"]["text_field"]  # a run from before there was such a field
     preflight.require_same(saved, before, place)
-    with pytest.raises(ValueError, match="corpus.text_field: '<absent>' -> 'body'"):
+    with pytest.raises(ValueError, match="corpus.text_field: '' -> 'body'"):
         preflight.require_same(saved, configuration.override(before, {"corpus.text_field": "body"}), place)
 
 
