@@ -288,7 +288,8 @@ def _gradients(loss: Any, trained: Params, batch: Any, num_micro: Any) -> tuple[
     for part, used in parts:
 
         def accumulate(i: Array, carry: tuple[Params, LossTerms], part: Batch = part) -> tuple[Params, LossTerms]:
-            return jax.tree.map(jnp.add, carry, gradient(trained, jax.tree.map(lambda x: x[i], part)))
+            grads, terms = gradient(trained, jax.tree.map(lambda x: x[i], part))
+            return jax.tree.map(jnp.add, carry[0], grads), carry[1] + terms
 
         carry = jax.lax.fori_loop(0, used, accumulate, carry)
     return jax.tree.map(lambda g, p: g.astype(p.dtype), carry[0], trained), carry[1]
@@ -338,6 +339,7 @@ def make_learner(
             "grad_norm": norm,
             "tokens": terms.tokens,
             **{name: total / jnp.maximum(terms.count, 1) for name, total in terms.sums.items()},
+            **terms.maxima,
             "skipped": (~good).astype(jnp.float32),
         }
 

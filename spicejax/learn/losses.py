@@ -24,12 +24,17 @@ _MAX_LOG_RATIO = 40.0  # exp() of it stays finite in float32; as Oat clamps
 
 
 class LossTerms(NamedTuple):
-    """Sums over a micro-batch; add them over micro-batches, then divide `sums` by `count`."""
+    """Sums and maxima over a micro-batch; add them over micro-batches, then divide `sums` by `count`."""
 
     loss: Float[Array, ""]
     tokens: Float[Array, ""]  # trained tokens
     count: Float[Array, ""]  # of what the sums are over: trained tokens, or pairs
     sums: dict[str, Float[Array, ""]]  # named as the metrics that their means are
+    maxima: dict[str, Float[Array, ""]] = {}  # over the same; named as metrics, which end in _max
+
+    def __add__(self, other: LossTerms) -> LossTerms:  # pyright: ignore[reportIncompatibleMethodOverride]
+        maxima = {name: jnp.maximum(value, other.maxima[name]) for name, value in self.maxima.items()}
+        return jax.tree.map(jnp.add, self, other._replace(maxima=maxima))._replace(maxima=maxima)
 
 
 class Tokens(NamedTuple):
@@ -113,7 +118,8 @@ def policy_loss(
     tokens = Tokens(logprobs, log_ratio, advantages, trained, responses)
     losses, clipped = surrogate(tokens, clip_low, clip_high, dual_clip)
     gap = (old_logprobs - behaviour_logprobs) * trained
-    importance = jnp.exp(jnp.clip(gap, -_MAX_LOG_RATIO, _MAX_LOG_RATIO))
+    bounded_gap = jnp.clip(gap, -_MAX_LOG_RATIO, _MAX_LOG_RATIO)
+    importance = jnp.exp(bounded_gap)
     if tis_cap > 0:
         losses = losses * jax.lax.stop_gradient(jnp.minimum(importance, tis_cap))
     loss = jnp.sum(weight * losses)
@@ -128,10 +134,14 @@ def policy_loss(
         "clip_fraction": jnp.sum(trained * clipped),
         "kl": kl,  # k3 against the reference
         "sampler_gap": jnp.sum(jnp.abs(gap)),  # |old - behaviour|
+        "sampler_kl": jnp.sum(
+            trained * (jnp.expm1(bounded_gap) - bounded_gap)
+        ),  # k3 of the sampler against the learner
         "tis_fraction": hit,  # importance weights at the cap
     }
+    maxima = {"sampler_gap_max": jnp.max(jnp.abs(gap), initial=0.0)}
     count = jnp.sum(trained)
-    return LossTerms(loss, count, count, jax.lax.stop_gradient(sums))
+    return LossTerms(loss, count, count, *jax.lax.stop_gradient((sums, maxima)))
 
 
 def supervised_loss(logprobs: Float[Array, "*N"], weight: Float[Array, "*N"]) -> LossTerms:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,25 @@ from spicejax.learn import deal, packing
 from spicejax.learn.learner import Learner, LearnerConfig, TrainState
 from spicejax.models import lora, transformer
 from spicejax.types import Batch, Estimator, Lesson, Metrics, Params
+
+
+class _Measured:
+    """Quantities of an update's steps: the mean over the steps that have one, or its maximum where it ends in _max."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+        self.steps: Counter[str] = Counter()
+
+    def add(self, step: Mapping[str, Any]) -> None:
+        for name, value in step.items():
+            if name.endswith("_max"):
+                self.values[name] = max(self.values.get(name, 0.0), float(value))
+            else:
+                self.values[name] = self.values.get(name, 0.0) + float(value)
+                self.steps[name] += 1
+
+    def metrics(self) -> Metrics:
+        return {f"learner/{name}": value / self.steps.get(name, 1) for name, value in self.values.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,20 +77,22 @@ class Updater:
         # Old logprobs are taken before the first step, with the parameters that sampled, or before a role's first one.
         early = self.cfg.old_policy == "iteration"
         scored = {role: self._placed(state, role, steps) for role, steps in turns.items()} if early else {}
-        sums: dict[str, float] = {}
+        measured = _Measured()
         for role, steps in turns.items():
             placed = scored[role] if early else self._placed(state, role, steps)
             for parts, rows in zip(placed, steps, strict=True):
                 batches, micros = zip(*parts, strict=True)
                 with sharding.activations(self.mesh, transformer.activation_sizes(self.model, self.cfg.rows)):
                     state, out = self.doors[role].step(state, batches, micros, self.frozen)
-                for name, value in (sharding.fetch(out) | packing.padding(rows)).items():
-                    sums[name] = sums.get(name, 0.0) + float(value)
+                # A role without a KL term has measured none: its 0 would dilute that of the others.
+                absent = {"kl"} if self.cfg.of(role).kl_coef == 0 < max(self.cfg.kl_coefs) else set()
+                measured.add(
+                    {k: v for k, v in (sharding.fetch(out) | packing.padding(rows)).items() if k not in absent}
+                )
         if self.cfg.max_skipped and int(state.skipped) >= self.cfg.max_skipped:
             raise FloatingPointError(f"{int(state.skipped)} updates were not finite; lower learner.learning_rate")
         taken = sum(map(len, turns.values()))
-        means = {f"learner/{name}": value / max(taken, 1) for name, value in sums.items()}
-        return state, metrics | {"learner/steps": float(taken)} | means
+        return state, metrics | {"learner/steps": float(taken)} | measured.metrics()
 
     def _turns(self, lessons: Sequence[Lesson]) -> dict[str, np.ndarray]:
         """Lessons whose steps stand together: all (""), or those of one role after the other."""

@@ -88,11 +88,22 @@ def _head(run: RunFolder) -> dict[str, Any]:
         "share": done / wanted if wanted else None,
         "learnt": taught if run.metrics else None,
         "accuracy": accuracy and (accuracy[0], accuracy[-1]),
+        "gap": _gap(run),
         "time": _took(run),
         "over": bool(run.summary.get("complete")) and done == wanted,
         "command": start.get("command"),
         "facts": {name: value for name, value in _facts(run, start, named).items() if value},
     }
+
+
+def _gap(run: RunFolder) -> dict[str, float] | None:
+    """How far the sampler's logprob of a token was from the learner's, over the run; None where none was compared."""
+    names = ("sampler_gap", "sampler_gap_max", "sampler_kl")
+    rows = [[row[f"learner/{name}"] for name in names] for row in run.metrics if row.get("learner/sampler_gap_max")]
+    if not rows:
+        return None
+    mean, largest, kl = zip(*rows, strict=True)
+    return {"mean": sum(mean) / len(rows), "max": max(largest), "kl": sum(kl) / len(rows)}
 
 
 def _facts(run: RunFolder, start: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:

@@ -131,6 +131,8 @@ def test_importance_weight_is_capped_from_above_only(factor, cap, weight, trunca
     assert float(got.loss) == pytest.approx(-2.0 * weight, rel=1e-5)
     assert float(got.sums["tis_fraction"]) == truncated
     assert float(got.sums["sampler_gap"]) == pytest.approx(abs(math.log(factor)), rel=1e-5)
+    assert float(got.maxima["sampler_gap_max"]) == pytest.approx(abs(math.log(factor)), rel=1e-5)
+    assert float(got.sums["sampler_kl"]) == pytest.approx(factor - 1 - math.log(factor), rel=1e-5)
     np.testing.assert_allclose(gradient_of([-1.0], **settings), [-2.0 * weight], rtol=1e-5)
 
 
@@ -230,6 +232,14 @@ def test_a_trained_token_far_off_policy_stays_finite(logprob, advantage):
     settings = {"old": [0.0], "behaviour": [-logprob], "reference": [0.0], "advantages": advantage, "kl_coef": 0.1}
     assert all(map(math.isfinite, map(float, jax.tree.leaves(loss_of([logprob], **settings)))))
     assert np.all(np.isfinite(gradient_of([logprob], **settings)))
+
+
+def test_terms_of_micro_batches_add_up_but_for_the_largest():
+    near, far = (loss_of([-1.0, -2.0], behaviour=[-1.0, -2.0 - gap]) for gap in (0.25, 0.5))
+    both = near + far + near
+    assert float(both.tokens) == 6 and float(both.sums["sampler_gap"]) == 1
+    assert float(both.loss) == pytest.approx(2 * float(near.loss) + float(far.loss))
+    assert float(both.maxima["sampler_gap_max"]) == 0.5
 
 
 @pytest.mark.parametrize("name", ["logprobs", "old", "behaviour", "advantages"])

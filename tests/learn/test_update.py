@@ -10,7 +10,7 @@ from tiny_models import LLAMA, random_params
 
 from spicejax import sharding
 from spicejax.learn import deal
-from spicejax.learn.learner import LearnerConfig, init_state, make_learners, make_optimizer
+from spicejax.learn.learner import Learner, LearnerConfig, TrainState, init_state, make_learners, make_optimizer
 from spicejax.learn.update import Updater
 from spicejax.types import Episode, Rollout
 
@@ -95,6 +95,22 @@ def test_settings_by_role_are_those_of_an_update_of_each():
     apart = updated(("proposer",), ("solver",), **BY_ROLE)[0]
     assert metrics["learner/kl"] > 0 and distance(together, apart) < 1e-6
     assert distance(together, updated(BOTH, aggregation="sequence_mean", kl_coef=0.5)[0]) > 1e-4
+
+
+def test_a_quantity_is_averaged_over_the_steps_that_have_it():
+    """The Proposer's steps have no KL term, so they do not dilute the Solver's; of a maximum the largest is told."""
+
+    def door(kl, gap):
+        out = {"kl": np.float32(kl), "loss": np.float32(1 + kl), "sampler_gap_max": np.float32(gap)}
+        return Learner(lambda state, *_: (state, out), lambda params, batch, used: batch.old_logprobs)
+
+    mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
+    doors = {"proposer": door(0.0, 0.25), "solver": door(0.5, 0.125)}
+    updater = Updater(dataclasses.replace(CFG, **BY_ROLE), LLAMA, mesh, doors, {}, {})
+    _, metrics = updater.update(TrainState(0, {}, {}, 0), lessons(), ESTIMATORS, np.random.default_rng(0))
+    assert (metrics["learner/steps"], metrics["learner/kl"], metrics["learner/loss"]) == (2, 0.5, 1.25)
+    assert metrics["learner/sampler_gap_max"] == 0.25
+    assert metrics["learner/padding"] < 1, "measured in both steps"
 
 
 @pytest.mark.parametrize(

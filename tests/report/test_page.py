@@ -39,6 +39,7 @@ def make(tmp_path):
         (folder / "config.json").write_text(json.dumps(configuration.to_json(cfg)))
         rows = [
             {"iteration": i, "reasoner/pass_rate": 0.4, "rejected/no_json": 3, "time/update": 1.0, "time/sampling": 2.0}
+            | {"learner/sampler_gap": 2e-7, "learner/sampler_gap_max": 1e-6 * (i + 1), "learner/sampler_kl": 0.0}
             for i in range(iterations)
         ]
         tasks = [
@@ -65,7 +66,8 @@ def test_what_a_page_shows(make):
     assert [path.name for path in page.write(folder)] == ["report.png", "report.txt", "report.html"]
     text = (folder / "report.html").read_text()
     for wanted in (
-        "0.250 → 0.750", "6 of 96", "Challenger, where its questions lie", "Pass rates over time", "no json 18",
+        "0.250 → 0.750", "6 of 96", "2.0e-07 mean, 6.0e-06 at most, of the log-probability of a token; KL 0.0e+00",
+        "Challenger, where its questions lie", "Pass rates over time", "no json 18",
         "compiling 12 s", "How questions on one document changed", "Read Is it?", "✓ Is it?", "✗ (none)",
         "<span>train</span> <span>Is</span>",
     ):  # fmt: skip
