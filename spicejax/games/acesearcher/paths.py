@@ -1,7 +1,10 @@
-"""Paths from a question to an answer: a plan's sub-questions answered from passages, then the question itself.
+"""Paths from a question to an answer: the sub-questions of a plan are answered from passages, then the question itself.
 
-All paths go side by side. A sub-question is asked as soon as the answers it refers to are there, so that those of all
-plans share a call, at whatever depth they stand.
+All paths advance together. A sub-question is asked once the answers it refers to are known, so one call asks the
+sub-questions of all plans that are ready, whatever their depth:
+
+    solve:  while sub-questions are ready: _look_up their passages, _answer them
+            _finish: the final prompt of each path, its reply, its answer
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from spicejax.games.acesearcher import excerpts, plans, programs
 from spicejax.games.acesearcher.plans import Plan
@@ -20,8 +23,8 @@ from spicejax.text import prompts
 from spicejax.text.prompts import Templates
 from spicejax.types import Messages, Passage, Rejection, Rollout, Task
 
-# qa, claim: with passages that are looked up; document: about the text that comes with the question; program: likewise,
-# and the last reply is a program whose value is the answer
+# qa, claim: from passages that are looked up; document: from the question's own text; program: likewise, but the final
+# reply is a program whose value is the answer
 Kind = Literal["qa", "claim", "document", "program"]
 KINDS = get_args(Kind)
 SEARCHING = ("qa", "claim")
@@ -29,25 +32,25 @@ Programs = Literal["off", "sandbox", "accept"]
 Steps = Literal["words", "programs"]  # how sub-questions are answered where the final reply is a program
 Request = Literal["full", "nano"]  # nano: bare, for models of a few million parameters
 
-PACKAGE = "spicejax.games.acesearcher"  # that holds the templates
-_FINAL = -1  # the place of the final prompt among sub-questions
-_APART = 2**24  # between the rows of one sub-question and those of the next
+PACKAGE = "spicejax.games.acesearcher"  # holds the templates
+_FINAL = -1  # index of the final prompt among the sub-questions
+_APART = 2**24  # distance between the row ids of two sub-questions
 ANSWER = ("<answer>", "</answer>")
 _PAIR = re.compile(rf"{ANSWER[0]}((?:(?!</?answer>).)*){ANSWER[1]}", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """How questions are planned, looked up and answered."""
+    """How questions are planned and answered."""
 
-    kind: Kind = "qa"  # unless the question has one of its own
+    kind: Kind = "qa"  # of questions that name none
     programs: Programs = "off"
     steps: Steps = "words"
     request: Request = "full"
     most_questions: int = 6  # of a plan
     found: int = 10  # passages looked up for each sub-question
     total: int = 15  # passages of the final prompt, shared among the sub-questions
-    parts: int = 0  # paragraphs of a question's own text that are shown; 0 = all
+    parts: int = 0  # paragraphs of a question's own text in a prompt; 0 = all
     plan_max_new: int = 256
     answer_max_new: int = 32
     final_max_new: int = 512
@@ -56,24 +59,24 @@ class Way:
 
 @dataclasses.dataclass(eq=False)
 class Path:
-    """One way to an answer, as far as it has come."""
+    """A path as far as it has come."""
 
     task: Task
     plan: Plan
-    row: int  # of its draws
+    row: int  # row id of its draws
     answers: dict[int, str] = dataclasses.field(default_factory=dict)  # by sub-question, from 0
     replies: dict[int, Rollout] = dataclasses.field(default_factory=dict)
-    passages: dict[int, list[Passage]] = dataclasses.field(default_factory=dict)  # found, the best first
-    shown: dict[int, int] = dataclasses.field(default_factory=dict)  # how many of them there was room for
+    passages: dict[int, list[Passage]] = dataclasses.field(default_factory=dict)  # best first
+    shown: dict[int, int] = dataclasses.field(default_factory=dict)  # number of them in the prompt
     final: Rollout | None = None
     said: str | None = None  # the final answer
-    worth: Fraction = Fraction(0)  # of what it says
-    fault: str = ""  # why it has none, or not in its form
+    worth: Fraction = Fraction(0)  # reward of the answer
+    fault: str = ""  # why the answer is missing or malformed
 
     @property
     def formed(self) -> bool:
-        """Whether plan, sub-answers and final text have their form (f of eq. 4.1)."""
-        # Differs: an answer in tags is formed although no reasoning stands before it; the paper wants that too
+        """Whether plan, sub-answers and final text are well formed (f of eq. 4.1)."""
+        # Differs: an answer in tags needs no reasoning before it; the paper asks for some
         return not self.fault
 
     @property
@@ -82,21 +85,21 @@ class Path:
         return sum(k != _FINAL for k in self.passages)
 
     def transcript(self, texts: bool = False) -> list[dict[str, Any]]:
-        """The whole of it; of passages shown their ids, or title and text too."""
+        """All steps; passages by their ids, or with title and text."""
 
-        def seen(k: int) -> list[Any]:
+        def passages_of(k: int) -> list[Any]:
             passages = self.passages.get(k, [])[: self.shown.get(k)]
             return [dataclasses.asdict(p) if texts else p.id for p in passages]
 
         steps = [
-            {"asked": self.plan.filled(k, self.answers), "wrote": self.replies[k].text, "shown": seen(k)}
+            {"asked": self.plan.filled(k, self.answers), "wrote": self.replies[k].text, "shown": passages_of(k)}
             for k in sorted(self.replies)
         ]
-        return [*steps, {"wrote": self.final.text, "shown": seen(_FINAL)}] if self.final is not None else steps
+        return [*steps, {"wrote": self.final.text, "shown": passages_of(_FINAL)}] if self.final is not None else steps
 
 
 def kind_of(task: Task, way: Way) -> Kind:
-    """How a question is asked: as it says itself, else as the way does. Raises ValueError for what cannot be."""
+    """The kind of a question: its own, else the way's. Raises ValueError for one that the configuration excludes."""
     kind = task.kind or way.kind
     if kind not in KINDS:
         raise ValueError(f"question {task.question[:60]!r}: kind={kind!r} is unknown; choose from {', '.join(KINDS)}")
@@ -122,7 +125,7 @@ def plan_messages(task: Task, way: Way) -> Messages:
 
 
 def own_text(task: Task, question: str, way: Way) -> str:
-    """What a question or one of its sub-questions is shown of the text that comes with it."""
+    """The paragraphs of a question's own text that the prompt of a question or sub-question shows."""
     return excerpts.excerpt(task.context, question, way.parts)
 
 
@@ -130,13 +133,13 @@ def answer_messages(question: str, documents: str, way: Way, kind: Kind) -> Mess
     """Ask a sub-question."""
     if way.request == "nano":
         return _user(f"{documents}\n{question}")
-    # Differs: by default in words for a program too; the paper has a program for each (figure 14), the code none
+    # Differs: by default in words before a program too; the paper has a program for each (figure 14), the code none
     name = "program" if _by_program(kind, way) else f"answer_{kind if kind in SEARCHING else 'document'}"
     return _filled(name, way.templates, {"documents": documents, "question": question})
 
 
 def final_messages(question: str, documents: str, steps: str, way: Way, kind: Kind) -> Messages:
-    """Ask the question itself, with what was found out."""
+    """Ask the question itself, with the answers of its sub-questions."""
     if way.request == "nano":
         return _user(f"{steps}\n{question}")
     values = {"question": question, "steps": steps} | ({} if kind == "claim" else {"documents": documents})
@@ -144,7 +147,7 @@ def final_messages(question: str, documents: str, steps: str, way: Way, kind: Ki
 
 
 def direct_messages(question: str, documents: str, way: Way, kind: Kind) -> Messages:
-    """Ask the question at once."""
+    """Ask the question without a plan."""
     if way.request == "nano":
         return _user(f"{documents}\nanswer: {question}")
     name = {"qa": "direct", "claim": "direct_claim", "document": "reason", "program": "program"}[kind]
@@ -155,8 +158,8 @@ def _user(text: str) -> Messages:
     return [{"role": "user", "content": text}]
 
 
-def _filled(name: str, own: Templates, values: dict[str, str]) -> Messages:
-    return prompts.turns(prompts.read(PACKAGE, name, own), "[]", values)
+def _filled(name: str, templates: Templates, values: dict[str, str]) -> Messages:
+    return prompts.turns(prompts.read(PACKAGE, name, templates), "[]", values)
 
 
 def shown(passages: Sequence[Passage], request: Request) -> str:
@@ -167,168 +170,192 @@ def shown(passages: Sequence[Passage], request: Request) -> str:
 
 
 def read_plan(rollout: Rollout, way: Way) -> Plan | Rejection:
-    """What a reply plans; one that was cut off plans nothing."""
+    """Read the plan of a reply; one that was cut off has none."""
     if rollout.finish_reason == "length":
         return Rejection("cut_off")
     return plans.parse(rollout.text, way.most_questions)
 
 
 def said(rollout: Rollout) -> str | None:
-    """What stands between the last pair of answer tags; None without one, or where the reply was cut off."""
+    """The text in the last pair of answer tags; None without one, or if the reply was cut off."""
     pairs = _PAIR.findall(rollout.text) if rollout.finish_reason != "length" else []
     return pairs[-1].strip() or None if pairs else None
 
 
 def sub_answer(rollout: Rollout) -> str:
-    """What answers a sub-question: all of the reply, but for the tags of final answers where it has some."""
+    """The answer to a sub-question: the whole reply, or the text in its answer tags."""
     return rollout.text.rpartition(ANSWER[0])[2].partition(ANSWER[1])[0].strip()
 
 
+class _Group(NamedTuple):
+    """A sub-question that several paths share: one prompt, a sample for each path."""
+
+    prompt: Messages
+    index: int  # of the sub-question
+    paths: list[Path]
+
+
 def solve(world: World, paths: Sequence[Path], way: Way, *, copies: int, stream: int) -> None:
-    """Walk all paths to their ends.
+    """Advance all paths to their final answers.
 
     Args:
-      paths: in groups of `copies`, each group one plan of one question, their rows side by side.
-      stream: of the sub-questions; the final answers have the one behind.
+      paths: in groups of `copies`, each group one plan of one question, with consecutive rows.
+      stream: of the sub-questions; the final answers have the next one.
     """
-    while open_ones := _ready(paths):
-        _look_up(world, open_ones, way)
-        _answer(world, open_ones, way, copies, stream)
+    while ready := _ready(paths):
+        _look_up(world, ready, way)
+        _answer(world, ready, way, copies, stream)
     _finish(world, [path for path in paths if not path.fault], way, stream + 1)
 
 
 def _ready(paths: Sequence[Path]) -> list[tuple[Path, int]]:
+    """Sub-questions that can be asked now, as path and index."""
     return [(path, k) for path in paths if not path.fault for k in path.plan.ready(path.answers)]
 
 
-def _look_up(world: World, asked: Sequence[tuple[Path, int]], way: Way) -> None:
-    asked = [(path, k) for path, k in asked if kind_of(path.task, way) in SEARCHING]
-    if not asked:
+def _look_up(world: World, ready: Sequence[tuple[Path, int]], way: Way) -> None:
+    searching = [(path, k) for path, k in ready if kind_of(path.task, way) in SEARCHING]
+    if not searching:
         return
-    queries = [path.plan.filled(k, path.answers) for path, k in asked]
-    for (path, k), found in zip(asked, world.look_up(queries, way.found), strict=True):
-        path.passages[k] = found
+    queries = [path.plan.filled(k, path.answers) for path, k in searching]
+    for (path, k), passages in zip(searching, world.look_up(queries, way.found), strict=True):
+        path.passages[k] = passages
 
 
-def _answer(world: World, asked: Sequence[tuple[Path, int]], way: Way, copies: int, stream: int) -> None:
-    """Ask sub-questions. One that all copies of a plan have in common is a prompt with as many samples."""
-    groups: list[tuple[Messages, int, list[Path]]] = []
-    for path, k in sorted(asked, key=lambda each: (each[1], each[0].row)):
-        kind = kind_of(path.task, way)
+def _answer(world: World, ready: Sequence[tuple[Path, int]], way: Way, copies: int, stream: int) -> None:
+    """Answer sub-questions: first those that all copies of a plan share, then the others, each path by itself."""
+    groups = _grouped(world, ready, way, copies)
+    shared = [group for group in groups if len(group.paths) == copies]
+    single = [group._replace(paths=[path]) for group in groups if len(group.paths) < copies for path in group.paths]
+    for batch in (shared, single):
+        for programmed in (False, True):
+            chosen = [group for group in batch if _by_program(kind_of(group.paths[0].task, way), way) == programmed]
+            if chosen:
+                _ask(world, chosen, way, programmed, stream)
+
+
+def _grouped(world: World, ready: Sequence[tuple[Path, int]], way: Way, copies: int) -> list[_Group]:
+    """Prompts of sub-questions; copies of a plan with the same prompt are a group. One that does not fit is a fault."""
+    groups: list[_Group] = []
+    for path, k in sorted(ready, key=lambda each: (each[1], each[0].row)):
         question = path.plan.filled(k, path.answers)
-        build = functools.partial(answer_messages, question, way=way, kind=kind)
+        build = functools.partial(answer_messages, question, way=way, kind=kind_of(path.task, way))
         prompt, path.shown[k] = _fitting(world, path.passages.get(k, []), way, build, path.task, question)
+        last = groups[-1] if groups else None
         if prompt is None:
             path.fault = "too_long"
-        elif groups and groups[-1][:2] == (prompt, k) and groups[-1][2][0].row // copies == path.row // copies:
-            groups[-1][2].append(path)
+        elif last and last[:2] == (prompt, k) and last.paths[0].row // copies == path.row // copies:
+            last.paths.append(path)
         else:
-            groups.append((prompt, k, [path]))
-    whole = [group for group in groups if len(group[2]) == copies]
-    parts = [(prompt, k, [path]) for prompt, k, own in groups if len(own) < copies for path in own]
-    for groups in (whole, parts):
-        for programmed in (False, True):
-            chosen = [group for group in groups if _by_program(kind_of(group[2][0].task, way), way) == programmed]
-            if not chosen:
-                continue
-            found = world.ask(
-                "solver", [prompt for prompt, *_ in chosen], samples=len(chosen[0][2]), stream=stream,
-                first_row=[own[0].row + k * _APART for _, k, own in chosen],
-                max_new=way.final_max_new if programmed else way.answer_max_new,
-            )  # fmt: skip
-            answered = [(*each, k) for (_, k, own), replies in zip(chosen, found, strict=True)
-                        for each in zip(own, replies, strict=True)]  # fmt: skip
-            values = _values(world, [reply for _, reply, _ in answered]) if programmed else map(_in_words, answered)
-            for (path, reply, k), (value, fault) in zip(answered, values, strict=True):
-                path.replies[k], path.answers[k], path.fault = reply, value or "", path.fault or fault
+            groups.append(_Group(prompt, k, [path]))
+    return groups
+
+
+def _ask(world: World, groups: Sequence[_Group], way: Way, programmed: bool, stream: int) -> None:
+    """Ask groups of equal size; the answers are the replies' words or the values of their programs."""
+    replies = world.ask(
+        "solver", [group.prompt for group in groups], samples=len(groups[0].paths), stream=stream,
+        first_row=[group.paths[0].row + group.index * _APART for group in groups],
+        max_new=way.final_max_new if programmed else way.answer_max_new,
+    )  # fmt: skip
+    flat = sum(replies, [])
+    values = _values(world, flat) if programmed else map(_in_words, flat)
+    steps = [(path, group.index) for group in groups for path in group.paths]
+    for (path, k), reply, (value, fault) in zip(steps, flat, values, strict=True):
+        path.replies[k], path.answers[k], path.fault = reply, value or "", path.fault or fault
 
 
 def _by_program(kind: Kind, way: Way) -> bool:
     return kind == "program" and way.steps == "programs"
 
 
-def _in_words(answered: tuple[Path, Rollout, int]) -> tuple[str, str]:
-    """What a reply answers to a sub-question, and why it answers nothing."""
-    _, reply, _ = answered
-    said = sub_answer(reply)
-    return said, "" if said and reply.finish_reason != "length" else "sub_answer"
+def _in_words(reply: Rollout) -> tuple[str, str]:
+    """The answer of a reply to a sub-question, and its fault."""
+    answer = sub_answer(reply)
+    return answer, "" if answer and reply.finish_reason != "length" else "sub_answer"
 
 
 def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
-    asked: list[tuple[Path, Messages]] = []
-    for path in paths:
-        answers = [path.answers[k] for k in range(len(path.plan.questions))]
-        build = functools.partial(
-            final_messages, path.task.question, steps=plans.listed(path.plan, answers), way=way,
-            kind=kind_of(path.task, way),
-        )  # fmt: skip
-        share = plans.shares(way.total, len(answers))
-        looked_up = [path.passages[k] for k in sorted(path.passages)]
-        ranks = [own[r] for r in range(share) for own in looked_up if r < len(own)]
-        # Differs: in the order of their ranks; the code takes 5 or 3 of each through a set, and the best ones outermost
-        best = list(dict.fromkeys(ranks))  # each once, the first of every sub-question before the second
-        prompt, path.shown[_FINAL] = _fitting(world, best, way, build, path.task, path.task.question)
-        path.passages[_FINAL] = best
-        if prompt is None:
-            path.fault = "too_long"
-        else:
-            asked.append((path, prompt))
-    rows, prompts_ = [path.row for path, _ in asked], [prompt for _, prompt in asked]
-    found = world.ask("solver", prompts_, samples=1, first_row=rows, max_new=way.final_max_new, stream=stream)
-    for (path, _), (reply,) in zip(asked, found, strict=True):
+    """Ask the final question of each path and read the answers."""
+    prompted = [(path, prompt) for path in paths if (prompt := _final_prompt(world, path, way)) is not None]
+    rows, messages = [path.row for path, _ in prompted], [prompt for _, prompt in prompted]
+    replies = world.ask("solver", messages, samples=1, first_row=rows, max_new=way.final_max_new, stream=stream)
+    programmed: list[Path] = []
+    for (path, _), (reply,) in zip(prompted, replies, strict=True):
         path.final = reply
-    programmed = [path for path, _ in asked if kind_of(path.task, way) == "program"]
-    for path, _ in asked:
-        path.said = None if path in programmed else said(path.final)
+        if kind_of(path.task, way) == "program":
+            programmed.append(path)
+        else:
+            path.said = said(reply)
     values = _values(world, [path.final for path in programmed if path.final])
     for path, (value, fault) in zip(programmed, values, strict=True):
         path.said, path.fault = value, fault
-    for path, _ in asked:
+    for path, _ in prompted:
         if path.said is None:
             path.fault = path.fault or "final_answer"
 
 
+def _final_prompt(world: World, path: Path, way: Way) -> Messages | None:
+    """The final prompt, with the best passages of every sub-question; None, and a fault, where it does not fit."""
+    answers = [path.answers[k] for k in range(len(path.plan.questions))]
+    build = functools.partial(
+        final_messages, path.task.question, steps=plans.listed(path.plan, answers), way=way,
+        kind=kind_of(path.task, way),
+    )  # fmt: skip
+    share = plans.shares(way.total, len(answers))
+    by_question = [path.passages[k] for k in sorted(path.passages)]
+    ranked = [passages[rank] for rank in range(share) for passages in by_question if rank < len(passages)]
+    # Differs: in the order of their ranks; the code takes 5 or 3 of each through a set, and the best ones outermost
+    best = list(dict.fromkeys(ranked))  # each once, the first of every sub-question before the second
+    prompt, path.shown[_FINAL] = _fitting(world, best, way, build, path.task, path.task.question)
+    path.passages[_FINAL] = best
+    if prompt is None:
+        path.fault = "too_long"
+    return prompt
+
+
 def _values(world: World, replies: Sequence[Rollout]) -> list[tuple[str | None, str]]:
-    """Run what replies have programmed: what each says, and why it says nothing."""
+    """Run the programs of replies: the answer of each, and its fault."""
     written = [(k, text) for k, reply in enumerate(replies) if (text := programs.program_of(reply))]
-    found: list[tuple[str | None, str]] = [(None, "program_missing")] * len(replies)
+    values: list[tuple[str | None, str]] = [(None, "program_missing")] * len(replies)
     for (k, _), ran in zip(written, world.execute([text for _, text in written]), strict=True):
-        found[k] = programs.answer(ran)
-    return found
+        values[k] = programs.answer(ran)
+    return values
 
 
 def _fitting(
     world: World, passages: Sequence[Passage], way: Way, build: Callable[..., Messages], task: Task, question: str
 ) -> tuple[Messages | None, int]:
-    """The prompt with as many of the best passages as fit, and how many; None where without them, or with the context,
-    there is no room."""
+    """The prompt with as many of the best passages as fit, and their number; None if it fits with none of them."""
     searching = kind_of(task, way) in SEARCHING
-    for most in range(len(passages), -1, -1):
-        prompt = build(documents=shown(passages[:most], way.request) if searching else own_text(task, question, way))
+    for count in range(len(passages), -1, -1):
+        prompt = build(documents=shown(passages[:count], way.request) if searching else own_text(task, question, way))
         if world.fits("solver", prompt):
-            return prompt, most
+            return prompt, count
     return None, 0
 
 
 def direct(
     world: World, tasks: Sequence[Task], way: Way, *, samples: int, first_row: Sequence[int], stream: int
 ) -> list[list[tuple[Rollout, str | None]]]:
-    """Answer at once, each reply with what it says: what decomposing is compared with.
+    """Replies without a plan, each with its answer: the baseline of decomposition.
 
-    Passages are looked up for the question itself; a program's value is what it says.
+    Passages are looked up for the question itself; the value of a program is its answer.
     """
     kinds: list[Kind] = [kind_of(task, way) for task in tasks]
     searching = [task for task, kind in zip(tasks, kinds, strict=True) if kind in SEARCHING]
-    found = iter(world.look_up([task.question for task in searching], way.found) if searching else [])
-    asked = []
+    passages = iter(world.look_up([task.question for task in searching], way.found) if searching else [])
+    messages = []
     for task, kind in zip(tasks, kinds, strict=True):
         build = functools.partial(direct_messages, task.question, way=way, kind=kind)
-        prompt, _ = _fitting(world, next(found) if kind in SEARCHING else [], way, build, task, task.question)
-        asked.append(prompt or build(documents=""))
-    replies = world.ask("solver", asked, samples=samples, first_row=first_row, max_new=way.final_max_new, stream=stream)
-    programmed = [own for own, kind in zip(replies, kinds, strict=True) if kind == "program"]
-    values = iter(_values(world, [reply for own in programmed for reply in own]))
+        prompt, _ = _fitting(world, next(passages) if kind in SEARCHING else [], way, build, task, task.question)
+        messages.append(prompt or build(documents=""))
+    replies = world.ask(
+        "solver", messages, samples=samples, first_row=first_row, max_new=way.final_max_new, stream=stream
+    )
+    programmed = [of_task for of_task, kind in zip(replies, kinds, strict=True) if kind == "program"]
+    values = iter(_values(world, sum(programmed, [])))
     return [
-        [(reply, next(values)[0] if kind == "program" else said(reply)) for reply in own]
-        for own, kind in zip(replies, kinds, strict=True)
+        [(reply, next(values)[0] if kind == "program" else said(reply)) for reply in of_task]
+        for of_task, kind in zip(replies, kinds, strict=True)
     ]
