@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
@@ -77,24 +78,61 @@ class Exam(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
+class Record:
+    """A question, or what should have become one: a line of tasks.jsonl."""
+
+    question: str | None = None  # None where none could be read
+    gold: str | None = None  # what is held to be right
+    said: Sequence[str | None] = ()  # the answers as they were read; None where none was given
+    correct: Sequence[bool] = ()  # which of them are right
+    reward: float | None = None  # of who wrote it; of who answers, the mean
+    transcript: Sequence[Mapping[str, Any]] = ()  # how a reply came about, turn by turn: {"wrote": text, ...}
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # JSON-able; `id`, `document_id`: what it is of
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Share of right answers; None where none was asked for."""
+        return sum(map(bool, self.correct)) / len(self.correct) if len(self.correct) else None
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """As tasks.jsonl has it: of the answers their beginnings, and nothing that there is not."""
+        row = {"question": self.question, "answer": self.gold, "pass_rate": self.pass_rate, "reward": self.reward}
+        row = {name: value for name, value in row.items() if value is not None}
+        said = {"said": [text and text[:SAID] for text in self.said], "correct": list(map(bool, self.correct))}
+        told = {"transcript": list(self.transcript)} if self.transcript else {}
+        return {**self.extra, **row, **(said if said["said"] else {}), **told}
+
+
+@dataclasses.dataclass(frozen=True)
 class Played:
     """What one iteration of a game yields."""
 
     lessons: Sequence[Lesson]
     metrics: Metrics  # named role/quantity
-    records: list[dict[str, Any]]  # one JSON-able dict for each thing generated, for tasks.jsonl
+    records: Sequence[Record] = ()  # one for each thing generated, for tasks.jsonl
     state: Any = None  # what the next iteration is given; JSON-able, kept in checkpoints
     progress: Mapping[str, float | None] = dataclasses.field(default_factory=dict)  # for the progress line
     totals: Mapping[str, int] = dataclasses.field(default_factory=dict)  # summed over the run, for the summary
-    example: str = ""  # one thing generated, for the eye
 
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The records as tasks.jsonl has them."""
+        return [record.row for record in self.records]
 
-def answered(said: Sequence[str | None], correct: Sequence[bool]) -> dict[str, Any]:
-    """What every game's record says of the answers to its question: their beginnings, and which of them are right.
-
-    said: as the answers were read; None where none was given.
-    """
-    return {"said": [text and text[:SAID] for text in said], "correct": list(map(bool, correct))}
+    @property
+    def example(self) -> str:
+        """For the eye: the question that is the nearest to be solved half of the time, or why there is none."""
+        if judged := [record for record in self.records if record.pass_rate is not None]:
+            best = min(judged, key=lambda record: abs((record.pass_rate or 0) - 0.5))
+            told, reply = best.extra, "".join(turn.get("wrote", "") for turn in best.transcript)
+            source, form = told.get("document_id") or told.get("id"), told.get("format")
+            head = f"task{f' from {source}' if source else ''}{f' [{form}]' if form else ''}"
+            shown = f"reply: {reply!r}" if reply else f"said: {list(best.said)!r}"
+            return f"  {head}, solved {best.pass_rate:.0%}\n    Q: {best.question!r}\n    A: {best.gold!r}\n    {shown}"
+        reasons = collections.Counter(filter(None, (record.extra.get("rejected") for record in self.records)))
+        common = [reason for reason, _ in reasons.most_common(1)]
+        return f"  no valid task in this iteration; commonest reason: {common[0]}" if common else ""
 
 
 class Panel(NamedTuple):

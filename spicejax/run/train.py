@@ -232,7 +232,7 @@ def _iterate(going: Going, iteration: int) -> tuple[Played, Metrics]:
     }
     if run.game.reads == "documents":
         writer.documents(iteration, batch)
-    writer.tasks(iteration, played.records)
+    writer.tasks(iteration, played.rows)
     writer.metrics(iteration, metrics)
     tracker.log(iteration + 1, metrics)
     return played, metrics
@@ -248,7 +248,7 @@ def _show(going: Going, done: int, played: Played, speed: float, left: float) ->
         "tokens/s": speed,
         "eta_seconds": left,
     }
-    rates = [rate for record in played.records if (rate := record.get("pass_rate")) is not None]
+    rates = [rate for record in played.records if (rate := record.pass_rate) is not None]
     going.screen.progress(progress_line(line), f"  pass rates 0 {bars(rates)} 1" if rates else "")
     if cfg.show_every and done % cfg.show_every == 0 and played.example:
         going.screen.show(played.example)

@@ -20,7 +20,7 @@ from spicejax.games import solver
 from spicejax.games.acesearcher import excerpts, pairs, paths, rewards
 from spicejax.games.acesearcher.paths import Path, Way
 from spicejax.games.acesearcher.plans import Plan
-from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Reply, answered
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, Reply
 from spicejax.games.world import World
 from spicejax.score import qa
 from spicejax.text import prompts
@@ -170,7 +170,6 @@ def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state:
         records,
         progress={name: metrics.get(of) for name, of in shown.items()} | {"lessons": float(len(lessons))},
         totals={"questions_asked": len(asked), "lessons": len(lessons)},
-        example="\n".join(f"  {name}: {value!r}" for name, value in records[0].items()) if records else "",
     )
 
 
@@ -241,7 +240,7 @@ def _group(question: int, role: str) -> int:
     return question * len(_ROLES) + _ROLES.index(role)
 
 
-def _record(task: Task, tried: Sequence[Tried], cfg: AceSearcherConfig) -> dict[str, Any]:
+def _record(task: Task, tried: Sequence[Tried], cfg: AceSearcherConfig) -> Record:
     """One question for tasks.jsonl: the answers of all paths, every plan with its paths' worth, one path in full."""
     told = [
         {"plan": reply.text}
@@ -255,12 +254,13 @@ def _record(task: Task, tried: Sequence[Tried], cfg: AceSearcherConfig) -> dict[
         for reply, plan, own in tried
     ]
     mean = sum(sum(each.worth) for each in tried) / max(sum(len(each.paths) or 1 for each in tried), 1)
-    asked = {"id": task.document_id, "question": task.question, "answer": task.answer, "reward": float(mean)}
     every = [path for each in tried for path in each.paths]
-    return asked | answered([path.said for path in every], [_right(path, cfg) for path in every]) | {"plans": told}
+    said, right = [path.said for path in every], [_right(path, cfg) for path in every]
+    extra = {"id": task.document_id, "plans": told}
+    return Record(task.question, task.answer, said, right, float(mean), extra=extra)
 
 
-def _measured(tried: Sequence[Sequence[Tried]], records: Sequence[Any]) -> Metrics:
+def _measured(tried: Sequence[Sequence[Tried]], records: Sequence[Record]) -> Metrics:
     everything = [path for own in tried for each in own for path in each.paths]
     plans = [each.plan for own in tried for each in own]
     if not plans:
@@ -268,7 +268,7 @@ def _measured(tried: Sequence[Sequence[Tried]], records: Sequence[Any]) -> Metri
     good = [plan for plan in plans if isinstance(plan, Plan)]
     metrics = {
         "decomposer/valid": len(good) / len(plans),
-        "solver/pass_rate": float(np.mean([record["reward"] for record in records])),
+        "solver/pass_rate": float(np.mean([record.reward or 0.0 for record in records])),
         "solver/formed": float(np.mean([path.formed for path in everything])) if everything else 0.0,
     }
     if good:

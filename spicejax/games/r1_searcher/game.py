@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from spicejax.games import solver
-from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, answered
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record
 from spicejax.games.r1_searcher import rewards
 from spicejax.games.world import World
 from spicejax.generate.search import Limits, Searched
@@ -92,10 +92,15 @@ def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: 
         faults.update(filter(None, broken))
         exact.append(float(np.mean(right)))
         records.append(
-            {"id": task.document_id, "question": task.question, "answer": task.answer, "pass_rate": exact[-1]}
-            | {"rewards": earned, "fault": broken[0]}
-            | answered([solver.answer(row) for row in rows], right)
-            | {"transcript": solver.transcript(rows[0])}
+            Record(
+                task.question,
+                task.answer,
+                [solver.answer(row) for row in rows],
+                right,
+                float(np.mean(earned)),
+                solver.transcript(rows[0]),
+                {"id": task.document_id, "rewards": earned, "fault": broken[0]},
+            )  # fmt: skip
         )
     metrics: Metrics = {"solver/too_long": float(len(questions) - len(asked))}
     metrics |= {f"fault/{name}": float(count) for name, count in faults.items()}
@@ -113,7 +118,6 @@ def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: 
         records,
         progress={name: metrics.get(f"solver/{name}") for name in shown},
         totals={"questions_asked": len(asked), "searches": sum(map(solver.searches, rows))},
-        example="\n".join(f"  {name}: {value!r}" for name, value in records[0].items()) if records else "",
     )
 
 

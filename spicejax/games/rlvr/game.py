@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from spicejax.games import reasoner
-from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, answered
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record
 from spicejax.games.world import Verdict, World
 from spicejax.score.verifiers import matches_itself
 from spicejax.text import prompts
@@ -95,14 +95,15 @@ def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None =
     for group in groups:
         task = questions[group.question]
         records.append(
-            {
-                "id": task.document_id,
-                "question": task.question,
-                "answer": task.answer,
-                "pass_rate": float(np.mean(group.correct)),
-            }
-            | {"sample_answer": group.rollouts[0].text[-300:]}
-            | answered(group.said, group.correct)
+            Record(
+                task.question,
+                task.answer,
+                group.said,
+                group.correct,
+                float(np.mean(group.correct)),
+                [{"wrote": group.rollouts[0].text[-300:]}],
+                {"id": task.document_id},
+            )  # fmt: skip
         )
     metrics: Metrics = {"reasoner/too_long": float(len(questions) - len(fitting))}
     for how, count in collections.Counter(v.how for group in groups for v in group.verdicts).items():
@@ -121,8 +122,7 @@ def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None =
         }
     totals = {"questions_asked": len(groups), "answers_right": int(correct.sum())}
     progress = {"pass_rate": metrics.get("reasoner/pass_rate"), "truncated": metrics.get("reasoner/truncated")}
-    example = "\n".join(f"  {name}: {value!r}" for name, value in records[0].items()) if records else ""
-    return Played(lessons, metrics, records, progress=progress, totals=totals, example=example)
+    return Played(lessons, metrics, records, progress=progress, totals=totals)
 
 
 def _answer(

@@ -195,7 +195,6 @@ def play(world: World, documents: Sequence[Document], cfg: SpiceConfig, state: A
             "challenger_reward": metrics["challenger/reward"],
         },
         totals={"tasks_generated": len(attempts), "tasks_valid": int(metrics["challenger/tasks_valid"])},
-        example=report.example(records),
     )
 
 

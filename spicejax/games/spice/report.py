@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spicejax.games import reasoner
-from spicejax.games.game import About, Panel, answered
+from spicejax.games.game import About, Panel, Record
 from spicejax.types import AnswerType, Document, Metrics, Rejection, Rollout, Task
 
 
@@ -68,31 +68,15 @@ def metrics_of(attempts: Sequence[Attempt], verdicts: collections.Counter[str]) 
     return metrics
 
 
-def record(document: Document, a: Attempt) -> dict[str, Any]:
-    row: dict[str, Any] = {"document_id": document.id, "format": a.kind, "kept": a.kept, "reward": a.reward}
-    if isinstance(a.outcome, Task):
-        return row | {
-            "question": a.outcome.question,
-            "answer": a.outcome.answer,
-            "pass_rate": a.pass_rate,
-            "trains_reasoner": a.trains_reasoner,
-            "sample_answer": a.answers[0].text[-300:] if a.answers else None,
-            **answered(a.said, [] if a.correct is None else a.correct.tolist()),
-        }
-    return row | {"rejected": a.outcome.reason, "detail": a.outcome.detail, "text": a.rollout.text[:300]}
-
-
-def example(records: list[dict[str, Any]]) -> str:
-    """One valid and judged task, the nearest to one half, or the commonest rejection."""
-    if judged := [r for r in records if r.get("pass_rate") is not None]:
-        r = min(judged, key=lambda r: abs(r["pass_rate"] - 0.5))
-        return (
-            f"  task from {r['document_id']} [{r['format']}], solved {r['pass_rate']:.0%}\n"
-            f"    Q: {r['question']!r}\n    A: {r['answer']!r}\n    Reasoner: {r['sample_answer']!r}"
-        )
-    reasons = [r["rejected"] for r in records if "rejected" in r]
-    common = max(set(reasons), key=reasons.count) if reasons else "nothing generated"
-    return f"  no valid task in this iteration; commonest reason: {common}"
+def record(document: Document, a: Attempt) -> Record:
+    """A task with its answers, or why it is none."""
+    extra: dict[str, Any] = {"document_id": document.id, "format": a.kind, "kept": a.kept}
+    if isinstance(a.outcome, Rejection):
+        why = {"rejected": a.outcome.reason, "detail": a.outcome.detail, "text": a.rollout.text[:300]}
+        return Record(reward=a.reward, extra=extra | why)
+    correct = [] if a.correct is None else a.correct.tolist()
+    wrote, extra = [{"wrote": r.text[-300:]} for r in a.answers[:1]], extra | {"trains_reasoner": a.trains_reasoner}
+    return Record(a.outcome.question, a.outcome.answer, a.said, correct, a.reward, wrote, extra)
 
 
 PANELS = (

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from spicejax.games import solver
-from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, answered
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record
 from spicejax.games.ssp import proposals, rewards
 from spicejax.games.ssp.pool import Kept, Pool
 from spicejax.games.ssp.proposals import Proposal, Rules
@@ -280,13 +280,13 @@ def _scored(
         lessons.append(Episode("proposer", slot // cfg.proposer_samples, proposal.row.rollout, reward))
         solvers = zip(mine, earned, strict=True)
         lessons += [Episode("solver", cfg.answers + slot, row.rollout, r) for row, r in solvers]
-        record = {"answer": proposal.answer.text, "question": proposal.question, "rejected": proposal.rejected}
-        record |= {"reward": reward, "transcript": solver.transcript(proposal.row)}
+        extra: dict[str, Any] = {"rejected": proposal.rejected}
         if mine:
-            record |= {"asked": asked[slot][0], "replayed": slot in replayed, "rewards": earned}
-            record |= answered([solver.answer(row) for row in mine], [r == 1 for r in correct])
-            record |= {"answered": solver.transcript(rows[slot][0])}
-        records.append(record)
+            extra |= {"asked": asked[slot][0], "replayed": slot in replayed, "rewards": earned}
+            extra |= {"answered": solver.transcript(mine[0])}
+        said, solved = [solver.answer(row) for row in mine], [r == 1 for r in correct]
+        transcript = solver.transcript(proposal.row)
+        records.append(Record(proposal.question, proposal.answer.text, said, solved, reward, transcript, extra))
     new = [Kept(p.question, p.answer, success[s]) for s, p in enumerate(proposed) if not p.rejected]
     again = {replayed[slot]: success[slot] for slot in replayed}
     after = pool.after(new, again, cfg.reset_every) if cfg.strategy == "replay" else None
@@ -301,7 +301,6 @@ def _scored(
         state=after.state if after is not None else None,
         progress={name: metrics.get(key) for name, key in shown.items()},
         totals={"questions_proposed": tried, "questions_valid": len(new), "searches": _searches(proposed, rows)},
-        example="\n".join(f"  {name}: {value!r}" for name, value in records[0].items()) if records else "",
     )
 
 

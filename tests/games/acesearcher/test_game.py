@@ -87,7 +87,7 @@ def test_paths_are_walked_wave_by_wave_and_paired():
         ("solver", "<answer>Oslo</answer>", "<answer>Rome</answer>"),
     ]
     assert [lesson.group for lesson in played.lessons] == [0, 1, 1, 2], "a group has one role"
-    (record,) = played.records
+    (record,) = played.rows
     assert record["reward"] == 0.25 and [plan["rewards"] for plan in record["plans"]] == [[1.0, 0.0], [0.0, 0.0]]
     assert record["plans"][0]["transcript"][1] == {"asked": "home of Bo?", "wrote": "Oslo", "shown": ["home of Bo?"]}
     metrics = played.metrics
@@ -104,7 +104,7 @@ def test_tags_of_final_answers_are_no_part_of_a_sub_answer():
         found = policy(text, row)
         return found if "plan" in text else f"{found} </answer>"
 
-    (plain,), (tagged,) = (play(script=script)[0].records for script in (policy, stray))
+    (plain,), (tagged,) = (play(script=script)[0].rows for script in (policy, stray))
     assert [plan["rewards"] for plan in plain["plans"]] == [plan["rewards"] for plan in tagged["plans"]]
     assert tagged["plans"][0]["transcript"][1]["asked"] == "home of Bo?"
 
@@ -162,7 +162,7 @@ def test_what_is_right_counts_although_its_words_repeat():
 
 def test_questions_too_long_to_be_planned_are_left_out():
     played, player = play(tasks=[dataclasses.replace(TASK, question="x" * 600), TASK])
-    assert played.metrics["decomposer/too_long"] == 1 and len(played.records) == 1
+    assert played.metrics["decomposer/too_long"] == 1 and len(played.rows) == 1
     assert player.asked[0] == ("plan: home of friend of Ada?", 2), "rows are those of its place"
 
 
@@ -270,8 +270,8 @@ def test_a_round_mixes_kinds_of_questions():
     kept = dataclasses.replace(world(player), programs=Sandbox(accept=True).run)
     played = acesearcher.play(kept, list(MIXED), cfg)
     assert found.calls == [["How much had Ada?"]], "asked once for the two that look up"
-    assert [record["plans"][0]["rewards"] for record in played.records] == [[1.0, 0.0]] * 4
-    assert played.records[3]["said"][0] == "17.5" and played.records[3]["correct"] == [True, False]
+    assert [record["plans"][0]["rewards"] for record in played.rows] == [[1.0, 0.0]] * 4
+    assert played.rows[3]["said"][0] == "17.5" and played.rows[3]["correct"] == [True, False]
     assert played.metrics["fault/program_error"] == 1
     finals = [lesson.chosen.text for lesson in played.lessons if lesson.role == "solver"]
     assert finals == ["<answer>Oslo</answer>", "<answer>No</answer>", "<answer>18</answer>", PROGRAM]
@@ -296,7 +296,7 @@ def test_sub_questions_of_a_program_may_be_programs_too():
     played = acesearcher.play(kept, [MIXED[3]], cfg)
     assert [text for text, _ in player.asked if "How much is left of 30?" in text]
     assert played.metrics["fault/program_error"] == 1
-    assert played.records[0]["plans"][0]["faults"] == ["", "program_error"]
+    assert played.rows[0]["plans"][0]["faults"] == ["", "program_error"]
     by_role = {ask.role: ask.max_new for ask in acesearcher.demand(cfg)}
     assert by_role["subquestion"] == by_role["later"] == cfg.final_max_new
     with pytest.raises(ValueError, match="acesearcher.steps=programs runs what the model writes"):

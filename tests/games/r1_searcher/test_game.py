@@ -52,9 +52,9 @@ def test_rewards_groups_records_and_what_is_left_out():
     assert metrics["solver/too_long"] == 1 and metrics["solver/pass_rate"] == 0.5
     assert (metrics["solver/searches"], metrics["solver/searched"], metrics["solver/well_formed"]) == (0.5, 0.5, 1.0)
     assert played.totals == {"questions_asked": 2, "searches": 2}
-    record = played.records[0]
+    record = played.rows[0]
     assert (record["id"], record["pass_rate"]) == ("a", 1.0)
-    assert [(r["said"], r["correct"]) for r in played.records] == [
+    assert [(r["said"], r["correct"]) for r in played.rows] == [
         (["Rome"] * 2, [True] * 2),
         (["Bonn", "Rome"], [False] * 2),
     ]

@@ -33,8 +33,8 @@ def test_rewards_groups_and_what_is_left_out():
     assert played.metrics["reasoner/too_long"] == 1 and played.metrics["reasoner/pass_rate"] == 1 / 8
     assert (played.metrics["reasoner/never_solved"], played.metrics["reasoner/always_solved"]) == (0.5, 0.0)
     assert played.totals == {"questions_asked": 2, "answers_right": 1}
-    assert [r["pass_rate"] for r in played.records] == [0.25, 0.0] and played.records[0]["id"] == "a"
-    assert (played.records[0]["said"], played.records[0]["correct"]) == (
+    assert [r["pass_rate"] for r in played.rows] == [0.25, 0.0] and played.rows[0]["id"] == "a"
+    assert (played.rows[0]["said"], played.rows[0]["correct"]) == (
         ["5", "12", "5", "5"],
         [False, True, False, False],
     )

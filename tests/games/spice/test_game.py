@@ -65,7 +65,7 @@ def test_rewards_groups_and_secrecy(verifier):
     assert played.metrics["challenger/valid_fraction"] == 0.75
     assert played.metrics["reasoner/pass_rate"] == 0.5
     assert played.metrics["rejected/unparsable"] == 2
-    assert [r["pass_rate"] for r in played.records if "question" in r] == [0.5] * 6
+    assert [r["pass_rate"] for r in played.rows if "question" in r] == [0.5] * 6
 
 
 def test_questions_of_the_evaluation_are_counted_and_refused_where_asked(verifier):
@@ -91,7 +91,7 @@ def test_attempts_grow_until_a_task_is_valid_and_the_ratio_is_kept(verifier):
     played, seats = play(challenger, lambda *_: "\\boxed{1}", verifier)
     starts = [row for text, row in seats["challenger"].asked if "42" in text]
     assert starts == [0, 4, 8]  # rounds of 4, 4 and 8, one request each
-    kept = [r for r in played.records if r["document_id"] == "a" and r["kept"]]
+    kept = [r for r in played.rows if r["document_id"] == "a" and r["kept"]]
     assert len(kept) == 4 and sum("question" in r for r in kept) == 1, "the one valid task must not be lost"
     assert sum(text.count("Fe") for text, _ in seats["challenger"].asked) == 1, "document b was solved in round one"
 
@@ -114,7 +114,7 @@ def test_one_task_per_document_trains_the_reasoner(verifier):
     cfg = dataclasses.replace(CFG, reasoner_tasks_per_document=1)
     played, _ = play(lambda p, row: question(row), lambda p, row: "\\boxed{7}" * (row % 2), verifier, cfg)
     assert sum(e.role == "reasoner" for e in played.lessons) == 2 * 4
-    assert sum(r["trains_reasoner"] for r in played.records) == 2
+    assert sum(r["trains_reasoner"] for r in played.rows) == 2
     assert sum(e.role == "challenger" for e in played.lessons) == 2 * 4
 
 
@@ -142,7 +142,7 @@ def test_the_model_may_choose_the_task_type(verifier):
 
     played, seats = play(challenger, lambda *_: "\\boxed{tin}", verifier, cfg)
     assert played.metrics["challenger/task_type_unparsed"] == 0.5
-    assert {r["format"] for r in played.records if r["document_id"] == "b"} == {"String"}
+    assert {r["format"] for r in played.rows if r["document_id"] == "b"} == {"String"}
     assert "task_type" not in {e.role for e in played.lessons}, "the choice is not trained"
     assert [ask.role for ask in spice.demand(cfg)] == ["task_type", "challenger", "reasoner"]
 
@@ -150,7 +150,7 @@ def test_the_model_may_choose_the_task_type(verifier):
 def test_everything_is_a_function_of_seed_and_iteration(verifier):
     cfg = dataclasses.replace(CFG, task_type="random", answer_types=("Integer", "String"), mcq_fraction=0.5)
     documents = DOCUMENTS * 6
-    kinds = [[r["format"] for r in play(lambda *_: "x", lambda *_: "", verifier, cfg, documents, i)[0].records]
+    kinds = [[r["format"] for r in play(lambda *_: "x", lambda *_: "", verifier, cfg, documents, i)[0].rows]
              for i in (1, 1, 2)]  # fmt: skip
     assert kinds[0] == kinds[1] != kinds[2]
 
@@ -199,8 +199,8 @@ def test_equal_tasks_of_a_document_may_share_their_answers(verifier, once):
     assert len(seats["reasoner"].asked) == (4 if once else 8)
     assert [e.reward for e in played.lessons if e.role == "challenger"] == [1.0] * 8, "each copy has its reward"
     assert sum(e.role == "reasoner" for e in played.lessons) == (4 if once else 8) * 4
-    assert [r["pass_rate"] for r in played.records] == [0.5] * 8
-    assert sum(r["trains_reasoner"] for r in played.records) == (4 if once else 8)
+    assert [r["pass_rate"] for r in played.rows] == [0.5] * 8
+    assert sum(r["trains_reasoner"] for r in played.rows) == (4 if once else 8)
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_ones_own_prompts_are_asked_in_play_in_probes_and_in_exams(verifier, own
     player: Any = Scripted(reply)
     world = World({"reasoner": player}, verifier.check, SamplerConfig(), seed=0, iteration=0)
     held_out(world, [Item(Task("Why?", "7", "Integer"), "")], spice.exam(cfg))
-    probes(world, DOCUMENTS, spice.GAME, cfg, current=player, initial=player, others={}, group=2)
+    probes(world, DOCUMENTS, spice.SpiceConfig.game, cfg, current=player, initial=player, others={}, group=2)
     assert [text for text, _ in player.asked][0] == "Why? MINE, into \\boxed{}"
     assert all("MINE" in text for text, _ in player.asked)
 

@@ -62,12 +62,12 @@ def test_rewards_groups_and_records():
     assert metrics["proposer/valid"] == pytest.approx(2 / 3) and metrics["rejected/no_question"] == 1
     assert metrics["solver/pass_rate"] == 0.5 and metrics["solver/slots_filled"] == pytest.approx(2 / 3)
     assert played.state is None and played.totals["questions_valid"] == 2
-    first, second, _ = played.records
+    first, second, _ = played.rows
     assert (first["question"], first["rejected"]) == ("home of R?", "")
     assert first["said"][0] == "Rome" and first["correct"] == [True, False]
     assert first["transcript"][0] == {"wrote": "<search>Rome</search>", "query": "Rome", "shown": ["Rome"]}
     assert second["rejected"] == "no_question" and "said" not in second
-    json.dumps(played.records)
+    json.dumps(played.rows)
 
 
 def test_the_other_reward_and_a_penalty():
@@ -78,7 +78,7 @@ def test_the_other_reward_and_a_penalty():
 def test_what_the_evidence_does_not_answer_is_rejected_and_noise_comes_from_other_rows():
     players = {"verifier": typist(verifier)}
     played = ssp.play(world(**players), ANSWERS, dataclasses.replace(CFG, verify=True, noise=4))
-    assert [r["rejected"] for r in played.records] == ["", "no_question", "not_verified"]
+    assert [r["rejected"] for r in played.rows] == ["", "no_question", "not_verified"]
     for text, _ in players["verifier"].asked:
         assert "Rome lies on a hill" in text and "Bonn lies on a hill" in text and "Oslo" not in text
     alone = {"verifier": typist(verifier)}
@@ -97,7 +97,7 @@ def test_replay_fills_with_earlier_questions_and_resets():
     assert replayed == [0, 1, 1, 0] and sizes == [2, 4, 0, 2]
     second = ssp.play(world(1), ANSWERS, cfg, ssp.play(world(), ANSWERS, cfg).state)
     assert len(of(second, "solver")) == 6 and of(second, "proposer")[1] == (1, 0.0)
-    record = second.records[1]
+    record = second.rows[1]
     assert record["replayed"] and record["asked"] in ("home of R?", "home of B?") and record["rejected"]
     endless = dataclasses.replace(cfg, reset_every=0)
     state = None
@@ -127,10 +127,10 @@ def test_resampling_tries_failed_answers_again_on_streams_of_their_own():
 def test_a_question_of_the_evaluation_is_refused_and_counted():
     examined = dataclasses.replace(world(), examined=frozenset([answers.tokens("Home of B?")]))
     played = ssp.play(examined, ANSWERS, CFG)
-    assert [r["rejected"] for r in played.records] == ["", "no_question", "held_out"]
+    assert [r["rejected"] for r in played.rows] == ["", "no_question", "held_out"]
     assert played.metrics["rejected/held_out"] == 1 and of(played, "proposer")[2] == (2, 0.0)
     asked = dataclasses.replace(CFG, rules=dataclasses.replace(CFG.rules, no_held_out=False))
-    assert ssp.play(examined, ANSWERS, asked).records[2]["rejected"] == ""
+    assert ssp.play(examined, ANSWERS, asked).rows[2]["rejected"] == ""
 
 
 def test_a_further_try_is_verified_among_documents_of_the_whole_batch():
