@@ -150,7 +150,7 @@ def loop(name: str, count: int, words: list[str]) -> dict[str, Any]:
     cfg = configuration.override(configs.load(name), {"iterations": str(count)} | changes)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         train.train(cfg, Path(folder))
-        rows = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
+        rows = harness.lines(Path(folder) / "metrics.jsonl")
     seconds = [row["time/play"] + row["time/update"] for row in rows]
     counted = rows[2:] or rows
     total = sum(seconds[2:] or seconds)

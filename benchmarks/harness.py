@@ -54,6 +54,11 @@ def chosen(words: str, known: Sequence[str]) -> list[str]:
     return words.split(",")
 
 
+def lines(path: Path) -> list[dict[str, Any]]:
+    """Read JSON lines."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Rows as Markdown; all columns but the first stand to the right."""
     lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]

@@ -85,6 +85,14 @@ COLUMNS = {
     "distance from 1/2: later Challenger, later Reasoner": "probe/current/frontier_distance",
     "distance from 1/2: later Challenger, first Reasoner": "probe/fixed_reasoner/frontier_distance",
 }
+# Of iterations: the mean of the first four stands with the first evaluation, that of the last four with the last
+PLAYED = {
+    "valid questions": "proposer/valid",
+    "Proposer's reward": "proposer/reward",
+    "Proposer's searches": "proposer/searches",
+    "Solver's pass rate": "solver/pass_rate",
+    "Solver's searches": "solver/searches",
+}
 
 
 def run(workdir: Path, config: str, seed: int, overrides: list[str]) -> list[dict[str, Any]]:
@@ -96,13 +104,16 @@ def run(workdir: Path, config: str, seed: int, overrides: list[str]) -> list[dic
     if not (parts[max(parts)] / "summary.json").exists():
         with (workdir / "log.txt").open("a") as log:
             subprocess.run([*command, f"seed={seed}", *overrides], check=True, cwd=ROOT, stdout=log, stderr=log)
-    files = {stage: part / "evaluations.jsonl" for stage, part in parts.items()}
-    return [
-        ({"stage": stage} if stage else {}) | json.loads(line)
-        for stage, path in files.items()
-        if path.exists()
-        for line in path.read_text().splitlines()
-    ]
+    rows, played = [], []
+    for stage, part in parts.items():
+        if (path := part / "evaluations.jsonl").exists():
+            rows += [({"stage": stage} if stage else {}) | row for row in harness.lines(path)]
+        played += harness.lines(part / "metrics.jsonl")
+    for row, near in ((rows[0], played[:4]), (rows[-1], played[-4:])):
+        for key in PLAYED.values():
+            if values := [iteration[key] for iteration in near if key in iteration]:
+                row[key] = statistics.mean(values)
+    return rows
 
 
 def rounded(value: Any) -> Any:
@@ -110,15 +121,19 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
+def interval(values: list[float]) -> str:
+    """Mean and the half width of its 95 % interval over seeds (Student's t)."""
+    half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values) if len(values) > 1 else None
+    return f"{statistics.mean(values):+.3f}{'' if half is None else f' ± {half:.3f}'}"
+
+
 def cell(changes: list[tuple[float, float]]) -> str:
-    """Mean start -> mean end, and the mean change with the half width of its interval over seeds."""
+    """Mean start -> mean end, and the mean change with its interval."""
     if not changes:
         return "-"
     starts, ends = zip(*changes, strict=True)
     gains = [end - start for start, end in changes]
-    half = stats.t.ppf(0.975, len(gains) - 1) * stats.sem(gains) if len(gains) > 1 else None
-    spread = "" if half is None else f" ± {half:.3f}"
-    return f"{statistics.mean(starts):.3f} → {statistics.mean(ends):.3f} ({statistics.mean(gains):+.3f}{spread})"
+    return f"{statistics.mean(starts):.3f} → {statistics.mean(ends):.3f} ({interval(gains)})"
 
 
 def summarize(rows: list[dict[str, Any]]) -> str:
@@ -127,12 +142,17 @@ def summarize(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         runs[row["run"]][row["seed"]].append(row)
     lines = []
-    for column, key in COLUMNS.items():
+    for column, key in (COLUMNS | PLAYED).items():
         changes = [
             [(own[0][key], own[-1][key]) for own in seeds.values() if key in own[0] and key in own[-1]]
             for seeds in runs.values()
         ]
         lines += [[column, *map(cell, changes)]] if any(changes) else []
+    ends = [{seed: own[-1]["eval/accuracy"] for seed, own in seeds.items()} for seeds in runs.values()]
+    pairs = [[ends[0][seed] - end for seed, end in other.items() if seed in ends[0]] for other in ends[1:]]
+    lines.append(
+        ["held-out of the first minus it, seed by seed", "", *(interval(pair) if pair else "-" for pair in pairs)]
+    )
     return harness.table(["", *runs], lines)
 
 
@@ -141,7 +161,7 @@ def main() -> None:
         __doc__, config="spice_nano", out="runs/seeds", seeds="0,1,2,3,4", only="", record="", recorded="", words=[]
     )
     if args.recorded:
-        print(summarize([json.loads(line) for line in Path(args.recorded).read_text().splitlines()]))
+        print(summarize(harness.lines(Path(args.recorded))))
         return
     variants = {name: (args.config, switches) for name, switches in VARIANTS.get(args.config, SPICE).items()}
     variants |= {name: (config, []) for name, config in OTHERS.get(args.config, {}).items()}

@@ -27,9 +27,10 @@ def test_the_table_of_recorded_runs():
         for (run, seed), (start, end) in changes.items()
         for iteration, accuracy in ((0, start), (8, 0.9), (16, end))
     ]
-    head, _, line = importlib.import_module("seeds").summarize(rows).splitlines()
+    head, _, line, paired = importlib.import_module("seeds").summarize(rows).splitlines()
     assert head == "|  | whole | half |"
     assert line == "| held-out | 0.300 → 0.600 (+0.300 ± 1.271) | 0.200 → 0.300 (+0.100) |"
+    assert paired == "| held-out of the first minus it, seed by seed |  | +0.300 |"
 
 
 def test_a_word_that_is_not_known_is_named():
