@@ -125,12 +125,12 @@ def referenced(lessons: Sequence[Lesson], score: Callable[[Part], np.ndarray], c
 
 
 def deal(groups: np.ndarray, roles: np.ndarray, size: int, epochs: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Indices of each optimizer step, the groups of each role in a new random order each epoch.
+    """Deal trajectories to optimizer steps: the indices of each step, the groups in a new random order each epoch.
 
-    As few steps as there can be with at most `size` trajectories each, and all about as full: AdamW would move the
-    policy as far for a few trajectories left over as for a full step. A group stays together where the steps allow it,
-    so that its prompt is computed in one of them only. Every step has the iteration's share of each role: their rows
-    have different shapes, and a step that had more of one would need a micro-batch more.
+    There are as few steps as `size` allows, all about equally full: AdamW would move the policy as far for a few
+    trajectories left over as for a full step. A group stays in one step where that is possible, so that its prompt is
+    computed once. Every step has the iteration's share of each role: roles have rows of different shapes, and a step
+    with more of one role would need another micro-batch.
 
     Args:
       groups: group of each trajectory, int [n]; all of a group have one role. With size >= n nothing is reordered.
@@ -142,15 +142,15 @@ def deal(groups: np.ndarray, roles: np.ndarray, size: int, epochs: int, rng: np.
         if size < len(groups):
             place = np.zeros(groups.max() + 1)  # of each group, from 0 to 1
             for role in np.unique(roles):
-                own = rng.permutation(np.unique(groups[roles == role]))
-                place[own] = (np.arange(len(own)) + rng.random()) / len(own)
+                of_role = rng.permutation(np.unique(groups[roles == role]))
+                place[of_role] = (np.arange(len(of_role)) + rng.random()) / len(of_role)
             order = np.argsort(place[groups], kind="stable")
         picks += np.split(order, _cuts(groups[order], size))
     return picks
 
 
 def _cuts(groups: np.ndarray, size: int) -> list[int]:
-    """Where the steps after the first begin: at even distances, or where a group begins close to that."""
+    """Return where the steps after the first begin: at even distances, or at a group's beginning close to that."""
     # Differs: what does not fill a last step is spread over all; Oat takes it as a step of its own, SPICE is silent
     n = len(groups)
     steps = -(-n // size)

@@ -157,9 +157,9 @@ class LearnerConfig:
                 f"learner.kl_coef={max(self.kl_coefs):g} with loss={self.loss}: that loss has no such term; give 0"
             )
         for name in ("role_aggregation", "role_kl_coef"):
-            if len(own := getattr(self, name)) not in (0, len(self.role_order)):
+            if len(values := getattr(self, name)) not in (0, len(self.role_order)):
                 raise ValueError(
-                    f"learner.{name}={own}: give one for each role of learner.role_order={self.role_order}, or none"
+                    f"learner.{name}={values}: give one for each role of learner.role_order={self.role_order}, or none"
                 )
         if min(self.role_kl_coef, default=0) < 0:
             raise ValueError(f"learner.role_kl_coef={self.role_kl_coef}: none may be negative")
@@ -169,7 +169,7 @@ class LearnerConfig:
 
     @property
     def on_policy(self) -> bool:
-        """Whether each rollout meets one update only, or the loss asks for no ratio: no old logprobs are taken then."""
+        """Whether no old logprobs are scored: each rollout is in one update alone, or the loss has no ratio."""
         one_step = self.trajectories_per_update == 0 and self.epochs == 1 and len(self.role_order) < 2
         return self.lesson != "scored" or one_step
 
@@ -196,13 +196,13 @@ class LearnerConfig:
         return {*(self.role_kl_coef or (self.kl_coef,))}
 
     def of(self, role: str) -> LearnerConfig:
-        """What holds in the steps on one role."""
+        """The configuration of the steps on one role."""
         if role not in self.role_order:
             return self
         place = self.role_order.index(role)
-        own = {name: getattr(self, f"role_{name}") for name in ("aggregation", "kl_coef")}
-        found: dict[str, Any] = {name: values[place] for name, values in own.items() if values}
-        return dataclasses.replace(self, **found, role_aggregation=(), role_kl_coef=())
+        by_role = {name: getattr(self, f"role_{name}") for name in ("aggregation", "kl_coef")}
+        of_role: dict[str, Any] = {name: values[place] for name, values in by_role.items() if values}
+        return dataclasses.replace(self, **of_role, role_aggregation=(), role_kl_coef=())
 
     @property
     def shapes(self) -> tuple[RowShape, ...]:
@@ -311,7 +311,7 @@ def make_learner(
       on_policy: one update per rollout: the old logprobs are the step's own, without gradient, and
         `Batch.old_logprobs` is not read. Otherwise fill it with `score` before the first update. None = as `cfg` says.
     """
-    own = cfg.on_policy if on_policy is None else on_policy
+    on_policy = cfg.on_policy if on_policy is None else on_policy
     sharpness = (temperature or 1.0) if cfg.lesson == "scored" else 1.0
     settings = {"slot_length": cfg.slot_length, "temperature": sharpness, "chunk": cfg.vocab_chunk}
     logprobs_of = functools.partial(scored_logprobs, model, **settings)
@@ -322,7 +322,7 @@ def make_learner(
         """One optimizer step on micro-batches 0 .. num_micro - 1; the rest of `batch` is filler."""
 
         def loss(trained: Params, micro: Batch) -> tuple[Float[Array, ""], LossTerms]:
-            terms = _micro_loss(cfg, own, logprobs_of(lora.join(frozen or {}, trained), micro), micro)
+            terms = _micro_loss(cfg, on_policy, logprobs_of(lora.join(frozen or {}, trained), micro), micro)
             return terms.loss, terms
 
         grads, terms = _gradients(loss, state.params, batch, num_micro)
@@ -358,6 +358,6 @@ def make_learners(
     model: TransformerConfig, cfg: LearnerConfig, optimizer: optax.GradientTransformation, *, temperature: float = 1.0
 ) -> dict[str, Learner]:
     """`make_learner` by the role that steps are on; "" where role_order names none. Roles of one KL term share one."""
-    of_kl = {cfg.of(role).kl_coef: cfg.of(role) for role in cfg.role_order or ("",)}
-    made = {kl: make_learner(model, own, optimizer, temperature=temperature) for kl, own in of_kl.items()}
+    by_kl = {cfg.of(role).kl_coef: cfg.of(role) for role in cfg.role_order or ("",)}
+    made = {kl: make_learner(model, of_role, optimizer, temperature=temperature) for kl, of_role in by_kl.items()}
     return {role: made[cfg.of(role).kl_coef] for role in cfg.role_order or ("",)}

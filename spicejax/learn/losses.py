@@ -216,10 +216,10 @@ def _places(responses: Int[Array, "B S"]) -> Int[Array, "B S"]:
     return jnp.abs(responses) + (length + 1) * jnp.arange(rows, dtype=jnp.int32)[:, None]
 
 
-def _sums(values: Float[Array, "B S"], own: Array, places: Int[Array, "B S"]) -> Float[Array, " N"]:
-    """Sum over the tokens of each place for which `own` is true."""
+def _sums(values: Float[Array, "B S"], counted: Array, places: Int[Array, "B S"]) -> Float[Array, " N"]:
+    """Sum the values of each place over the tokens where `counted` is true."""
     rows, length = places.shape
-    return jax.ops.segment_sum(jnp.where(own, values, 0.0).ravel(), places.ravel(), rows * (length + 1))
+    return jax.ops.segment_sum(jnp.where(counted, values, 0.0).ravel(), places.ravel(), rows * (length + 1))
 
 
 class Loss(NamedTuple):

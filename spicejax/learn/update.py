@@ -71,8 +71,8 @@ class Updater:
         if self.cfg.needs_reference and self.cfg.reference == "kept":
             lessons = deal.referenced(lessons, self._reference, self.cfg)
         turns = {
-            role: deal.steps([lessons[i] for i in own], advantages[own], self.cfg.of(role), rng)
-            for role, own in self._turns(lessons).items()
+            role: deal.steps([lessons[i] for i in indices], advantages[indices], self.cfg.of(role), rng)
+            for role, indices in self._turns(lessons).items()
         }
         # Old logprobs are taken before the first step, with the parameters that sampled, or before a role's first one.
         early = self.cfg.old_policy == "iteration"
@@ -95,7 +95,7 @@ class Updater:
         return state, metrics | {"learner/steps": float(taken)} | measured.metrics()
 
     def _turns(self, lessons: Sequence[Lesson]) -> dict[str, np.ndarray]:
-        """Lessons whose steps stand together: all (""), or those of one role after the other."""
+        """Indices of the lessons whose steps stand together: all (""), or those of one role after the other."""
         roles = np.array([lesson.role for lesson in lessons])
         if not self.cfg.role_order:
             return {"": np.arange(len(lessons))}
@@ -103,14 +103,14 @@ class Updater:
             raise ValueError(
                 f"learner.role_order={self.cfg.role_order} lacks {min(unknown)!r}, which is trained; add it"
             )
-        return {role: own for role in self.cfg.role_order if len(own := np.flatnonzero(roles == role))}
+        return {role: i for role in self.cfg.role_order if len(i := np.flatnonzero(roles == role))}
 
     def _placed(self, state: TrainState, role: str, steps: list[list[deal.Part]]) -> list[list[tuple[Batch, Any]]]:
-        """The rows of some steps on the devices, scored by the policy as it is."""
+        """Put the rows of some steps on the devices, scored by the policy as it is."""
         return [[self._scored(state, role, *part) for part in parts] for parts in steps]
 
     def _scored(self, state: TrainState, role: str, batch: Batch, used: int) -> tuple[Batch, Any]:
-        """The batch on the devices, with the logprobs that the loss compares with."""
+        """Put a batch on the devices, with the logprobs that the loss compares with."""
         batch, micro = self._put(batch, used)
         if not self.cfg.on_policy:
             batch = batch._replace(old_logprobs=self._score(lora.join(self.frozen, state.params), batch, micro))
@@ -119,7 +119,7 @@ class Updater:
         return batch, micro
 
     def _reference(self, part: deal.Part) -> np.ndarray:
-        """What the first policy makes of a batch, on every process whole."""
+        """Score a batch by the first policy; every process gets the whole array."""
         return sharding.fetch(self._score(self.reference, *self._put(*part)))
 
     def _put(self, batch: Batch, used: int) -> tuple[Batch, Any]:

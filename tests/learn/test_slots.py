@@ -9,9 +9,11 @@ import pytest
 from recorded import RECORDER, difference, measure
 from tiny_models import QWEN3, random_params
 
+from spicejax.learn import deal
 from spicejax.learn.learner import LearnerConfig, make_learner
+from spicejax.learn.losses import LOSSES
 from spicejax.learn.packing import RowShape, lay_out, pack, padding, token_weights
-from spicejax.types import Rollout
+from spicejax.types import Episode, Rollout
 
 MODEL = QWEN3
 AREAS = (RowShape(6, 2, 8, 3), RowShape(6, 2, 14, 3))
@@ -37,16 +39,24 @@ def episodes(seed: int = 0) -> tuple[list[Rollout], np.ndarray, list[np.ndarray]
     return made, advantages, token_weights(made, aggregation="constant", norm_length=8)
 
 
-@pytest.mark.parametrize("kl_coef", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
-def test_the_same_loss_and_gradient_as_repeated_prompts(kl_coef):
+@pytest.mark.parametrize(
+    ("loss", "clip", "kl_coef"),
+    [
+        ("gspo", 1e-3, 0.1),
+        pytest.param("ppo_clip", 0.2, 0.1, marks=pytest.mark.slow),
+        pytest.param("ppo_clip", 0.2, 0.0, marks=pytest.mark.slow),
+    ],
+)
+def test_the_same_loss_and_gradient_as_repeated_prompts(loss, clip, kl_coef):
     """Through `score` (old and reference logprobs of other parameters), clip, importance weight and KL term."""
-    config = LearnerConfig(layout="shared_prompt", slot_length=6, vocab_chunk=10, kl_coef=kl_coef, loss_norm_length=8)
+    config = LearnerConfig(loss, layout="shared_prompt", slot_length=6, vocab_chunk=10, kl_coef=kl_coef,
+                           loss_norm_length=8, clip_low=clip, clip_high=clip)  # fmt: skip
     other = jax.tree.map(lambda p: p * 1.03, random_params(MODEL, 6))
     results = []
     for layout, shapes in (("packed", (RowShape(24, 2),)), ("shared_prompt", AREAS)):
         learner = make_learner(MODEL, dataclasses.replace(config, layout=layout), RECORDER, on_policy=False)
         parts = []
-        for batch, used in lay_out(*episodes(), shapes):
+        for batch, used in lay_out(*episodes(), shapes, numbered=LOSSES[loss].numbered):
             scored = learner.score(other, batch, jnp.int32(used))
             parts.append((batch._replace(old_logprobs=scored, reference_logprobs=scored), jnp.int32(used)))
         batches, used = zip(*parts, strict=True)
@@ -56,6 +66,25 @@ def test_the_same_loss_and_gradient_as_repeated_prompts(kl_coef):
     assert packed["clip_fraction"] > 0 and packed["tis_fraction"] > 0 and (packed["kl"] > 0) == (kl_coef > 0)
     assert shared == pytest.approx(packed, rel=2e-5)
     assert difference(packed_grads, shared_grads) < 5e-6
+
+
+@pytest.mark.parametrize("layout", ["packed", "shared_prompt"])
+def test_responses_are_numbered_in_their_row_where_the_loss_asks(layout):
+    sizes = {"row_length": 24, "prompt_areas": (6, 14), "slot_length": 6, "slots": 3, "rows": 2}
+    cfg = LearnerConfig("gspo", layout=layout, clip_low=3e-4, clip_high=4e-4, **sizes)
+    rollouts, _, _ = episodes()
+    advantages = np.arange(1, len(rollouts) + 1, dtype=np.float32)  # tells the responses apart
+    lessons = [Episode("solver", 0, r, 0.0) for r in rollouts]
+    (parts,) = deal.steps(lessons, advantages, cfg, np.random.default_rng(0))
+    seen = []
+    for batch, used in parts:
+        for a, b in np.ndindex(used, cfg.rows):
+            pairs = set(zip(batch.responses[a, b].tolist(), batch.advantages[a, b].tolist(), strict=True)) - {(0, 0.0)}
+            assert sorted(number for number, _ in pairs) == list(range(1, len(pairs) + 1)), "a number for each response"
+            seen += [advantage for _, advantage in pairs]
+    assert sorted(seen) == advantages.tolist()
+    (parts,) = deal.steps(lessons, advantages, dataclasses.replace(cfg, loss="cispo"), np.random.default_rng(0))
+    assert all(batch.responses is None for batch, _ in parts), "nothing is kept that no loss reads"
 
 
 def spread(batch) -> list[tuple[int, int, int]]:
