@@ -90,8 +90,8 @@ def prepare(options: argparse.Namespace) -> None:
         )
     leaked = mixtures.leaks(Path(options.leaks)) if options.leaks not in ("", "none") else {}
     found = mixtures.files(options.data, sources, options.tfds)
-    own = prompts.own("--prompts", {}, options.prompts, paths.PACKAGE)
-    render = functools.partial(examples.render, own=own)
+    templates = prompts.own("--prompts", {}, options.prompts, paths.PACKAGE)
+    render = functools.partial(examples.render, templates=templates)
     taken = mixtures.take(sources, found, render, leaked=leaked, seed=options.seed, scale=options.scale)
     if empty := [name for name, pairs in taken.items() if len(pairs) <= options.held_out]:
         fix = taken.hints.get(empty[0], "leave the source out (--sources) or hold out fewer")

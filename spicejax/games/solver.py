@@ -38,32 +38,32 @@ def tags_of(request: Request) -> Tags:
     return QUERY_TAGS if request in ("base", "instruct") else SEARCH_TAGS
 
 
-def messages(question: str, request: Request, own: Templates = NO_TEMPLATES) -> Messages:
-    """Ask one question, with `own` templates for ours."""
+def messages(question: str, request: Request, templates: Templates = NO_TEMPLATES) -> Messages:
+    """Ask one question; `templates` replace ours."""
     if request == "nano":
         return [{"role": "user", "content": question}]
-    template = prompts.read(PACKAGE, f"search_{request}", own)
-    examples = prompts.read(PACKAGE, "search_simple_examples", own) if request == "simple" else "[]"
+    template = prompts.read(PACKAGE, f"search_{request}", templates)
+    examples = prompts.read(PACKAGE, "search_simple_examples", templates) if request == "simple" else "[]"
     return prompts.turns(template, examples, {"question": question})
 
 
-def exam(request: Request, limits: Limits, own: Templates = NO_TEMPLATES) -> Exam:
+def exam(request: Request, limits: Limits, templates: Templates = NO_TEMPLATES) -> Exam:
     """The Solver answers as in training."""
     tags = tags_of(request)
 
     def ask(task: Task) -> Messages:
-        return messages(task.question, request, own)
+        return messages(task.question, request, templates)
 
     def respond(world: World, tasks: Sequence[Task], *, max_new: int, **sampling: Any) -> list[list[Reply]]:
-        found = world.search("solver", [ask(task) for task in tasks], tags=tags, limits=limits, **sampling)
-        return [[_reply(row) for row in rows] for rows in found]
+        rows_of = world.search("solver", [ask(task) for task in tasks], tags=tags, limits=limits, **sampling)
+        return [[_reply(row) for row in rows] for rows in rows_of]
 
     return Exam("solver", ask, respond, limits.total, behind=limits.total - 1, searches=True)
 
 
 def _reply(row: Searched) -> Reply:
-    own = dataclasses.replace(row.rollout, text=written(row))
-    return Reply(answer(row), own, transcript(row), searches(row))
+    rollout = dataclasses.replace(row.rollout, text=written(row))
+    return Reply(answer(row), rollout, transcript(row), searches(row))
 
 
 def written(row: Searched) -> str:
@@ -75,21 +75,21 @@ def last_pair(text: str, tags: tuple[str, str]) -> str | None:
     """What stands between the last opening tag that is closed and the closing tag next to it; None without one."""
     inside = None
     for part in text.split(tags[0])[1:]:
-        said, closing, _ = part.partition(tags[1])
-        inside = said.strip() if closing else inside
+        content, closing, _ = part.partition(tags[1])
+        inside = content.strip() if closing else inside
     return inside
 
 
 def said(reply: str) -> str | None:
     """The answer of a reply without search: between its tags, else what follows "Answer:" on its line, or None."""
-    tagged, told = last_pair(reply, ANSWER), _ANSWER_LINE.search(reply)
-    return tagged if tagged is not None or told is None else told[1].strip()
+    tagged, line = last_pair(reply, ANSWER), _ANSWER_LINE.search(reply)
+    return tagged if tagged is not None or line is None else line[1].strip()
 
 
 def between(row: Searched, tags: tuple[str, str]) -> str | None:
     """What stands between the last pair of tags that the model wrote within a turn; None without one."""
-    found = (last_pair(turn.text, tags) for turn in reversed(row.turns))
-    return next((inside for inside in found if inside is not None), None)
+    pairs = (last_pair(turn.text, tags) for turn in reversed(row.turns))
+    return next((inside for inside in pairs if inside is not None), None)
 
 
 def answer(row: Searched) -> str | None:
@@ -115,10 +115,10 @@ def metrics_of(role: str, rows: Sequence[Searched]) -> Metrics:
     """How a role's rows searched: {} without rows."""
     if not rows:
         return {}
-    made = np.array([searches(row) for row in rows])
+    counts = np.array([searches(row) for row in rows])
     return {
-        f"{role}/searches": float(made.mean()),
-        f"{role}/searched": float((made > 0).mean()),
+        f"{role}/searches": float(counts.mean()),
+        f"{role}/searched": float((counts > 0).mean()),
         f"{role}/response_length": float(np.mean([row.rollout.loss_mask.sum() for row in rows])),
         f"{role}/observation_length": float(np.mean([(row.rollout.loss_mask == 0).sum() for row in rows])),
         f"{role}/truncated": float(np.mean([row.rollout.finish_reason == "length" for row in rows])),

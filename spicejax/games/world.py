@@ -87,11 +87,11 @@ class World:
             raise ValueError("this game searches, and the run has no search engine; give retrieval.index=FOLDER")
         began, searching = time.perf_counter(), self.clock["searching"]
 
-        def timed(queries: list[str], most: int) -> list[list[Passage]]:
-            asked = time.perf_counter()
-            found = find(queries, most)
-            self.clock["searching"] += time.perf_counter() - asked
-            return found
+        def timed(queries: list[str], limit: int) -> list[list[Passage]]:
+            started = time.perf_counter()
+            passages = find(queries, limit)
+            self.clock["searching"] += time.perf_counter() - started
+            return passages
 
         rows = search.search(
             player,
@@ -107,16 +107,16 @@ class World:
         self.clock["sampling"] += time.perf_counter() - began - (self.clock["searching"] - searching)
         return rows
 
-    def look_up(self, queries: Sequence[str], most: int) -> list[list[Passage]]:
-        """The best passages of each query, `most` of them; a query that stands twice is looked up once."""
+    def look_up(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
+        """The best passages of each query, at most `limit`; equal queries are looked up once."""
         if self.find is None:
             raise ValueError(
                 "this game looks up passages, and the run has no search engine; give retrieval.index=FOLDER"
             )
         began, distinct = time.perf_counter(), list(dict.fromkeys(queries))
-        found = dict(zip(distinct, self.find(distinct, most) if distinct else [], strict=True))
+        passages_of = dict(zip(distinct, self.find(distinct, limit) if distinct else [], strict=True))
         self.clock["searching"] += time.perf_counter() - began
-        return [found[query] for query in queries]
+        return [passages_of[query] for query in queries]
 
     def execute(self, programs: Sequence[str]) -> list[Ran]:
         """What came of each program that a player wrote."""
@@ -125,9 +125,9 @@ class World:
         if self.programs is None:
             raise ValueError("this game runs programs, and the run has no sandbox for them")
         began = time.perf_counter()
-        found = list(self.programs(programs))
+        results = list(self.programs(programs))
         self.clock["programs"] += time.perf_counter() - began
-        return found
+        return results
 
     def judge(self, claims: Sequence[judge.Claim], *, max_new: int) -> list[bool]:
         """Whether each answer says the same as a reference: by the run's server, else by the seat `judge`, greedy.
@@ -137,22 +137,22 @@ class World:
         Args:
           max_new: longest reply of the seat, in tokens; the server has its own.
         """
-        asked = {n: judge.prompt(claim) for n, claim in enumerate(claims) if claim.answer}
+        messages = {n: judge.prompt(claim) for n, claim in enumerate(claims) if claim.answer}
         if self.chat is None:
-            asked = {n: prompt for n, prompt in asked.items() if self.fits("judge", prompt)}
-        began, prompts = time.perf_counter(), list(asked.values())
-        if not asked:
+            messages = {n: prompt for n, prompt in messages.items() if self.fits("judge", prompt)}
+        began, prompts = time.perf_counter(), list(messages.values())
+        if not messages:
             replies = []
         elif self.chat is not None:
             replies = self.chat(prompts)
         else:
             greedy = dataclasses.replace(self, sampler=SamplerConfig(temperature=0.0))
-            rows = list(asked)
-            found = greedy.ask("judge", prompts, samples=1, first_row=rows, max_new=max_new, stream=0)
-            replies = [reply.text for (reply,) in found]
+            rows = list(messages)
+            rollouts = greedy.ask("judge", prompts, samples=1, first_row=rows, max_new=max_new, stream=0)
+            replies = [reply.text for (reply,) in rollouts]
         self.clock["judging"] += time.perf_counter() - began
-        said = dict(zip(asked, map(judge.agrees, replies), strict=True))
-        return [said.get(n, False) for n in range(len(claims))]
+        agreed = dict(zip(messages, map(judge.agrees, replies), strict=True))
+        return [agreed.get(n, False) for n in range(len(claims))]
 
     def given(self, role: str, example: Example, ask: Callable[[Task], Messages]) -> Rollout:
         """An example as a rollout of `role`: as if the player had written all of it but what it was shown.
@@ -163,14 +163,14 @@ class World:
           ask: a question's prompt, for examples that have one.
         """
         player = self.players[role]
-        asked = example.messages or ask(Task(example.question, "", "String"))
+        messages = example.messages or ask(Task(example.question, "", "String"))
         parts = [(player.encode(text), by) for turn in example.turns for text, by in zip(turn, (1, 0), strict=True)]
         parts.append(((player.write if example.ended else player.encode)(example.reply), 1))
         ids = np.array([token for tokens, _ in parts for token in tokens], np.int32)
         mask = np.repeat(np.array([by for _, by in parts], np.float32), [len(tokens) for tokens, _ in parts])
         text = "".join([*(text for turn in example.turns for text in turn), example.reply])
         none = np.zeros(len(ids), np.float32)
-        return Rollout(np.asarray(player.render(asked), np.int32), ids, none, none, mask, text, "stop")
+        return Rollout(np.asarray(player.render(messages), np.int32), ids, none, none, mask, text, "stop")
 
     def examines(self, question: str) -> bool:
         """Whether the evaluation asks this question too, word for word."""

@@ -15,38 +15,42 @@ from spicejax.text.prompts import Templates
 UNKNOWN = "not answerable"  # what is said where a text does not tell
 
 
-def render(row: Row, use: Use, own: Templates | None = None) -> Pair | str:
+def render(row: Row, use: Use, templates: Templates | None = None) -> Pair | str:
     """A row as a prompt, by your own templates where there are any, and its reply; or why it teaches none.
 
     Reasons: not_told, the row does not have it; needs_library, its program imports what the sandbox does not have.
     """
     if use == "program" and _libraries(row.program):
         return "needs_library"
-    return _pair(row, use, own) or "not_told"
+    return _pair(row, use, templates) or "not_told"
 
 
-def _pair(row: Row, use: Use, own: Templates | None) -> Pair | None:
+def _pair(row: Row, use: Use, templates: Templates | None) -> Pair | None:
     answer = row.answers[0] if row.answers else ""
     if use == "claim":
-        return (_prompt("answer_claim", row, own), answer) if answer in ("Yes", "No") else None
+        return (_prompt("answer_claim", row, templates), answer) if answer in ("Yes", "No") else None
     if use == "answer":
         name = "answer_document" if row.solution else "answer_qa"  # what is calculated is asked so
-        return (_prompt(name, row, own), answer or UNKNOWN) if row.context or answer else None
+        return (_prompt(name, row, templates), answer or UNKNOWN) if row.context or answer else None
     if use == "plan":
         name = "plan_document" if row.context else "plan_qa"
-        return (_prompt(name, row, own), "\n".join(f"{plans.MARK} {step}" for step in row.steps)) if row.steps else None
+        return (
+            (_prompt(name, row, templates), "\n".join(f"{plans.MARK} {step}" for step in row.steps))
+            if row.steps
+            else None
+        )
     if use == "program":
         written = _as_function(row.program)
-        return (_prompt("program", row, own), f"```python\n{written}\n```") if written else None
+        return (_prompt("program", row, templates), f"```python\n{written}\n```") if written else None
     if not answer:  # the prompt asks for it between tags
         return None
-    return _prompt("reason", row, own), "\n".join(
+    return _prompt("reason", row, templates), "\n".join(
         filter(None, (row.solution, f"{paths.ANSWER[0]}{answer}{paths.ANSWER[1]}"))
     )
 
 
-def _prompt(name: str, row: Row, own: Templates | None) -> str:
-    template = prompts.read(paths.PACKAGE, name, own or {})
+def _prompt(name: str, row: Row, templates: Templates | None) -> str:
+    template = prompts.read(paths.PACKAGE, name, templates or {})
     (turn,) = prompts.turns(template, "[]", {"question": row.question} | _documents(template, row))
     return turn["content"].lstrip()
 

@@ -17,18 +17,20 @@ def require_library() -> None:
         raise ImportError('acesearcher.parts needs bm25s: pip install "spicejax[bm25]"')
 
 
-def excerpt(text: str, question: str, most: int) -> str:
-    """The `most` paragraphs of a text that share most with the question, in the text's order; 0 = all of it."""
+def excerpt(text: str, question: str, count: int) -> str:
+    """The `count` paragraphs of a text that share most with the question, in the text's order; 0 = all of it."""
     paragraphs = _paragraphs(text)
-    if not 0 < most < len(paragraphs):
+    if not 0 < count < len(paragraphs):
         return text
     # Differs: by BM25 and for each sub-question anew; the paper takes the ten nearest of OpenAI's text-embedding-3
     try:
-        (found,) = _ranked(text)([question], most)
+        (passages,) = _ranked(text)([question], count)
     except ValueError:  # no paragraph has a word that counts
-        found = []
-    near = [int(passage.id) for passage in found]
-    near += [n for n in range(len(paragraphs)) if n not in near][: most - len(near)]  # what shares no word is not found
+        passages = []
+    near = [int(passage.id) for passage in passages]
+    near += [n for n in range(len(paragraphs)) if n not in near][
+        : count - len(near)
+    ]  # what shares no word is not found
     return "\n\n".join(paragraphs[n] for n in sorted(near))
 
 

@@ -36,11 +36,11 @@ def of_plans(
       worths: of each plan's paths; of what is no plan none, which is worth 0.
     """
     # Differs: with programs the code pairs plans above a gap of 0.3, and each program with its plan and without
-    means = [sum(own, Fraction(0)) / max(len(own), 1) for own in worths]
+    means = [sum(worths_of, Fraction(0)) / max(len(worths_of), 1) for worths_of in worths]
     best, worst = max(means), min(means)
     if rule == "paper":
-        found = [(replies[means.index(best)], replies[means.index(worst)])] if best > worst else []
-        return _told_apart(found)
+        pairs = [(replies[means.index(best)], replies[means.index(worst)])] if best > worst else []
+        return _told_apart(pairs)
     if best - worst < MEAN_GAP or worst > MEAN_WORST:
         return []
     winners = [k for k, mean in enumerate(means) if mean == best]
@@ -50,9 +50,9 @@ def of_plans(
     return _told_apart([(replies[a], replies[b]) for a in winners if a not in broken for b in (*losers, *broken)])
 
 
-def _told_apart(found: Sequence[Pair]) -> list[Pair]:
+def _told_apart(pairs: Sequence[Pair]) -> list[Pair]:
     """Pairs of which something can be learnt: two plans of one text differ by luck alone."""
-    return [pair for pair in found if pair[0].text != pair[1].text]
+    return [pair for pair in pairs if pair[0].text != pair[1].text]
 
 
 def _loses(plan: Plan | Rejection) -> bool:
@@ -69,14 +69,14 @@ def of_paths(paths: Sequence[Path], rewards: Sequence[Fraction], rule: Rule) -> 
         return [(paths[order[0]], paths[last])]
     if max(rewards) - min(rewards) <= GAP or min(rewards) > WORST:
         return []
-    found = []
+    pairs = []
     for k in order[:COMPARED]:
         against = [n for n in order[-COMPARED:] if rewards[n] < rewards[k]]
         if against:
             nearest = max(against, key=lambda n: _alike(paths[k], paths[n]))
             if _alike(paths[k], paths[nearest]) >= ALIKE:
-                found.append((paths[k], paths[nearest]))
-    return found
+                pairs.append((paths[k], paths[nearest]))
+    return pairs
 
 
 def _alike(a: Path, b: Path) -> Fraction:

@@ -31,7 +31,7 @@ class Plan:
     def filled(self, index: int, answers: Mapping[int, str]) -> str:
         """A sub-question with the answers it refers to in their places."""
         # In one pass: what an answer says is never read as a reference, and #1 is no part of #10.
-        return _REFERENCE.sub(lambda found: answers[int(found[1]) - 1], self.questions[index])
+        return _REFERENCE.sub(lambda match: answers[int(match[1]) - 1], self.questions[index])
 
 
 def references(question: str) -> set[int]:
@@ -39,10 +39,10 @@ def references(question: str) -> set[int]:
     return {int(number) for number in _REFERENCE.findall(question)}
 
 
-def parse(text: str, most: int) -> Plan | Rejection:
+def parse(text: str, limit: int) -> Plan | Rejection:
     """Read a plan: a sub-question on each line that begins with ###, a label such as `Q2:` before it or not.
 
-    Rejections: no_subquestion; empty_subquestion; too_many, more than `most`; bad_reference, to itself, to a later one
+    Rejections: no_subquestion; empty_subquestion; too_many, more than `limit`; bad_reference, to itself, to a later one
     or to none.
     """
     lines = [line.strip().removeprefix(MARK) for line in text.splitlines() if line.strip().startswith(MARK)]
@@ -51,7 +51,7 @@ def parse(text: str, most: int) -> Plan | Rejection:
         return Rejection("no_subquestion", text[:200])
     if not all(questions):
         return Rejection("empty_subquestion", text[:200])
-    if len(questions) > most:
+    if len(questions) > limit:
         return Rejection("too_many", str(len(questions)))
     # Differs: what refers to itself, to a later sub-question or to none is no plan; neither paper nor code checks it
     for number, question in enumerate(questions, start=1):

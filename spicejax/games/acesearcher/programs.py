@@ -21,10 +21,10 @@ _STATEMENT = re.compile(r"^[ \t]*(?:def |import |from \w+ import |print\(|[A-Za-
 
 
 def program_of(rollout: Rollout) -> str:
-    """The program of a reply; "" without one, or where the reply was cut off.
+    """The program of a reply; "" without one, or if the reply was cut off.
 
-    Of its blocks of code it is the last that defines solution(), else the last that says that it is Python, else the
-    last that says nothing and looks like it: what stands behind it is output, or an example.
+    Of its blocks of code it is the last that defines solution(), else the last that is marked as Python, else the last
+    without a mark that looks like Python: blocks after it are output or examples.
     """
     blocks = [(one or other, body) for one, other, body in _BLOCK.findall(rollout.text.replace("\r\n", "\n"))]
     found = (
@@ -36,20 +36,22 @@ def program_of(rollout: Rollout) -> str:
 
 
 def answer(ran: Ran) -> tuple[str | None, str]:
-    """What a program says: its value, else the last line that it printed; and why it says nothing, as program_REASON.
+    """The answer of a program (its value, else the last line that it printed), or program_REASON for none.
 
-    Reasons: those of `Ran.how`; import, where it needs what the sandbox does not have; nothing.
+    Reasons: those of `Ran.how`; import, where the sandbox lacks a module; nothing.
     """
     if ran.how != "value":
         return None, "program_import" if ran.detail == "ModuleNotFoundError" else f"program_{ran.how}"
-    said = told(ran.value) or next((line.strip() for line in reversed(ran.printed.splitlines()) if line.strip()), None)
-    return said, "" if said else "program_nothing"
+    text = as_text(ran.value) or next(
+        (line.strip() for line in reversed(ran.printed.splitlines()) if line.strip()), None
+    )
+    return text, "" if text else "program_nothing"
 
 
-def told(value: Any) -> str | None:
+def as_text(value: Any) -> str | None:
     """A program's value as an answer."""
     if isinstance(value, bool):
         return "Yes" if value else "No"
     if isinstance(value, list):
-        return ", ".join(filter(None, map(told, value))) or None
+        return ", ".join(filter(None, map(as_text, value))) or None
     return None if value is None else str(value).strip() or None

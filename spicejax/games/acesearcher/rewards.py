@@ -44,33 +44,33 @@ def of_program(answer: str | None, right: Sequence[str], *, kind: RewardKind) ->
 
 def agree(answer: str, right: str) -> bool:
     """Whether two numbers are the same but for rounding, or but for percent (as the public code has it)."""
-    said, wanted = qa.number(answer), qa.number(right)
-    if said is None or wanted is None:
+    value, gold = qa.number(answer), qa.number(right)
+    if value is None or gold is None:
         return False
-    near = abs(said - wanted) <= NEAR + _EDGE
-    return near or any(abs(said * f - wanted) <= NEAR_PERCENT + _EDGE for f in (100, 0.01))
+    near = abs(value - gold) <= NEAR + _EDGE
+    return near or any(abs(value * f - gold) <= NEAR_PERCENT + _EDGE for f in (100, 0.01))
 
 
 def _same(answer: str, right: str) -> bool:
     # Differs: paper and code compare numbers as texts without their signs and points, so that -5 is 5 and 1.75 is 17.5
-    said, wanted = qa.number(answer), qa.number(right)
-    if said is None or wanted is None:
+    value, gold = qa.number(answer), qa.number(right)
+    if value is None or gold is None:
         return qa.exact(answer, [right])
-    return abs(said - wanted) <= _EDGE * abs(wanted)
+    return abs(value - gold) <= _EDGE * abs(gold)
 
 
 def _summed(answer: str, right: str) -> Fraction:
     if qa.number(answer) is not None and qa.number(right) is not None:
         return Fraction(3 * _same(answer, right))
-    said, wanted = _words(answer), _words(right)
-    same = said == wanted
-    if wanted in ("yes", "no"):
+    given, gold = _words(answer), _words(right)
+    same = given == gold
+    if gold in ("yes", "no"):
         # Differs: the first word decides; the code takes a yes anywhere in the answer
-        return Fraction(3 * (same or wanted in said.split()[:1]))
-    shared = set(said.split()) & set(wanted.split())
+        return Fraction(3 * (same or gold in given.split()[:1]))
+    shared = set(given.split()) & set(gold.split())
     # The code's F1: distinct shared words over the lengths with repeats
-    f1 = Fraction(2 * len(shared), len(said.split()) + len(wanted.split())) if shared else 0
-    return Fraction(same + (wanted in said or said in wanted) + f1)
+    f1 = Fraction(2 * len(shared), len(given.split()) + len(gold.split())) if shared else 0
+    return Fraction(same + (gold in given or given in gold) + f1)
 
 
 def _words(text: str) -> str:

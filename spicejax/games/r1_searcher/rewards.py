@@ -31,24 +31,24 @@ def fault(row: Searched, request: Request, *, strict: bool) -> str:
     # Differs: what the model wrote is known from its turns; the code counts tags in the whole text, retrieved documents
     # included, so that one that names an assistant costs the model the penalty. Thoughts that the prompt opens count
     # Differs: the code forgives Llama a search within its answer, which is no "short final answer" (paper)
-    text, tags, said = solver.written(row), solver.tags_of(request), solver.answer(row)
-    asked = tuple(map(text.count, tags.query))
+    text, tags, answer = solver.written(row), solver.tags_of(request), solver.answer(row)
+    counts = tuple(map(text.count, tags.query))
     broken = {
-        "queries": asked != (solver.searches(row),) * 2,
+        "queries": counts != (solver.searches(row),) * 2,
         "documents": any(tag in text for tag in tags.observation),
         "thoughts": request in ("base", "instruct") and not _one_pair(text, THINK),
-        "answer": said is None or not _one_pair(text, ANSWER),
+        "answer": answer is None or not _one_pair(text, ANSWER),
         "script": bool(_HAN.search(text)),
         "assistant": strict and "assistant" in text.lower(),
-        "long": strict and len((said or "").split()) > LONGEST_ANSWER,
+        "long": strict and len((answer or "").split()) > LONGEST_ANSWER,
     }
     return next((name for name, is_broken in broken.items() if is_broken), "")
 
 
 def reward(
-    row: Searched, task: Task, found: str, *, kind: RewardKind, penalty: float = 2.0, correctness: bool = False
+    row: Searched, task: Task, malformed: str, *, kind: RewardKind, penalty: float = 2.0, correctness: bool = False
 ) -> float:
-    """Reward a row whose form is at fault with `found`, or not ("").
+    """Reward a rollout; `malformed` is the fault of its form, "" for none.
 
     retrieve: 1/2 where it searched, and 1/2 where its form is right (R1-Searcher, stage 1); with `correctness` also
               +1 where the answer's words cover the right one's, else -1, as the public code trains Llama
@@ -56,13 +56,13 @@ def reward(
               1 in the code for Llama)
     exact:    1 where the answer is the right one but for case, punctuation and articles (Search-R1)
     """
-    said, right = solver.answer(row), (task.answer, *task.aliases)
+    answer, right = solver.answer(row), (task.answer, *task.aliases)
     if kind == "retrieve":
-        covered = 2.0 * qa.covers(said, right, "words") - 1 if correctness else 0.0
-        return 0.5 * (solver.searches(row) > 0) + 0.5 * (not found) + covered
+        covered = 2.0 * qa.covers(answer, right, "words") - 1 if correctness else 0.0
+        return 0.5 * (solver.searches(row) > 0) + 0.5 * (not malformed) + covered
     if kind == "answer":
-        return qa.f1(said, right, "space") - penalty * bool(found)
-    return float(qa.exact(said, right))
+        return qa.f1(answer, right, "space") - penalty * bool(malformed)
+    return float(qa.exact(answer, right))
 
 
 def _one_pair(text: str, tags: tuple[str, str]) -> bool:

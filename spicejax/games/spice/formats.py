@@ -46,42 +46,42 @@ _LETTER = re.compile(r"\(?([A-D])(?:[).:](?:\s.*)?)?|([a-d])", re.DOTALL)
 # ---------------------------------------------------------------------------------------------------------- render
 
 
-def _request(base: str, style: Style, document: Document | None, own: Templates, **values: str) -> dict[str, str]:
+def _request(base: str, style: Style, document: Document | None, templates: Templates, **values: str) -> dict[str, str]:
     """The user's turn: one of the templates, filled."""
     check_style(style)
     if document is not None:
         values["document"] = document.text
     # Differs: the prompts ask for the paper's fields in words of our own (spice.prompts brings others).
     name = base + ("" if style == "full" else f"_{style}") + ("" if document is not None else "_no_corpus")
-    return {"role": "user", "content": prompts.fill(prompts.read(PACKAGE, name, own), **values)}
+    return {"role": "user", "content": prompts.fill(prompts.read(PACKAGE, name, templates), **values)}
 
 
-def task_type_messages(document: Document, style: Style = "full", own: Templates = NO_TEMPLATES) -> Messages:
+def task_type_messages(document: Document, style: Style = "full", templates: Templates = NO_TEMPLATES) -> Messages:
     """Ask the Challenger whether a document suits an MCQ or a free-form question, and which answer type."""
-    request = _request("task_type", style, document, own)
+    request = _request("task_type", style, document, templates)
     return [request] if style == "nano" else [SYSTEM, request]
 
 
 def challenger_messages(
-    document: Document | None, kind: AnswerType, style: Style = "full", own: Templates = NO_TEMPLATES
+    document: Document | None, kind: AnswerType, style: Style = "full", templates: Templates = NO_TEMPLATES
 ) -> Messages:
     """Ask the Challenger for one question of this kind on a document; None = the no-corpus ablation.
 
     Args:
-        own: templates by name that stand for ours.
+        templates: by name, in place of ours.
     Raises:
         ValueError: unknown style.
     """
     base = "mcq" if kind == "MCQ" else "free_form"
     values = {} if kind == "MCQ" else {"answer_type": SIMPLE_TYPES[kind] if style == "simple" else kind}
-    request = _request(base, style, document, own, **values)
+    request = _request(base, style, document, templates, **values)
     if style != "simple":
         return [request] if style == "nano" else [SYSTEM, request]
     # The example stands in turns of its own: small models follow what they see done.
-    example = json.loads(prompts.read(PACKAGE, "simple_examples", own))[kind]
-    shown = None if document is None else Document("example", example["document"])
+    example = json.loads(prompts.read(PACKAGE, "simple_examples", templates))[kind]
+    example_document = None if document is None else Document("example", example["document"])
     reply = {"role": "assistant", "content": example["reply"]}
-    return [SYSTEM, _request(base, style, shown, own, **values), reply, request]
+    return [SYSTEM, _request(base, style, example_document, templates, **values), reply, request]
 
 
 # ----------------------------------------------------------------------------------------------------------- parse
@@ -158,9 +158,9 @@ def parse_task(
     if isinstance(fields, Rejection):
         return fields
     question, answer, *others = (_text_of(fields, name, rules) for name in (*names, *ABSTAINING))
-    for said in (question, answer, *others):
-        if isinstance(said, Rejection) and said.reason == "abstained":
-            return said
+    for field in (question, answer, *others):
+        if isinstance(field, Rejection) and field.reason == "abstained":
+            return field
     if kind == "List" and isinstance(elements := fields.get("answer"), list):
         answer = _list_text(elements)
     if isinstance(question, Rejection):
@@ -207,10 +207,10 @@ def _read_free_form(
 def _read_mcq(question: str, correct: str, fields: Fields, rules: ValidityConfig) -> Task | Rejection:
     """Read an MCQ as stem, options and letter."""
     # Differs: the question is written anew from its parts, without the "Correct: B" line of the prompt.
-    found = _split_options(question) if "options" not in fields else (question, _options_field(fields["options"]))
-    if found is None:
+    parts = _split_options(question) if "options" not in fields else (question, _options_field(fields["options"]))
+    if parts is None:
         return rejection("bad_options", "the options are not labelled A, B, C, D")
-    stem, options = _QUESTION_LABEL.sub("", found[0].strip()), found[1]
+    stem, options = _QUESTION_LABEL.sub("", parts[0].strip()), parts[1]
     if len(options) != 4 or not all(options) or rules.no_markup and any(map(validity.is_placeholder, options)):
         return rejection("bad_options", f"{len(options)} options, or an empty one")
     # Differs: two equal options, or a right one named twice, are refused (distinct_options).

@@ -84,9 +84,9 @@ def json_fields(text: str, *, question_field: str) -> Fields | Rejection:
     # Differs: JSON's last of two values would count; which one is meant nobody knows.
     if len(fields) < len(objects[-1]):
         return rejection("duplicate_key", _repeated([name for name, _ in objects[-1]]))
-    asked = fields.get(question_field)
+    question = fields.get(question_field)
     drafts = [value for earlier in objects[:-1] for name, value in earlier if name == question_field]
-    if asked is not None and any(isinstance(d, str) and d.strip() and d != asked for d in drafts):
+    if question is not None and any(isinstance(d, str) and d.strip() and d != question for d in drafts):
         return rejection("several_questions", "several objects ask different questions")
     return fields
 
@@ -109,7 +109,7 @@ def read_fields(text: str, *, lines: bool, question_field: str) -> Fields | Reje
     """Read a reply's fields: lines or the last JSON object, both from behind any thinking."""
     if len(text) > MAX_REPLY_CHARS:
         return rejection("reply_too_long", f"{len(text)} characters")
-    said = after_thinking(text)
-    if said is None:
+    reply = after_thinking(text)
+    if reply is None:
         return rejection("unparsable", "the thinking is never closed")
-    return line_fields(said) if lines else json_fields(said, question_field=question_field)
+    return line_fields(reply) if lines else json_fields(reply, question_field=question_field)

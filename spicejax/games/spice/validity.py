@@ -98,14 +98,14 @@ def check_question(task: Task, rules: ValidityConfig, *, nano: bool = False) -> 
     if 0 < rules.max_question_chars < len(question):
         return rejection("question_too_long", f"{len(question)} characters")
     # Differs: chat markers in a question are refused (no_markup).
-    if rules.no_markup and (found := _CONTROL.search(question)):
-        return rejection("control_text", found[0])
+    if rules.no_markup and (match := _CONTROL.search(question)):
+        return rejection("control_text", match[0])
     # Differs: several numbered questions in one string are refused (one_question).
     if rules.one_question and len(_NUMBERED.findall(question)) > 1:
         return rejection("several_questions", question)
     # Differs: what the prompt forbids, a reference to the document, is checked (self_contained).
-    if rules.self_contained and (found := unseen_reference(question)):
-        return rejection("not_self_contained", found)
+    if rules.self_contained and (reference := unseen_reference(question)):
+        return rejection("not_self_contained", reference)
     # Differs: a question may not give its own answer away (no_leaks); true and false are fair words.
     if rules.no_leaks and task.answer_type not in ("MCQ", "Boolean"):
         if (_holds if nano else leaks)(question, task.answer, task.answer_type):

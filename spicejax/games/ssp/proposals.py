@@ -70,11 +70,11 @@ def tags_of(request: Request) -> Tags:
     return dataclasses.replace(solver.tags_of(request), ends=(QUESTION[1],))
 
 
-def asked(answer: Answer, searches: int, request: Request, own: Templates = NO_TEMPLATES) -> Messages:
+def asked(answer: Answer, searches: int, request: Request, templates: Templates = NO_TEMPLATES) -> Messages:
     """Ask for a question with this answer."""
     if request == "nano":
         return [{"role": "user", "content": f"{searches} {answer.text}"}]
-    return _turns("propose", request, own, {"answer": answer.text, "searches": str(searches)})
+    return _turns("propose", request, templates, {"answer": answer.text, "searches": str(searches)})
 
 
 def read(row: Searched, answer: Answer, rules: Rules, examines: Callable[[str], bool]) -> Proposal:
@@ -84,40 +84,40 @@ def read(row: Searched, answer: Answer, rules: Rules, examines: Callable[[str], 
 
 
 def verification(
-    question: str, documents: Sequence[Passage], request: Request, own: Templates = NO_TEMPLATES
+    question: str, documents: Sequence[Passage], request: Request, templates: Templates = NO_TEMPLATES
 ) -> Messages:
     """Ask for the answer that documents give."""
     tags = solver.tags_of(request)
-    shown = "\n".join(tags.passage.format(n=n, title=p.title, text=p.text) for n, p in enumerate(documents, 1))
+    listed = "\n".join(tags.passage.format(n=n, title=p.title, text=p.text) for n, p in enumerate(documents, 1))
     if request == "nano":
-        return [{"role": "user", "content": f"{shown}\n{question}"}]
-    return _turns("verify", request, own, {"documents": shown, "question": question})
+        return [{"role": "user", "content": f"{listed}\n{question}"}]
+    return _turns("verify", request, templates, {"documents": listed, "question": question})
 
 
-def _turns(name: str, request: Request, own: Templates, values: Mapping[str, str]) -> Messages:
+def _turns(name: str, request: Request, templates: Templates, values: Mapping[str, str]) -> Messages:
     """The request of that name; `simple` is another one, behind worked examples."""
     if request != "simple":
-        return prompts.turns(prompts.read(PACKAGE, name, own), "[]", values)
-    template, examples = (prompts.read(PACKAGE, f"{name}_{part}", own) for part in ("simple", "simple_examples"))
+        return prompts.turns(prompts.read(PACKAGE, name, templates), "[]", values)
+    template, examples = (prompts.read(PACKAGE, f"{name}_{part}", templates) for part in ("simple", "simple_examples"))
     return prompts.turns(template, examples, values)
 
 
 def noise(
-    mine: Proposal, others: Sequence[Proposal], most: int, rng: np.random.Generator, *, whole: bool
+    proposal: Proposal, others: Sequence[Proposal], limit: int, rng: np.random.Generator, *, whole: bool
 ) -> list[Passage]:
     """Passages that other rows were shown and this one was not.
 
     Args:
-      others: all rows of the batch; `mine` may be among them.
-      most: passages, or with `whole` rows, all of whose passages are taken, as the public code does.
+      others: all rows of the batch; `proposal` may be among them.
+      limit: passages, or with `whole` rows, all of whose passages are taken, as the public code does.
     """
-    known = set(mine.evidence)
+    own_evidence = set(proposal.evidence)
     if whole:
-        rows = [found for other in others if (found := [p for p in other.evidence if p not in known])]
-        picked = [rows[i] for i in rng.permutation(len(rows))[:most]]
-        return list(dict.fromkeys(p for found in picked for p in found))
-    unknown = list(dict.fromkeys(p for other in others for p in other.evidence if p not in known))
-    return [unknown[i] for i in rng.permutation(len(unknown))[:most]]
+        rows = [evidence for other in others if (evidence := [p for p in other.evidence if p not in own_evidence])]
+        picked = [rows[i] for i in rng.permutation(len(rows))[:limit]]
+        return list(dict.fromkeys(p for evidence in picked for p in evidence))
+    unknown = list(dict.fromkeys(p for other in others for p in other.evidence if p not in own_evidence))
+    return [unknown[i] for i in rng.permutation(len(unknown))[:limit]]
 
 
 _EXAMPLES = "ssp.request=simple shows a small model two examples; or raise turn and total of ssp.proposer_limits"

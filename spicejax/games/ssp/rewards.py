@@ -22,9 +22,9 @@ MANY_TAGS = 10  # answer tags in a row; with more of either the public code give
 MANY_TAGS_WORTH = 0.25
 
 
-def right(said: str | None, answer: Answer, judged: Judged) -> float:
+def right(prediction: str | None, answer: Answer, judged: Judged) -> float:
     """How right an answer is, 0 to 1, before anybody is asked."""
-    return qa.f1(said, answer.texts) if judged == "f1" else float(qa.exact(said, answer.texts))
+    return qa.f1(prediction, answer.texts) if judged == "f1" else float(qa.exact(prediction, answer.texts))
 
 
 def solved(row: Searched, right: float, *, limit_tags: bool) -> float:
