@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from spicejax import interrupt
-from spicejax.score.forms import Claim
 
 _SCRIPT = Path(__file__).with_name("worker.py")
 _STARTUP_SECONDS = 120.0  # wall, for a worker to import sympy on a loaded machine
@@ -35,19 +34,25 @@ class Verdict:
 
     By text: none (no answer), too_long, exact, letter, number, boolean, text, list, hedged (several answers for one),
     form (another unit, base, name or kind of brackets, or parts that are all equal or not).
-    By a worker: math_verify. Counted as wrong: timeout (CPU limit), crashed (memory limit or a dead worker), breaker
-    (not begun because too many pairs of the batch had timed out).
+    By a worker: math_verify, or verifier (the user's own). Counted as wrong: timeout (CPU limit), crashed (memory limit
+    or a dead worker), raised (the user's own verifier did, or gave no bool), breaker (not begun because too many pairs
+    of the batch had timed out).
     """
 
     correct: bool
     how: str
+    why: str = ""  # raised: the error
 
 
 class Pool:
-    """`size` worker processes, started when first needed."""
+    """`size` worker processes, started when first needed.
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    Args:
+        function: name of the user's own verifier (outside.py) that they run; "" = Math-Verify.
+    """
+
+    def __init__(self, size: int, function: str = "") -> None:
+        self.size, self.function = size, function
         self.workers: dict[int, subprocess.Popen[bytes]] = {}  # by seat; a seat is held by one thread at a time
 
     def close(self) -> None:
@@ -55,18 +60,21 @@ class Pool:
         for seat in list(self.workers):
             self._end(seat)
 
-    def judge(self, pairs: Sequence[Claim], *, cpu: float, max_timeouts: int) -> list[Verdict]:
+    def judge(self, pairs: Sequence[Any], *, cpu: float, max_timeouts: int) -> list[Verdict]:
         """Judge claims, each within `cpu` seconds of CPU time, until `max_timeouts` have timed out.
 
+        Args:
+            pairs: forms.Claim, or with a `function` what it is given: (text, Task).
         Raises:
             RuntimeError: Math-Verify is not installed, or a worker keeps dying before it is ready.
+            ValueError: there is no such `function`, or it takes something else.
         """
-        late: list[Claim] = []
+        late: list[Any] = []
         seats: queue.SimpleQueue[int] = queue.SimpleQueue()
         for seat in range(self.size):
             seats.put(seat)
 
-        def judge_one(pair: Claim) -> Verdict:
+        def judge_one(pair: Any) -> Verdict:
             if len(late) >= max_timeouts or interrupt.requested():  # then nobody looks at the verdicts
                 return Verdict(False, "breaker")
             seat = seats.get()
@@ -81,10 +89,10 @@ class Pool:
         with ThreadPoolExecutor(self.size) as threads:
             return list(threads.map(judge_one, pairs))
 
-    def _ask(self, seat: int, pair: Claim, cpu: float) -> Verdict:
+    def _ask(self, seat: int, pair: Any, cpu: float) -> Verdict:
         """Judge one pair; once more on a new worker if one dies, since the cause may lie outside (out of memory)."""
         wall = cpu * _WALL_PER_CPU + 5.0
-        request = json.dumps({"claim": pair, "cpu": cpu, "wall": wall}) + "\n"
+        request = json.dumps({"claim": pair, "cpu": cpu, "wall": wall}, default=dataclasses.asdict) + "\n"
         for _ in range(2):
             process = self.workers.get(seat) or self._start(seat)
             assert process.stdin is not None
@@ -92,7 +100,7 @@ class Pool:
                 process.stdin.write(request.encode())
                 # The worker gives up at `wall`. Twice that means that it is stopped, or dead with its child alive.
                 message = _hear(process, 2 * wall)
-                return Verdict(message["correct"], message["how"])
+                return Verdict(**message)
             except TimeoutError:
                 self._end(seat)
                 return Verdict(False, "timeout")
@@ -105,24 +113,32 @@ class Pool:
         for _ in range(_START_ATTEMPTS):
             # -P keeps this folder off the import path; by file, so that no module of spicejax (and no jax) is imported.
             # A fixed hash seed fixes the order in which sympy goes through its sets.
+            env = {k: os.environ[k] for k in _ENVIRONMENT if k in os.environ} | {"PYTHONHASHSEED": "0"}
+            if self.function:  # found as this process finds it; a library's threads may not be started in a child
+                env |= {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+                env |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
             process = self.workers[seat] = subprocess.Popen(
-                [sys.executable, "-P", str(_SCRIPT)],
+                [sys.executable, "-P", str(_SCRIPT), *([self.function] if self.function else [])],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
                 start_new_session=True,
-                env={k: os.environ[k] for k in _ENVIRONMENT if k in os.environ} | {"PYTHONHASHSEED": "0"},
+                env=env,
             )
             with contextlib.suppress(EOFError, TimeoutError):
                 message = _hear(process, _STARTUP_SECONDS)
             if "ready" in message:
                 return process
             self._end(seat)
+            if "fatal" in message and self.function:
+                raise ValueError(message["fatal"])
             if "fatal" in message:
                 raise RuntimeError(
                     f"Math-Verify cannot be imported ({message['fatal']}): pip install 'math-verify>=0.9'"
                 )
+        if self.function:
+            raise ValueError(f"verifier={self.function}: the process that loads it dies; see what its module does")
         raise RuntimeError(f"Math-Verify workers die at their start; see `{sys.executable} {_SCRIPT}`")
 
     def _end(self, seat: int) -> None:

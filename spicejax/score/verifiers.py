@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from spicejax.score import answers, forms
 from spicejax.score.forms import FLOAT_TOLERANCE, Claim
@@ -29,6 +30,7 @@ _LETTER = re.compile(
 )
 _AND = r"(?<![A-Za-z])and(?![A-Za-z])"
 _LIST_SEPARATORS = (r"[,;]\s*", r"[,;]\s+", rf"[,;]\s*(?:{_AND}\s+)?|{_AND}|\\q?quad(?![A-Za-z])")
+BUILT_IN = "math_verify"
 _FIRST_PASS_CPU = 30.0  # CPU seconds per worker that the first pass over a large batch may take
 _MIN_SLICE = 0.05  # CPU seconds; most pairs need less
 
@@ -138,11 +140,16 @@ class Verifier:
         cpu_seconds: CPU time one pair may use.
         max_timeouts: pairs of one batch that may use up their full CPU time before the batch's other unfinished
             pairs are given up ("breaker"); bounds the cost of a batch of hostile answers.
+        function: name (outside.py) of a function (text, task) -> bool, which the workers ask in place of all rules here
+            about every answer that is not empty; "math_verify" = the rules here.
     """
 
-    def __init__(self, *, workers: int = 0, cpu_seconds: float = 2.0, max_timeouts: int = 16) -> None:
+    def __init__(
+        self, *, workers: int = 0, cpu_seconds: float = 2.0, max_timeouts: int = 16, function: str = BUILT_IN
+    ) -> None:
         self.cpu_seconds, self.max_timeouts = cpu_seconds, max_timeouts
-        self.pool = Pool(workers or _cores())
+        self.function = "" if function == BUILT_IN else function
+        self.pool = Pool(workers or _cores(), self.function)
 
     def __enter__(self) -> Verifier:
         return self
@@ -157,13 +164,39 @@ class Verifier:
 
         Raises:
             RuntimeError: Math-Verify is needed and not installed, or workers cannot start.
+            ValueError: there is no such `function`.
         """
-        verdicts = [check_text(answer, task) for answer, task in pairs]
+        verdicts = [self._check_text(answer, task) for answer, task in pairs]
         waiting = list(dict.fromkeys(verdict for verdict in verdicts if not isinstance(verdict, Verdict)))
         judged = dict(zip(waiting, self._check_claims(waiting), strict=True))
         return [verdict if isinstance(verdict, Verdict) else judged[verdict] for verdict in verdicts]
 
-    def _check_claims(self, items: list[Claim]) -> list[Verdict]:
+    def matches(self, tasks: Sequence[Task]) -> list[bool]:
+        """Whether one of each task's own answers would be right.
+
+        Raises: ValueError where a `function` of the user's own cannot say so: it is not there, raises or is too slow.
+        """
+        if not self.function:
+            return [matches_itself(task) for task in tasks]
+        pairs = [(text, task) for task in tasks for text in (task.answer, *task.aliases)]
+        found: dict[Task, bool] = dict.fromkeys(tasks, False)
+        faults = {
+            "crashed": "it needs more than 1 GiB of memory, or ends its process",
+            "timeout": f"it needs more than {self.cpu_seconds:g} s of CPU time; load what is large at its module's top",
+        }
+        for (text, task), verdict in zip(pairs, self.check(pairs[:1]) + self.check(pairs[1:]), strict=True):
+            if fault := verdict.why or faults.get(verdict.how):
+                raise ValueError(f"verifier={self.function}, asked about the right answer {text!r:.100}: {fault}")
+            found[task] |= verdict.correct
+        return [found[task] for task in tasks]
+
+    def _check_text(self, answer: str | None, task: Task) -> Verdict | Any:
+        """Judge a pair here, or return what the workers are asked."""
+        if not self.function:
+            return check_text(answer, task)
+        return (answer, task) if answer and answer.strip() else Verdict(False, "none")
+
+    def _check_claims(self, items: list[Any]) -> list[Verdict]:
         """Judge claims in the workers.
 
         A large batch first gets a small CPU slice per pair, so that honest pairs are done before hostile ones have used

@@ -1,13 +1,15 @@
-"""Owns the process that runs Math-Verify: one JSON request per line in, one verdict per line out.
+"""Owns the process that runs Math-Verify, or a verifier of the user's own: a JSON request a line in, a verdict out.
 
-Started by file path, it imports neither jax nor anything of spicejax. It imports sympy once and then forks a child for
-every pair, so that a pair sees the same fresh state whatever came before it, and takes down nothing but itself. The
-child's CPU time is limited by the kernel (a profiling timer whose signal kills), because sympy can spend minutes in one
-call that no Python handler interrupts; CPU time, not wall time, so that a loaded machine gives the same verdicts.
+Started by file path, it imports neither jax nor anything of spicejax, unless its argument names such a verifier. It
+imports sympy, or that one's module, once and then forks a child for every pair, so that a pair sees the same fresh
+state whatever came before it, and takes down nothing but itself. The child's CPU time is limited by the kernel (a
+profiling timer whose signal kills), because sympy can spend minutes in one call that no Python handler interrupts; CPU
+time, not wall time, so that a loaded machine gives the same verdicts.
 
 Request:  {"claim": claim, "cpu": seconds, "wall": seconds}
-Claim:    [gold, answer] are equal | ["all", claims] hold | ["match", rows of claims] pair each row with a column
-Verdict:  {"how": "math_verify" | "timeout" | "crashed", "correct": bool}
+Claim:    [gold, answer] are equal | ["all", claims] hold | ["match", rows of claims] pair each row with a column;
+          with a verifier of the user's own [text, fields of the Task]
+Verdict:  {"how": "math_verify" | "verifier" | "timeout" | "crashed" | "raised", "correct": bool, "why": str}
 First line: {"ready": true} or {"fatal": str}
 """
 
@@ -27,7 +29,8 @@ from typing import Any
 
 Check = Callable[[list], bool]
 
-_MEMORY_BYTES = 1 << 30  # address space that one pair may use, sympy's own included
+_MEMORY_BYTES = 1 << 30  # address space that one pair may use, sympy's own included, a user's own modules not
+_LONGEST_ERROR = 300  # bytes
 
 _WORDS = (
     "arcsin|arccos|arctan|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|log|ln|exp|pi|infty|alpha|beta|gamma|delta|epsilon|theta"
@@ -83,6 +86,29 @@ def load_check() -> Check:
     return lambda claim: holds(claim, equal)
 
 
+def load_function(name: str) -> Check:
+    """Import a verifier of the user's own and return check(claim). Raises ValueError where there is none such."""
+    import inspect
+
+    from spicejax import outside
+    from spicejax.types import Task
+
+    function, wanted = outside.load(name, "verifier"), f"def {name.rpartition(':')[2]}(text: str, task: Task) -> bool"
+    try:
+        inspect.signature(function).bind("", None)
+    except TypeError as error:
+        raise ValueError(f"verifier={name}: {error}; define it as {wanted}") from error
+
+    def check(claim: list) -> bool:
+        text, fields = claim
+        found = function(text, Task(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}))
+        if not isinstance(found, bool):
+            raise TypeError(f"it returned {found!r:.80}; return True or False")
+        return found
+
+    return check
+
+
 def holds(claim: list, equal: Callable[[str, str], bool]) -> bool:
     """Say whether a claim holds, asking `equal` for as few pairs as that takes."""
     if isinstance(claim, bool):
@@ -128,43 +154,56 @@ def may_be_equal(gold: Any, answer: Any) -> bool:
     return bool(abs(a - b) <= abs(a) * (1e-6 if gold.has(Float) or answer.has(Float) else 1e-40))
 
 
-def _limit(cpu: float) -> None:
+def _held() -> int:
+    """Bytes of address space that this process holds; 0 where that is not told."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def _limit(cpu: float, memory: int) -> None:
     """Bound this process: CPU seconds, address space, no files, no further processes."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, cpu)
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 
 
-def _child(check: Check, request: dict, out: int) -> None:
-    """Judge one pair, write one byte and leave; never returns."""
-    byte = b"!"
+def _child(check: Check, request: dict, memory: int, out: int) -> None:
+    """Judge one pair, write one byte, behind a ? the error, and leave; never returns."""
+    found = b"!"
     try:
-        _limit(request["cpu"])
-        byte = b"1" if check(request["claim"]) else b"0"
+        _limit(request["cpu"], memory)
+        found = b"1" if check(request["claim"]) else b"0"
     except (MemoryError, RecursionError):
         pass
+    except Exception as error:  # a verifier of the user's own
+        found = f"?{type(error).__name__}: {' '.join(str(error).split())}".encode(errors="replace")[:_LONGEST_ERROR]
     finally:
-        os.write(out, byte)
+        os.write(out, found)
         os._exit(0)
 
 
-def judge(check: Check, request: dict) -> dict:
+def judge(check: Check, request: dict, how: str = "math_verify", memory: int = _MEMORY_BYTES) -> dict:
     """Judge one pair in a forked child under its limits."""
     inward, outward = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _child(check, request, outward)
+        _child(check, request, memory, outward)
     os.close(outward)
     ready, _, _ = select.select([inward], [], [], request["wall"])
-    byte = os.read(inward, 1) if ready else b""
+    found = os.read(inward, _LONGEST_ERROR) if ready else b""
     os.close(inward)
     os.kill(pid, signal.SIGKILL)  # it may be stuck without using CPU; where it has ended, this changes nothing
     _, status = os.waitpid(pid, 0)
-    if byte in (b"0", b"1"):
-        return {"how": "math_verify", "correct": byte == b"1"}
+    if found in (b"0", b"1"):
+        return {"how": how, "correct": found == b"1"}
+    if found[:1] == b"?":
+        return {"how": "raised", "correct": False, "why": found[1:].decode(errors="replace")}
     ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     late = not ready or ended_by == signal.SIGPROF
     return {"how": "timeout" if late else "crashed", "correct": False}
@@ -172,17 +211,18 @@ def judge(check: Check, request: dict) -> dict:
 
 def main() -> None:
     """Serve requests from stdin until it closes."""
-    out = os.dup(1)
+    out, name = os.dup(1), sys.argv[1] if len(sys.argv) > 1 else ""
     os.dup2(2, 1)  # nothing that a library prints may reach the protocol
     try:
-        check = load_check()
-    except ImportError as error:
+        check = load_function(name) if name else load_check()
+    except (ImportError, ValueError) as error:
         os.write(out, json.dumps({"fatal": str(error)}).encode() + b"\n")
         return
+    limits = {"how": "verifier", "memory": _MEMORY_BYTES + _held()} if name else {}
     gc.freeze()  # keeps the children from copying pages just to mark them
     os.write(out, b'{"ready": true}\n')
     for line in sys.stdin.buffer:
-        os.write(out, json.dumps(judge(check, json.loads(line))).encode() + b"\n")
+        os.write(out, json.dumps(judge(check, json.loads(line), **limits)).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -368,3 +368,66 @@ def test_a_string_has_other_accepted_answers(said, right):
 def test_whether_a_right_answer_would_be_right(answer, kind, found) -> None:
     assert matches_itself(Task("?", answer, kind)) == found
     assert matches_itself(Task("?", "}", "String", aliases=("brace",)))
+
+
+# ------------------------------------------------------------------------------------------------- of the user's own
+
+_OWN = """
+import os, time
+STARTED = os.getpid()
+def near(text, task):
+    return abs(float(text) - float(task.answer)) <= 1
+def odd(text, task):
+    if text == "raise": raise KeyError(f"no {text}\\n of {task.aliases}")
+    if text == "spin":
+        while True: pass
+    if text == "exit": os._exit(0)
+    if text == "eat": return bool(bytearray(3 << 30))
+    return text if text == "word" else os.getpid() != STARTED and task.options == ("a", "b")
+def alone(text): return True
+"""
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    path = tmp_path_factory.mktemp("own") / "rules.py"
+    path.write_text(_OWN)
+    return path
+
+
+def test_a_function_of_the_users_own_judges_in_the_workers(own) -> None:
+    with Verifier(workers=1, function=f"{own}:near") as opened:
+        verdicts = opened.check([("41.5", task("42", "Float")), ("40", task("42")), (None, task("42")), ("4", RIVERS)])
+        assert [v.how for v in verdicts] == ["verifier", "verifier", "none", "raised"]
+        assert [v.correct for v in verdicts] == [True, False, False, False]
+        assert opened.matches([task("1"), Task("q", "x", "String", aliases=("2",))][:1]) == [True]
+        with pytest.raises(ValueError, match="rules.py:near, asked about the right answer 'B': ValueError: could not"):
+            opened.matches([task("1"), RIVERS])
+
+
+def test_what_a_function_of_the_users_own_does_costs_its_own_verdict(own, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(own.parent)  # its folder is on the path of the workers too
+    letters = Task("q", "A", "MCQ", options=("a", "b"), aliases=("c",))
+    with Verifier(workers=2, cpu_seconds=0.3, function="rules:odd") as opened:
+        texts = ("raise", "A", "spin", "A", "exit", "eat", "word", "B")
+        verdicts = dict(zip(texts, opened.check([(text, letters) for text in texts]), strict=True))
+    assert {text: v.how for text, v in verdicts.items()} == {
+        "raise": "raised", "A": "verifier", "spin": "timeout", "exit": "crashed", "eat": "crashed", "word": "raised",
+        "B": "verifier",
+    }  # fmt: skip
+    assert verdicts["raise"].why == "KeyError: \"no raise\\n of ('c',)\"" and verdicts["A"].correct
+    assert verdicts["word"].why == "TypeError: it returned 'word'; return True or False"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("{rules}:neer", "rules.py has no neer; did you mean near"),
+        ("{rules}:alone", r"too many positional arguments; define it as def alone\(text: str, task: Task\) -> bool"),
+        ("{rules}:STARTED", "is not a callable object; define it as def STARTED"),
+        ("nowhere:near", "verifier=nowhere:near: there is no module nowhere; install it"),
+    ],
+)
+def test_a_function_that_is_not_there_or_takes_something_else_is_named(own, name, said) -> None:
+    with Verifier(workers=1, function=name.format(rules=own)) as opened, pytest.raises(ValueError, match=said):
+        opened.matches([task("1")])
