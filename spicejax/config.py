@@ -1,6 +1,7 @@
 """Trees of frozen dataclasses as configuration: dotted overrides, --help, strict JSON, differences. No concrete config.
 
-Fields are bool, int, float, str, Literal, tuple[X, ...], tuple[X, Y], dict[str, str], `X | None`, or sections:
+Fields are bool, int, float, str, Literal, tuple[X, ...], tuple[X, Y], dict[str, str], `X | None`, `Literal[...] |
+OUTSIDE`, which keeps a function by its name (outside.py), or sections:
 `Section`, `Section | None`, and open ones, which take a dataclass of anyone's: the key of a ChessConfig is `chess`, not
 the field's name. Of a class from outside the package, JSON says which it was beside it: `"game": "my.py:ChessConfig"`.
 

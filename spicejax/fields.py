@@ -11,15 +11,17 @@ import difflib
 import functools
 import inspect
 import json
+import operator
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
 WORDS = {bool: "true | false", int: "whole number", float: "number", str: "text", NoneType: "none", dict: "NAME=TEXT"}
+WORDS |= {Callable: "module:function"}
 
 
 class ConfigError(ValueError):
@@ -35,7 +37,7 @@ def allowed(hint: Any) -> str:
     """What a field of this type takes, in words."""
     kind, inner = get_origin(hint), get_args(hint)
     if kind in (Union, UnionType):
-        return " or ".join(map(allowed, inner))
+        return (" or " if NoneType in inner else " | ").join(map(allowed, inner))
     if kind is Literal:
         return " | ".join(map(str, inner))
     if kind is tuple:
@@ -46,17 +48,26 @@ def allowed(hint: Any) -> str:
 def take(hint: Any, value: Any, path: str, *, text: bool = False) -> Any:
     """`value` of JSON, where True is not 1, or of `text` as `hint`; ConfigError if it is not one."""
     options, read = (hint, *get_args(hint)), value
-    if text and NoneType in options and value.lower() in ("none", "null"):
+    if NoneType in options and (value is None or (text and value.lower() in ("none", "null"))):
         return None
     if text and any(get_origin(option) is tuple for option in options):
         inside = value.strip("([ ])").removesuffix(",")
         read = [word.strip(" '\"") for word in inside.split(",")] if inside else []
     try:
-        read = msgspec.convert(read, hint, strict=not text)
+        read = msgspec.convert(read, _plain(hint, read), strict=not text)
         json.dumps(read, allow_nan=False)
     except (msgspec.ValidationError, ValueError):
         raise ConfigError(f"bad value for `{path}`: {value!r}; allowed: {allowed(hint)}") from None
     return read
+
+
+def _plain(hint: Any, value: Any) -> Any:
+    """The type without sections, which are no value, and functions, of which the name is one (outside.name_of)."""
+    inner = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    kinds = [each for each in inner if not dataclasses.is_dataclass(each) and get_origin(each) is not Callable]
+    if isinstance(value, str) and ":" in value and any(get_origin(each) is Callable for each in inner):
+        return str
+    return functools.reduce(operator.or_, kinds) if kinds else msgspec.UnsetType
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:

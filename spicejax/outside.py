@@ -10,25 +10,26 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
 
-OUTSIDE = Callable[..., Any]  # option of a field's type: what stands outside the package, in JSON its name
+OUTSIDE = Callable[..., Any]  # option of a field's type: a function of anyone's, which is kept by its name
 
 
-def name_of(value: Any, field: str) -> str:
+def name_of(value: Any, field: str, ours: Sequence[str] = ()) -> str:
     """The name under which any process finds a function or class; a text is one already.
 
     Args:
       field: whose value it is, as messages name it.
+      ours: other texts that it may be.
     Raises: ValueError for a text of another form, and for what no other process can find by name.
     """
     if isinstance(value, str):
         place, colon, name = value.rpartition(":")
-        if not (place and colon and name.isidentifier()):
-            raise ValueError(f"{field}={value}: give module:name, or FILE.py:name")
+        if value not in ours and not (place and colon and name.isidentifier()):
+            raise ValueError(f"{field}={value}: give {', '.join((*ours, 'module:name'))}, or FILE.py:name")
         return value
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
     if not module or getattr(sys.modules.get(module), name, None) is not value or module == "__main__":

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spicejax import config
+from spicejax import config, outside
 from spicejax.fields import ConfigError, unknown_key
 
 
@@ -343,3 +343,30 @@ def test_shipped_configs_read_back():
         assert config.diff(config.parse(shipped, []), shipped) == []  # no 1 for a 1.0
         text = config.describe(shipped)
         assert all(f"  {path}=" in text for path, _ in config.leaves(shipped))
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    # who judges
+    verifier: Literal["text", "mathematics"] | outside.OUTSIDE = "text"
+
+    def __post_init__(self):
+        object.__setattr__(self, "verifier", outside.name_of(self.verifier, "verifier", ["text", "mathematics"]))
+
+
+def near(text, task):
+    """A function of a user."""
+
+
+def test_a_function_is_kept_by_its_name():
+    told = f"{__name__}:near"
+    assert Rules(near) == Rules(told) == config.parse(Rules(), [f"verifier={told}"]) != Rules("mathematics")
+    assert config.to_json(Rules(near)) == {"verifier": told}
+    assert config.from_json(Rules, {"verifier": told}) == Rules(near)
+    assert outside.load(told, "verifier") is near
+    assert "verifier=text    [text | mathematics | module:function]" in config.describe(Rules())
+    for wrong in ("maths", 3, None):
+        with pytest.raises(ConfigError, match=r"allowed: text \| mathematics \| module:function"):
+            config.from_json(Rules, {"verifier": wrong})
+    with pytest.raises(ConfigError, match="verifier=a b:: give text, mathematics, module:name, or FILE.py:name"):
+        config.from_json(Rules, {"verifier": "a b:"})

@@ -35,6 +35,7 @@ from spicejax.data import questions
 from spicejax.data.examples import load_examples
 from spicejax.evaluation import scores
 from spicejax.run import evaluate, golds, preflight
+from spicejax.score.verifiers import Verifier
 
 
 def main(argv: Sequence[str]) -> None:
@@ -69,7 +70,8 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     examples = load_examples(options.examples)[: options.most or None] if options.examples else []
     items = questions.load_suites(options.questions, options.most) if options.questions else []
     if items:
-        golds.require_questions(options.questions, items)
+        with Verifier(workers=cfg.verifier_workers, function=cfg.verifier) as verifier:
+            golds.require_questions(options.questions, items, verifier)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
     if options.examples:

@@ -173,8 +173,9 @@ class Game(NamedTuple):
     exam: Callable[[Any], Exam]
     prompts_of: Callable[[Any, Any], Prompts]  # (cfg, item): all that may be asked because of it
     about: About = About()
-    # (cfg, item): whether the item's own answer would be judged right; None where nothing is compared with it
-    matches: Callable[[Any, Any], bool] | None = None
+    # (cfg, item): whether the item's own answer would be judged right; verifier = the run's verifier judges it; None
+    # where nothing is compared with it
+    matches: Callable[[Any, Any], bool] | Literal["verifier"] | None = None
     # the config of a probe with so many items and samples, and the metrics looked at (evaluation/probes.py)
     probe: Callable[[Any, int, int], Any] | None = None
     probed: tuple[str, ...] = ()

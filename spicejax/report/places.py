@@ -22,6 +22,8 @@ from spicejax.models import hub
 _MODELS = ("model.path", "retrieval.encoder", "seats.*")  # package:NAME, ORG/NAME
 _LISTS = ("corpus.source", "retrieval.corpus", "eval.tasks")  # several, apart by commas; facts:NAME and the like
 _FOLDERS = ("retrieval.index", "nano.cache")
+_CODE = ("verifier", "retrieval.engine")  # FILE.py:function, module:function, a name
+_FIELDS = (*_MODELS, *_LISTS, *_FOLDERS, *_CODE)
 
 
 def kept(config: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -75,27 +77,33 @@ def _whole(part: str, folder: Path) -> str:
 def _changed(config: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
     """The configuration with another text for each file and folder that it names."""
     config = copy.deepcopy(config)
-    for field in (*_MODELS, *_LISTS, *_FOLDERS):
-        section, _, key = field.partition(".")
-        inner = config.get(section)
+    for field in _FIELDS:
+        section, _, key = field.rpartition(".")
+        inner = config.get(section) if section else config
         inner = inner if isinstance(inner, dict) else {}
         for name in inner if key == "*" else [key]:
             if isinstance(inner.get(name), str) and inner[name]:
                 parts = _parts(field, inner[name])
-                inner[name] = ",".join(change(part) if _on_disk(field, part) else part for part in parts)
+                inner[name] = (":" if field in _CODE else ",").join(
+                    change(part) if _on_disk(field, part) else part for part in parts
+                )
     return config
 
 
 def _names(field: str) -> bool:
-    return field in (*_MODELS, *_LISTS, *_FOLDERS) or field.startswith("seats.")
+    return field in _FIELDS or field.startswith("seats.")
 
 
 def _parts(field: str, value: str) -> list[str]:
+    if field in _CODE:
+        return value.rsplit(":", 1)
     return split_mixture(value) if field in _LISTS and value.strip(", ") else [value]
 
 
 def _on_disk(field: str, part: str) -> bool:
     """Whether a part of a field is the name of a file or folder, not of something that a package or the Hub has."""
+    if field in _CODE:
+        return part.endswith(".py")
     if field in _FOLDERS or os.path.exists(part):
         return True
     if re.match(r"\w+:", part) or (field in _LISTS and part in ("facts", "none")):

@@ -58,6 +58,13 @@ def composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def readable(value: Any) -> str:
+    """A text that can be encoded: half a pair of surrogates, which JSON can spell, is none. Raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is no text")
+    return value.encode(errors="replace").decode()
+
+
 @dataclasses.dataclass(frozen=True)
 class Passages:
     """Random access to a file of passages; nothing is read before it is asked for."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from spicejax.data import sources
 from spicejax.remote import Server, ServerError, ask
+from spicejax.retrieval.passages import readable
 from spicejax.retrieval.search import Search
 from spicejax.types import Passage
 
@@ -63,11 +64,11 @@ def _retrieve_passages(answer: Any) -> list[list[list[str]]]:
 
 def _document(document: dict[str, Any]) -> list[str]:
     """[id, title, text]; contents are a title in quotation marks, a line end and the text."""
-    contents = _text(document["contents"])
+    contents = readable(document["contents"])
     title, end, text = contents.partition("\n")
     parts = sources.titled(contents) or ((title.strip(), text) if end else ("", contents))
     declared = document.get("id")
-    return [_name(contents) if declared is None else _text(str(declared)), *parts]
+    return [_name(contents) if declared is None else readable(str(declared)), *parts]
 
 
 def _queries_body(queries: list[str], k: int) -> dict[str, Any]:
@@ -75,19 +76,12 @@ def _queries_body(queries: list[str], k: int) -> dict[str, Any]:
 
 
 def _queries_passages(answer: Any) -> list[list[list[str]]]:
-    return [[[_name(contents), "", contents] for contents in map(_text, row)] for row in answer["answers"]]
+    return [[[_name(contents), "", contents] for contents in map(readable, row)] for row in answer["answers"]]
 
 
 def _name(text: str) -> str:
     """An id for a passage that has none: games tell passages apart by it."""
     return f"{zlib.crc32(text.encode()):08x}"
-
-
-def _text(value: Any) -> str:
-    """A text that can be encoded: half a pair of surrogates, which JSON can spell, is none."""
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.40} is no text")
-    return value.encode(errors="replace").decode()
 
 
 _Protocol = tuple[Callable[[list[str], int], dict[str, Any]], Callable[[Any], list[list[list[str]]]]]

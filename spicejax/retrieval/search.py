@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jax.sharding import Mesh
 
-from spicejax import hosts
+from spicejax import hosts, outside
+from spicejax.errors import SpicejaxError
 from spicejax.models.config import DType
+from spicejax.remote import ServerError
 from spicejax.retrieval import bm25, nearest
 from spicejax.retrieval.encode import Encoder
 from spicejax.retrieval.index import BM25, TREE, Index
 from spicejax.retrieval.nearest import Nearest
-from spicejax.retrieval.passages import composed
+from spicejax.retrieval.passages import composed, readable
 from spicejax.types import Passage
 
 # Queries and k to the k best passages of each, the best first; fewer where there are no more.
@@ -62,6 +65,56 @@ def in_memory(found: Sequence[Passage]) -> Search:
     """The same among passages in memory, whose words are counted now; without an index."""
     counts = bm25.count(found)
     return _passages(found, lambda queries, k: bm25.best(counts, queries, k))
+
+
+def opener(name: str) -> Callable[[Any], Search]:
+    """The function of the user's own that opens a search. Raises ValueError where there is none such."""
+    function = outside.load(name, "retrieval.engine")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        wanted = f"def {name.rpartition(':')[2]}(cfg: RetrievalConfig) -> Search"
+        raise ValueError(f"retrieval.engine={name}: {error}; define it as {wanted}") from error
+    return function
+
+
+def by_function(name: str, cfg: Any) -> Search:
+    """Search by a function of the user's own, which the first host opens and asks; it tells the others what it found.
+
+    Args:
+      cfg: what the opener is given.
+    Raises: ValueError where it is not there or raises. The search itself raises ServerError where it does, or finds
+      something else than passages: a run is saved then, and stops; it is tried once when it is opened.
+    """
+    function, opened = opener(name), list[Search]()
+
+    def ask(queries: Sequence[str], k: int) -> list[list[list[str]]]:
+        try:
+            rows = opened[0](queries, k)
+            if len(rows) == len(queries):
+                return [[[readable(text) for text in (p.id, p.title, p.text)] for p in row[:k]] for row in rows]
+            what = f"it found {len(rows)} lists for {len(queries)} queries"
+        except SpicejaxError:
+            raise
+        except Exception as error:  # the code may do anything
+            what = f"{type(error).__name__}: {error}"
+        raise ServerError(f"retrieval.engine={name}: {what}; it takes queries and k, and returns k Passages of each")
+
+    def open_it() -> None:
+        try:
+            opened.append(function(cfg))
+        except SpicejaxError:
+            raise
+        except Exception as error:
+            raise ValueError(f"retrieval.engine={name}: {type(error).__name__}: {error}") from error
+        ask(["who"], 1)
+
+    def search(queries: Sequence[str], k: int) -> list[list[Passage]]:
+        found = hosts.by_first(lambda: ask(list(map(composed, queries)), k)) if queries else []
+        return [[Passage(*fields) for fields in row] for row in found]
+
+    hosts.by_first(open_it)
+    return search
 
 
 def _by_vector(index: Index, encoder: Encoder, found: Nearest) -> Search:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from jax.sharding import Mesh
 
+from spicejax import outside
 from spicejax.data import sources
 from spicejax.models.encoder import Style
 from spicejax.retrieval import encode, index, passages, remote, search
 from spicejax.retrieval.search import Search
 from spicejax.types import Passage
 
-Engine = Literal["scann", "in_graph", "words", "http"]
-
 _LONGEST = 16 * 2**20  # bytes of a document; a longer one is skipped
+_GIVE = {
+    "index": "FOLDER (launch/build_index.py)",
+    "corpus": "CORPUS",
+    "encoder": "FOLDER, with which it was built",
+    "url": "http://HOST:PORT/retrieve or /queries",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +31,9 @@ class RetrievalConfig:
     """Where a game's searches go."""
 
     # scann = ScaNN on the host; in_graph = all vectors on the devices of the run; words = BM25, without an encoder;
-    # http = a server (launch/serve_retriever.py, or that of Search-R1, SSP or R1-Searcher)
-    engine: Engine = "scann"
+    # http = a server (launch/serve_retriever.py, or that of Search-R1, SSP or R1-Searcher); or a function of yours,
+    # module:function or FILE.py:function, which is given this section and returns the search (docs/own_game.md)
+    engine: Literal["scann", "in_graph", "words", "http"] | outside.OUTSIDE = "scann"
     # folder that launch/build_index.py wrote
     index: str = ""
     # words without an index: the passages of this corpus (as --corpus of launch/build_index.py) are counted when the
@@ -53,41 +59,42 @@ class RetrievalConfig:
     def __post_init__(self) -> None:
         if self.words < 0:
             raise ValueError(f"words={self.words}: give the longest passage in words, or 0 for documents as they are")
-        if self.corpus and (self.index or self.engine != "words"):
-            raise ValueError(
-                f"corpus={self.corpus}: only engine=words without an index counts a corpus; give one alone"
-            )
-        if self.engine == "words" and self.encoder:
-            raise ValueError(f"encoder={self.encoder}: engine=words has none; leave it out")
-        if bool(self.url) != (self.engine == "http"):
-            raise ValueError(f"engine={self.engine}, url={self.url!r}: engine=http alone has a url, and needs one")
-        if self.engine == "http" and (self.index or self.encoder):
-            raise ValueError(f"index={self.index!r}, encoder={self.encoder!r}: with engine=http the server has them")
+        object.__setattr__(self, "engine", outside.name_of(self.engine, "engine", list(_ENGINES)))
+        needs = self._engine.needs
+        if needs and not any(self._given.keys() <= set(needed) for needed in needs):
+            takes = " or ".join(" and ".join(needed) for needed in needs)
+            given = ", ".join(f"{name}={value}" for name, value in self._given.items())
+            raise ValueError(f"engine={self.engine} takes {takes}, not {given}; leave out the rest")
         if self.timeout <= 0 or self.tries < 1:
             raise ValueError(f"timeout={self.timeout}, tries={self.tries}: give seconds above 0, and 1 or more tries")
 
+    @property
+    def _engine(self) -> _Engine:
+        return _ENGINES.get(str(self.engine), _OUTSIDE)
+
+    @property
+    def _given(self) -> dict[str, str]:
+        return {name: getattr(self, name) for name in _GIVE if getattr(self, name)}
+
     def require(self) -> None:
         """Raise ValueError where it does not say enough to open it."""
-        if self.engine == "words":
-            if not (self.index or self.corpus):
-                raise ValueError("retrieval.engine=words: give retrieval.index=FOLDER or retrieval.corpus=CORPUS")
-        elif self.engine != "http" and not (self.index and self.encoder):
-            raise ValueError(
-                f"retrieval.engine={self.engine}: give retrieval.index=FOLDER (launch/build_index.py) and "
-                "retrieval.encoder, with which it was built"
-            )
+        needs = self._engine.needs
+        if needs and self._given.keys() not in [set(needed) for needed in needs]:
+            each = (" and ".join(f"retrieval.{name}={_GIVE[name]}" for name in needed) for needed in needs)
+            raise ValueError(f"retrieval.engine={self.engine}: give {' or '.join(each)}")
 
-    def look(self) -> None:
-        """Raise what `open_search` would of what it names, as far as can be seen without opening: files, packages."""
-        for package, extra, wanted in (
-            ("scann", "retrieval", self.engine == "scann"),
-            ("bm25s", "bm25", self.engine == "words"),
-        ):
-            if wanted and importlib.util.find_spec(package) is None:
-                raise ImportError(f'retrieval.engine={self.engine} needs {package}: pip install "spicejax[{extra}]"')
-        if self.index:
+    def probe(self) -> None:
+        """Raise what `open_search` would of the files, packages and code that it names, without opening them."""
+        engine = self._engine
+        if engine.package and importlib.util.find_spec(engine.package) is None:
+            raise ImportError(
+                f'retrieval.engine={self.engine} needs {engine.package}: pip install "spicejax[{engine.extra}]"'
+            )
+        if not engine.needs:
+            search.opener(str(self.engine))
+        elif self.index:
             index.read_manifest(Path(self.index).expanduser())
-        if self.corpus:
+        elif self.corpus:
             next(self.passages(), None)
 
     def passages(self) -> Iterator[Passage]:
@@ -105,16 +112,44 @@ def open_search(cfg: RetrievalConfig, mesh: Mesh) -> Search:
       encoder; ImportError for a library that is not installed; remote.ServerError for a server that does not answer.
     """
     cfg.require()
-    if cfg.engine == "http":
-        return remote.search(cfg.url, timeout=cfg.timeout, tries=cfg.tries)
-    if cfg.engine == "words" and cfg.corpus:
-        return search.in_memory(list(cfg.passages()))
-    found = index.load(cfg.index)
-    if cfg.engine == "words":
-        return search.by_words(found)
+    return cfg._engine.open(cfg, mesh)
+
+
+class _Engine(NamedTuple):
+    """How an engine is opened, and what it needs."""
+
+    open: Callable[[RetrievalConfig, Mesh], Search]
+    needs: tuple[tuple[str, ...], ...] = ()  # fields, of which it takes one group; () = it takes all of them or none
+    package: str = ""
+    extra: str = ""  # of pyproject.toml, that installs it
+
+
+def _encoder(cfg: RetrievalConfig, built: index.Index, mesh: Mesh) -> encode.Encoder:
     names = {field.name for field in dataclasses.fields(Style)}
-    style = Style(**{name: value for name, value in found.manifest["encoder"].items() if name in names})
-    encoder = encode.load(cfg.encoder, style, mesh, dtype=cfg.dtype)
-    if cfg.engine == "scann":
-        return search.scann(found, encoder)
-    return search.in_graph(found, encoder, mesh, approximate=cfg.approximate, dtype=cfg.dtype)
+    style = Style(**{name: value for name, value in built.manifest["encoder"].items() if name in names})
+    return encode.load(cfg.encoder, style, mesh, dtype=cfg.dtype)
+
+
+def _scann(cfg: RetrievalConfig, mesh: Mesh) -> Search:
+    built = index.load(cfg.index)
+    return search.scann(built, _encoder(cfg, built, mesh))
+
+
+def _in_graph(cfg: RetrievalConfig, mesh: Mesh) -> Search:
+    built = index.load(cfg.index)
+    encoder = _encoder(cfg, built, mesh)
+    return search.in_graph(built, encoder, mesh, approximate=cfg.approximate, dtype=cfg.dtype)
+
+
+def _words(cfg: RetrievalConfig, mesh: Mesh) -> Search:
+    return search.in_memory(list(cfg.passages())) if cfg.corpus else search.by_words(index.load(cfg.index))
+
+
+_BY_VECTOR = (("index", "encoder"),)
+_ENGINES = {
+    "scann": _Engine(_scann, _BY_VECTOR, "scann", "retrieval"),
+    "in_graph": _Engine(_in_graph, _BY_VECTOR),
+    "words": _Engine(_words, (("index",), ("corpus",)), "bm25s", "bm25"),
+    "http": _Engine(lambda cfg, mesh: remote.search(cfg.url, timeout=cfg.timeout, tries=cfg.tries), (("url",),)),
+}
+_OUTSIDE = _Engine(lambda cfg, mesh: search.by_function(str(cfg.engine), cfg))

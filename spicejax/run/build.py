@@ -210,7 +210,7 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
         items=source.iterator(),
         source=source,
         held_out=held_out,
-        verifier=Verifier(workers=cfg.verifier_workers),
+        verifier=Verifier(workers=cfg.verifier_workers, function=cfg.verifier),
         find=find,
         chat=asking,
         sandbox=sandbox,

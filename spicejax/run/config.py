@@ -7,6 +7,7 @@ import datetime
 from typing import Literal
 
 from spicejax import config as configuration
+from spicejax import outside
 from spicejax.games import catalogue
 from spicejax.games.game import Ask, GameConfig
 from spicejax.generate import weights
@@ -20,6 +21,7 @@ from spicejax.models.lora import LoraConfig
 from spicejax.models.transformer import TransformerConfig
 from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run.store import track
+from spicejax.score import verifiers
 from spicejax.sharding import MeshConfig
 from spicejax.text.render import Template
 from spicejax.worlds.nano.maker import NanoConfig
@@ -173,8 +175,11 @@ class RunConfig:
     seats: dict[str, str] = dataclasses.field(default_factory=dict)
     # server whose model judges answers where a game asks for a judge; without one the seat `judge` does
     judge: EndpointConfig = EndpointConfig()
-    # processes of each host that judge mathematical answers (Math-Verify; about 100 MB each); 0 = one for each core
-    # that this process may use
+    # who says whether an answer is right, in evaluations and in games that ask it: math_verify = rules for texts, and
+    # Math-Verify; or a function of yours, module:function or FILE.py:function, (text, task) -> bool (docs/own_game.md)
+    verifier: Literal["math_verify"] | outside.OUTSIDE = "math_verify"
+    # processes of each host that judge mathematical answers (Math-Verify; about 100 MB each), or in which a verifier of
+    # yours runs; 0 = one for each core that this process may use
     verifier_workers: int = 0
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
@@ -243,6 +248,7 @@ class RunConfig:
         return found
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "verifier", outside.name_of(self.verifier, "verifier", [verifiers.BUILT_IN]))
         asks = self.asks
         samples = {ask.samples: f"the {ask.role}'s" for ask in asks} | {self.eval.probe_group: "eval.probe_group's"}
         for number, whose in samples.items():

@@ -171,7 +171,7 @@ def opened(
     other = player if judge in ("", "self", "server") else _judge(judge, cfg, resolved.sampler_mesh)
     find = open_search(cfg.retrieval or RetrievalConfig(), mesh) if exam.searches and not alone else None
     seated = {ask.seat or ask.role: player for ask in cfg.asks} | {exam.role: player, "judge": other}
-    with Verifier(workers=cfg.verifier_workers) as verifier:
+    with Verifier(workers=cfg.verifier_workers, function=cfg.verifier) as verifier:
         programs = kept.run if kept else None
         yield World(seated, verifier.check, cfg.sampler, cfg.seed, 0, find, asking, programs), exam
 
@@ -187,7 +187,7 @@ def _require(cfg: RunConfig, judge: str, alone: bool) -> None:
     if searches and (cfg.retrieval or not cfg.nano):
         search = cfg.retrieval or RetrievalConfig()
         search.require()
-        search.look()
+        search.probe()
 
 
 def _judge(path: str, cfg: RunConfig, mesh: jax.sharding.Mesh) -> Player:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import os
 import tempfile
@@ -20,7 +19,9 @@ from spicejax.run import golds
 from spicejax.run.config import RunConfig
 from spicejax.run.host.disk import existing
 from spicejax.run.store import track
+from spicejax.score.verifiers import Verifier
 from spicejax.text import tokens
+from spicejax.types import Task
 
 # Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next (another
 # mesh adds in another order, which moves the last bits; with another eval.tasks other questions are held out).
@@ -37,6 +38,7 @@ CHANGEABLE = (
 RENAMED = (("learner.loss", "drgrpo", "ppo_clip"),)
 # Fields that there are no more, with the value that they did nothing at
 REMOVED: dict[str, Any] = {}
+_MADE_UP = Task("What is 2 + 2?", "4", "Integer")  # asked of a verifier where there is no question
 
 
 def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool = False) -> None:
@@ -55,30 +57,37 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
             )
         if not cfg.corpus.source:
             raise ValueError(f"{cfg.name} brings no {reads}; add --corpus=SPEC (see --help for what it takes)")
-        if cfg.searches:
-            search.require()
+    if cfg.searches and not planned and (cfg.retrieval or not cfg.nano):
+        search.require()
     require_folder(workdir, "--workdir")
     for path in (*([cfg.model.path] if cfg.model.path and first else []), *cfg.seats.values()):
         hf.read_config(path)
         tokens.load(path)
-    if cfg.corpus.source:
-        _require_items(cfg)
-    for _, spec in questions.suites(cfg.eval.tasks):
-        golds.require_questions(spec, questions.load_items(spec))
+    with Verifier(workers=cfg.verifier_workers, function=cfg.verifier) as verifier:
+        if cfg.corpus.source:
+            _require_items(cfg, verifier)
+        for _, spec in questions.suites(cfg.eval.tasks):
+            golds.require_questions(spec, questions.load_items(spec), verifier)
+        if verifier.function and not verifier.pool.workers:  # it was asked nothing
+            verifier.matches([_MADE_UP])
     if cfg.searches and (cfg.retrieval or not cfg.nano):
-        search.look()
+        search.probe()
     track.require(cfg.tracker)
     if cfg.sampler_weights == "int8" and importlib.util.find_spec("qwix") is None:
         raise ImportError('sampler_weights=int8 needs qwix: pip install "spicejax[int8]"')
 
 
-def _require_items(cfg: RunConfig) -> None:
+def _require_items(cfg: RunConfig, verifier: Verifier) -> None:
     """The items can be read, and their right answers be found right."""
     game = cfg.game.game
     items = look(game.reads, cfg.corpus.source, cfg.corpus.text_field, follow_links=cfg.corpus.follow_links)
-    if items is not None and game.matches is not None:
-        matches = functools.partial(game.matches, cfg.game)
-        golds.require(cfg.corpus.source, cast(Sequence[Any], items.sequence), matches)
+    if items is None or game.matches is None:
+        return
+    matches, rows = game.matches, cast(Sequence[Any], items.sequence)
+    if matches == "verifier":
+        golds.require(cfg.corpus.source, rows, verifier.matches)
+    else:
+        golds.require(cfg.corpus.source, rows, lambda asked: [matches(cfg.game, item) for item in asked])
 
 
 def require_folder(folder: Path, option: str) -> None:

@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from spicejax import outside
 from spicejax.score import answers, forms
 from spicejax.score.forms import FLOAT_TOLERANCE, Claim
 from spicejax.score.pool import Pool
@@ -140,15 +141,20 @@ class Verifier:
         cpu_seconds: CPU time one pair may use.
         max_timeouts: pairs of one batch that may use up their full CPU time before the batch's other unfinished
             pairs are given up ("breaker"); bounds the cost of a batch of hostile answers.
-        function: name (outside.py) of a function (text, task) -> bool, which the workers ask in place of all rules here
-            about every answer that is not empty; "math_verify" = the rules here.
+        function: (text, task) -> bool, or its name (outside.py), which the workers ask in place of all rules here about
+            every answer that is not empty; math_verify = the rules here.
     """
 
     def __init__(
-        self, *, workers: int = 0, cpu_seconds: float = 2.0, max_timeouts: int = 16, function: str = BUILT_IN
+        self,
+        *,
+        workers: int = 0,
+        cpu_seconds: float = 2.0,
+        max_timeouts: int = 16,
+        function: str | outside.OUTSIDE = BUILT_IN,
     ) -> None:
         self.cpu_seconds, self.max_timeouts = cpu_seconds, max_timeouts
-        self.function = "" if function == BUILT_IN else function
+        self.function = "" if function == BUILT_IN else outside.name_of(function, "verifier")
         self.pool = Pool(workers or _cores(), self.function)
 
     def __enter__(self) -> Verifier:

@@ -101,7 +101,8 @@ def load_function(name: str) -> Check:
 
     def check(claim: list) -> bool:
         text, fields = claim
-        found = function(text, Task(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}))
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+        found = function(text, Task(**fields))
         if not isinstance(found, bool):
             raise TypeError(f"it returned {found!r:.80}; return True or False")
         return found

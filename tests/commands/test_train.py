@@ -1,5 +1,6 @@
 """spicejax train: its own options beside the fields of a configuration."""
 
+import json
 import runpy
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ from processes import ROOT
 from spicejax import commands, configs
 from spicejax import config as configuration
 from spicejax.commands import train
-from spicejax.run import chain
+from spicejax.report import places
+from spicejax.run import chain, preflight
 from spicejax.run.store import record
 
 NANO = "--config=spice_nano"
@@ -77,6 +79,37 @@ def test_a_recipe_of_your_own_is_a_file(tmp_path, capsys):
     )
     assert commands.run("train", ["--config", str(own), "--help"]) == 0
     assert "  iterations=7 " in capsys.readouterr().out
+
+
+def test_a_function_of_a_recipe_is_its_name_wherever_the_recipe_is_read(tmp_path):
+    own = tmp_path / "mine.py"
+    own.write_text(
+        "import dataclasses\nfrom spicejax.configs.rlvr_nano import CONFIG\n"
+        "def near(text, task):\n    return text == task.answer\n"
+        "CONFIG = dataclasses.replace(CONFIG, verifier=near)\n"
+    )
+    cfg = configs.load(str(own))
+    assert cfg.verifier == f"{own}:near"
+    assert cfg == configuration.parse(configs.load("rlvr_nano"), [f"verifier={own}:near"])
+    (tmp_path / "config.json").write_text(json.dumps(places.kept(configuration.to_json(cfg), tmp_path)))
+    own.write_text("1 / 0")  # to read a run runs nothing that it names
+    assert configs.load(str(tmp_path / "config.json")).verifier == f"{own}:near"
+    own.write_text(
+        "import dataclasses\nfrom spicejax.configs.rlvr_nano import CONFIG\n"
+        "CONFIG = dataclasses.replace(CONFIG, verifier=lambda text, task: True)\n"
+    )
+    with pytest.raises(ValueError, match="verifier: no other process finds <lambda> .*; define it with def"):
+        configs.load(str(own))
+
+
+def test_a_run_of_before_had_the_verifier_of_the_package():
+    cfg = configs.load("rlvr_nano")
+    saved = configuration.to_json(cfg)
+    del saved["verifier"]
+    assert configuration.from_json(type(cfg), configuration.readable(type(cfg), saved)) == cfg
+    preflight.require_same(saved, cfg, Path("runs/x/checkpoints"))
+    with pytest.raises(ValueError, match="verifier: '<absent>' -> 'rules:near'"):
+        preflight.require_same(saved, configuration.parse(cfg, ["verifier=rules:near"]), Path("runs/x/checkpoints"))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ def tree(tmp_path, monkeypatch):
     top = tmp_path / "top"
     for folder in ("runs/a/first", "runs/cache", "models/m", "data", "runs/chain/1/policy", "runs/chain/2", "Org/Name"):
         (top / folder).mkdir(parents=True)
-    for file in ("data/x.jsonl", "data/y.jsonl", "q.jsonl"):
+    for file in ("data/x.jsonl", "data/y.jsonl", "q.jsonl", "data/rules.py"):
         (top / file).write_text("{}\n")
     monkeypatch.chdir(top)
     return top
@@ -33,6 +33,7 @@ CONFIG = {
     "nano": {"cache": "runs/cache"},
     "seats": {"judge": "package:judge", "challenger": "runs/a/first"},
     "retrieval": None,
+    "verifier": "data/rules.py:near",
 }
 
 
@@ -47,7 +48,11 @@ def test_paths_are_found_from_anywhere(tree, tmp_path, monkeypatch):
     )
     assert found["eval"]["tasks"] == f"{tree}/q.jsonl,facts:corpus" and found["seats"]["judge"] == "package:judge"
     assert found["seats"]["challenger"] == f"{tree}/runs/a/first"
+    assert found["verifier"] == f"{tree}/data/rules.py:near"
+    assert places.public(found)["verifier"] == "rules.py:near"
     assert places.found(found, tree / "runs" / "a") == found
+    engine = {"retrieval": {"engine": "my.rules:find"}, "verifier": "math_verify"}
+    assert places.found(places.kept(engine, tree), tree) == engine
 
 
 def test_what_is_inside_moves_along(tree, tmp_path):

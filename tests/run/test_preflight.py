@@ -113,7 +113,9 @@ def test_held_out_answers_are_asked_too_and_large_sets_by_a_part(tmp_path, caplo
         tasks = f"eval.tasks={_questions(tmp_path / 'a.jsonl', '?')}"
         preflight.require(configuration.parse(configs.load("spice_nano"), [tasks]), tmp_path)
     seen = []
-    golds.require("set", [Answer(str(k)) for k in range(100_000)], lambda answer: not seen.append(answer.text))
+    golds.require(
+        "set", [Answer(str(k)) for k in range(100_000)], lambda asked: [not seen.append(a.text) for a in asked]
+    )
     assert len(seen) == len(set(seen)) == golds.MOST and seen[:2] == ["0", "100"]
 
 
@@ -130,3 +132,33 @@ def test_a_field_that_is_new_or_gone_stops_no_run_that_did_without_it(monkeypatc
     changed = configuration.override(cfg, {"learner.dual_clip": "3.0"})
     with pytest.raises(ValueError, match=r"learner.old_bound: 2.0 -> '<absent>'; learner.dual_clip: 0.0 -> 3.0\)"):
         preflight.require_same(saved, changed, place)
+
+
+_OWN = """
+def same(text, task):
+    return text.lower() == task.answer
+def breaks(text, task):
+    return text.index("s") > 0
+def word(text, task):
+    return "yes"
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "message"),
+    [
+        ("rlvr_smollm2", "same", "several.jsonl: 2 of 10 right answers would .* the first 'Oslo'"),
+        ("rlvr_smollm2", "breaks", "breaks, asked about the right answer 'bako': ValueError: substring not found"),
+        ("spice_smollm2", "breaks", "breaks, asked about the right answer '4': ValueError: substring not found"),
+        ("spice_smollm2", "word", "it returned 'yes'; return True or False"),
+        ("spice_nano", "no", "rules.py has no no"),
+    ],
+)
+def test_a_verifier_of_the_users_own_is_tried_on_right_answers(tmp_path, config, name, message):
+    (tmp_path / "rules.py").write_text(_OWN)
+    several = _questions(tmp_path / "several.jsonl", *["bako"] * 8, "Oslo", "Oslo")
+    source = several if config == "rlvr_smollm2" else "facts"
+    words = ["eval.tasks=none", f"corpus.source={source}", f"verifier={tmp_path}/rules.py:{name}", "verifier_workers=1"]
+    with pytest.raises(ValueError, match=message) as error:
+        preflight.require(configuration.parse(configs.load(config), words), tmp_path / "run", planned=True, first=False)
+    assert "\n" not in str(error.value)

@@ -16,7 +16,6 @@ import numpy as np
 from spicejax.games import reasoner
 from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record
 from spicejax.games.world import Verdict, World
-from spicejax.score.verifiers import matches_itself
 from spicejax.text import prompts
 from spicejax.types import Episode, Estimator, Messages, Metrics, Rollout, Task
 
@@ -182,4 +181,4 @@ ABOUT = About(
     },
     paper="reinforcement learning from questions with known answers",
 )
-RlvrConfig.game = Game("questions", play, demand, exam, prompts_of, ABOUT, lambda cfg, task: matches_itself(task))
+RlvrConfig.game = Game("questions", play, demand, exam, prompts_of, ABOUT, "verifier")
