@@ -8,7 +8,9 @@ of its chain, `../1/policy`, and is whole otherwise. Runs of before have paths f
 from __future__ import annotations
 
 import copy
+import functools
 import glob
+import logging
 import os
 import re
 from collections.abc import Callable
@@ -17,6 +19,8 @@ from typing import Any
 
 from spicejax.data.sources import split_mixture
 from spicejax.models import hub
+
+log = logging.getLogger("spicejax")
 
 # Fields that name files and folders, by what else they may hold
 _MODELS = ("model.path", "retrieval.encoder", "seats.*")  # package:NAME, ORG/NAME
@@ -70,8 +74,16 @@ def _whole(part: str, folder: Path) -> str:
     about = (str(above.joinpath(*end)) for end in ends for above in folder.parents)
     for place in (own, os.path.abspath(part), *about):
         if os.path.exists(place) or (glob.has_magic(place) and glob.glob(place)):
+            if os.path.isabs(part) and place != own:
+                _tell(part, place)
             return place
     return own if part.startswith(("./", "../")) else part
+
+
+@functools.cache
+def _tell(part: str, place: str) -> None:
+    """Say once that a path is taken from elsewhere."""
+    log.warning("%s is gone; %s, which ends like it, is taken in its place", part, place)
 
 
 def _changed(config: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:

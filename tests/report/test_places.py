@@ -55,7 +55,7 @@ def test_paths_are_found_from_anywhere(tree, tmp_path, monkeypatch):
     assert places.found(places.kept(engine, tree), tree) == engine
 
 
-def test_what_is_inside_moves_along(tree, tmp_path):
+def test_what_is_inside_moves_along(tree, tmp_path, caplog):
     """The work folder alone: what is inside goes along. All of it: what lay about it is found there too."""
     kept = places.kept(CONFIG, tree / "runs" / "a")
     os.rename(tree / "runs" / "a", tmp_path / "b")
@@ -63,7 +63,11 @@ def test_what_is_inside_moves_along(tree, tmp_path):
     assert found["seats"]["challenger"] == f"{tmp_path}/b/first" and found["model"]["path"] == f"{tree}/models/m"
     os.rename(tmp_path / "b", tree / "runs" / "a")
     os.rename(tree, tmp_path / "other")
+    assert not caplog.records
     found = places.found(kept, tmp_path / "other" / "runs" / "a")
+    assert found == places.found(kept, tmp_path / "other" / "runs" / "a")
+    said = f"{tree}/models/m is gone; {tmp_path}/other/models/m, which ends like it, is taken in its place"
+    assert [record.message for record in caplog.records].count(said) == 1
     assert found["model"]["path"] == f"{tmp_path}/other/models/m"
     assert found["nano"]["cache"] == f"{tmp_path}/other/runs/cache"
 

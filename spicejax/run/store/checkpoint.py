@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import json
 import logging
@@ -67,7 +68,11 @@ class Saved:
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory).absolute()
         self.newest: int | None = None  # the step that was found good, or saved, last
-        self._orbax = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
+
+    @functools.cached_property
+    def _orbax(self) -> ocp.Checkpointer:
+        """Made where arrays are read or written: its processes meet there, and one alone may read the configuration."""
+        return ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
 
     def path(self, step: int) -> Path:
         """Folder of a step."""
@@ -169,7 +174,8 @@ class Saved:
 
     def close(self) -> None:
         """Give free what was opened."""
-        self._orbax.close()
+        if "_orbax" in vars(self):
+            self._orbax.close()
 
     def __enter__(self) -> Self:
         return self

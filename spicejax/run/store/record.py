@@ -23,6 +23,7 @@ from spicejax import hosts
 from spicejax.report import game, places
 from spicejax.report.read import PYTHON
 from spicejax.run.config import RunConfig
+from spicejax.run.store.checkpoint import Saved
 from spicejax.text import tokens
 from spicejax.worlds.nano import maker as nano
 
@@ -98,11 +99,11 @@ def _keep_code(workdir: Path, file: Path) -> None:
 
 
 def read(workdir: Path) -> dict[str, Any]:
-    """The configuration of a run as JSON, with whole paths; {} where the folder has none that can be read."""
+    """The configuration of a run as JSON, with whole paths: of its folder, else of its newest checkpoint, else {}."""
     try:
         return places.found(json.loads((workdir / CONFIG).read_text(encoding="utf-8")), workdir)
     except (OSError, ValueError, AttributeError, RecursionError):
-        return {}
+        return Saved(workdir / "checkpoints").saved_config() or {}
 
 
 def _start() -> dict[str, Any]:

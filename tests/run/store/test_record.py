@@ -5,15 +5,17 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from processes import ROOT
 from tiny_models import write_tokenizer
 
 from spicejax import config as configuration
 from spicejax import configs
-from spicejax.report import card
+from spicejax.report import card, places
 from spicejax.run import lengths
-from spicejax.run.store import record
+from spicejax.run.store import checkpoint, record
+from spicejax.run.store.checkpoint import Checkpoints
 from spicejax.text import render, tokens
 
 HERE = Path(record.__file__).parents[2]
@@ -71,6 +73,12 @@ def test_the_date_of_templates_is_that_of_the_first_start(tmp_path, monkeypatch,
     del old["model"]["date"]
     (run / record.CONFIG).write_text(json.dumps(old))
     assert record.dated(at(writes), run).model.date == "", "a run of before goes on as it began"
+    (run / record.CONFIG).unlink()
+    kept = places.kept(configuration.to_json(first), run)
+    with Checkpoints(run / "checkpoints", config=kept) as checkpoints:
+        checkpoints.save(1, {"params": np.zeros(2)}, {})
+    monkeypatch.setattr(checkpoint.ocp, "Checkpointer", lambda *_: pytest.fail("all processes would wait there"))
+    assert record.dated(at(writes), run) == first, "the configuration is lost, and a checkpoint has it"
     with pytest.raises(ValueError, match="model.date=tomorrow: give a day as 2024-07-26"):
         at(writes, **{"model.date": "tomorrow"})
 
