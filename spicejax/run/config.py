@@ -27,7 +27,7 @@ from spicejax.text.render import Template
 from spicejax.worlds.nano.maker import NanoConfig
 
 # bfloat16 keeps 8 bits of a number, so AdamW's step, as large as the learning rate, is rounded away where a parameter
-# is 512 times larger. At 1e-4 a sixth of SmolLM2's parameters still move, at 1e-6 0.4 % (LOG.md).
+# is 512 times larger. At 1e-4 a sixth of SmolLM2's parameters still move, at 1e-6 0.4 % (docs/log/2026-11-22.md).
 _LEAST_BFLOAT16_RATE = 1e-4
 # what a game's lessons are called, and the losses that take them
 _LESSONS = {
