@@ -26,7 +26,7 @@ from spicejax.run.store.checkpoint import CheckpointError, Checkpoints, Saved, S
 
 ROOT = Path(__file__).resolve().parents[3]
 # Subprocesses have the functions of this file at hand.
-FOLDERS = [str(ROOT / folder) for folder in (".", "tests", "tests/run")]
+FOLDERS = [str(ROOT / folder) for folder in (".", "tests", "tests/run/store")]
 PRELUDE = f"import sys\nsys.path[:0] = {FOLDERS}\nfrom test_checkpoint import *\n"
 
 
