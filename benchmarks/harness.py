@@ -254,7 +254,7 @@ def compare(
     }
     best = min((name for name in medians if name.startswith("ours")), key=lambda name: medians[name], default="")
     times = {name: round(median / medians[best], 2) for name, median in medians.items() if best and name != best}
-    return {"backends": backends, "tokens": work, "ours": best, "times": times, "notes": notes}
+    return {"backends": backends, "ours": best, "times": times, "notes": notes}
 
 
 def timed(call: Callable[[], object], repeats: int = 3) -> float:
