@@ -47,7 +47,7 @@ class Task:
     question: str  # the full text the Reasoner sees; an MCQ carries its options A) to D)
     answer: str  # gold answer as text; the letter for an MCQ
     answer_type: AnswerType
-    document_id: str = ""
+    id: str = ""  # of the question; a Challenger's task has that of its document
     options: tuple[str, ...] = ()  # the four option texts of an MCQ, in the order A to D
     aliases: tuple[str, ...] = ()  # other accepted answers, String only
     context: str = ""  # the text that the question is about, for games that show it

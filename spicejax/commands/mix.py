@@ -90,7 +90,7 @@ def prepare(options: argparse.Namespace) -> None:
         )
     leaked = mixtures.leaks(Path(options.leaks)) if options.leaks not in ("", "none") else {}
     found = mixtures.files(options.data, sources, options.tfds)
-    templates = prompts.own("--prompts", {}, options.prompts, paths.PACKAGE)
+    templates = prompts.overridden("--prompts", {}, options.prompts, paths.PACKAGE)
     render = functools.partial(examples.render, templates=templates)
     taken = mixtures.take(sources, found, render, leaked=leaked, seed=options.seed, scale=options.scale)
     if empty := [name for name, pairs in taken.items() if len(pairs) <= options.held_out]:

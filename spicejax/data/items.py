@@ -12,6 +12,7 @@ import grain
 import numpy as np
 
 from spicejax.data import answers, corpus, examples, prepared, questions, sources
+from spicejax.types import Task
 
 _LATER = {"question": "", "turns": (), "ended": True}
 
@@ -128,14 +129,15 @@ def open_items(
         return Items(cast(Sequence[Any], stored), stored.manifest["digest"], seed, batch_size)
     else:
         read = answers.load_answers(spec) if kind == "answers" else examples.load_examples(spec)
-    text = json.dumps([_told(item) for item in read])
+    text = json.dumps([_fields(item) for item in read])
     return Items(read, hashlib.sha256(text.encode()).hexdigest(), seed, batch_size)
 
 
-def _told(item: Any) -> dict[str, Any]:
-    """An item's fields; those that examples had not when the first digests were saved are left out while empty."""
+def _fields(item: Any) -> dict[str, Any]:
+    """An item's fields for the digest, named and left out as they were when older runs saved theirs."""
+    names = {"id": "document_id"} if isinstance(item, Task) else {}
     fields = dataclasses.asdict(item)
-    return {name: value for name, value in fields.items() if name not in _LATER or value != _LATER[name]}
+    return {names.get(k, k): value for k, value in fields.items() if k not in _LATER or value != _LATER[k]}
 
 
 def look(kind: Kind, spec: str, text_field: str = "", *, follow_links: bool = False) -> Items | None:

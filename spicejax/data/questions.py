@@ -80,7 +80,7 @@ def save_items(path: str | Path, items: list[Item]) -> None:
     rows = []
     for k, item in enumerate(items):
         task = item.task
-        row = {"id": task.document_id or str(k), "question": task.question, "answer": task.answer}
+        row = {"id": task.id or str(k), "question": task.question, "answer": task.answer}
         aliases = {"aliases": task.aliases} if task.aliases else {}
         rows.append(json.dumps(row | {"answer_type": task.answer_type, "category": item.category} | aliases))
     Path(path).write_text("\n".join(rows) + "\n", encoding="utf-8")

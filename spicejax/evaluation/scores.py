@@ -39,7 +39,7 @@ def examine(world: World, items: Sequence[Item], exam: Exam, *, judged: int = 0)
     for item, (answer, rollout, transcript, searches), verdict in zip(items, replies, verdicts, strict=True):
         right = (item.task.answer, *item.task.aliases)
         records.append(
-            {"id": item.task.document_id, "category": item.category, "question": item.task.question}
+            {"id": item.task.id, "category": item.category, "question": item.task.question}
             | {"answers": right, "prediction": answer, "finish_reason": rollout.finish_reason}
             | {"scores": _scores(answer, right) | {"verifier": float(verdict.correct)}}
             | ({"searches": searches} if exam.searches else {})
@@ -74,7 +74,7 @@ def grade(world: World, items: Sequence[Item], exam: Exam, limit: int) -> list[d
             hits = [n for n, reply in enumerate(sampled) if qa.covers(reply.answer, right, "words")]
             needed[k] = done + hits[0] + 1 if hits else needed[k]
     return [
-        {"id": item.task.document_id, "question": item.task.question, "answer": item.task.answer}
+        {"id": item.task.id, "question": item.task.question, "answer": item.task.answer}
         | ({"aliases": item.task.aliases} if item.task.aliases else {})
         | {"rollouts": n, "difficulty": "easy" if n < 10 else "medium" if n <= 20 else "hard"}
         for item, n in zip(items, needed, strict=True)

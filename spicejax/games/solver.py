@@ -80,7 +80,7 @@ def last_pair(text: str, tags: tuple[str, str]) -> str | None:
     return inside
 
 
-def said(reply: str) -> str | None:
+def answer_in(reply: str) -> str | None:
     """The answer of a reply without search: between its tags, else what follows "Answer:" on its line, or None."""
     tagged, line = last_pair(reply, ANSWER), _ANSWER_LINE.search(reply)
     return tagged if tagged is not None or line is None else line[1].strip()

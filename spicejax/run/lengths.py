@@ -120,7 +120,7 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
         length = voices[""].length(question(item, exam))  # the policy answers them, whoever has the seat
         if length + exam.behind > room:
             raise ValueError(
-                f"{cfg.eval.tasks}: question {item.task.document_id or number} makes a prompt of {length} tokens"
+                f"{cfg.eval.tasks}: question {item.task.id or number} makes a prompt of {length} tokens"
                 f"{_and(exam.behind)}, buckets.prompt ends at {room}: raise buckets.prompt, or take the question out"
             )
     indices = range(len(source.sequence))

@@ -59,7 +59,7 @@ def read_folder(folder: str) -> Templates:
     return templates
 
 
-def own(game: str, templates: Templates, folder: str, *packages: str) -> dict[str, str]:
+def overridden(game: str, templates: Templates, folder: str, *packages: str) -> dict[str, str]:
     """`templates` and those of a folder (empty = none), which win; each checked to stand for one of the packages'.
 
     Raises:

@@ -28,7 +28,7 @@ def open_questions(spec: Path, **options) -> Items:
 
 
 def _ids(iterator, batches: int) -> list[list[str]]:
-    return [[task.document_id for task in next(iterator)] for _ in range(batches)]
+    return [[task.id for task in next(iterator)] for _ in range(batches)]
 
 
 def test_every_epoch_is_a_new_permutation(spec: Path) -> None:
@@ -53,6 +53,11 @@ def test_resuming_anywhere_equals_going_on(spec: Path) -> None:
         second.set_state(state)
         assert _ids(second, 17 - stop) == whole[stop:]
         assert second.get_state()["next_batch"] == 17
+
+
+def test_a_digest_stays_what_older_runs_saved(tmp_path: Path) -> None:
+    (tmp_path / "q.jsonl").write_text('{"id": "7", "question": "1+1?", "answer": "2"}\n')
+    assert open_questions(tmp_path / "q.jsonl").digest.startswith("aced8d490876500b")
 
 
 def test_state_of_another_items_is_refused(spec: Path, tmp_path: Path) -> None:

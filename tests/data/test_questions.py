@@ -50,7 +50,7 @@ def test_docmath_is_read_as_it_is_published(tmp_path):
     path.write_text(json.dumps(rows, indent=1))
     first, second = (item.task for item in load_items(path))
     assert (first.question, first.answer, first.context) == ("How much?", "1.5", "Sales rose.\n\n| a | b |")
-    assert (first.document_id, first.answer_type) == ("simpshort-testmini-0", "Float") and second.answer == "True"
+    assert (first.id, first.answer_type) == ("simpshort-testmini-0", "Float") and second.answer == "True"
     path.write_text(json.dumps([rows[0] | {"ground_truth": None}]))
     with pytest.raises(ValueError, match="testmini.json:1: answer=null: give a text"):
         load_items(path)

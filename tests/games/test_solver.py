@@ -33,4 +33,4 @@ def test_the_last_pair_of_tags_counts(text, said):
     ],
 )
 def test_an_answer_without_search_stands_between_tags_or_on_its_line(reply, said):
-    assert solver.said(reply) == said
+    assert solver.answer_in(reply) == said

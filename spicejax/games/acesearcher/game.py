@@ -99,8 +99,8 @@ class AceSearcherConfig:
         return Way(**own)
 
     def __post_init__(self) -> None:
-        own = prompts.own("acesearcher", self.templates, self.prompts, paths.PACKAGE)
-        object.__setattr__(self, "templates", own)
+        templates = prompts.overridden("acesearcher", self.templates, self.prompts, paths.PACKAGE)
+        object.__setattr__(self, "templates", templates)
         object.__setattr__(self, "prompts", "")
         if self.kind == "program" and self.programs == "off":
             raise ValueError(
@@ -200,8 +200,8 @@ def _ask(way: Way, task: Task) -> Messages:
 def _worth(path: Path, cfg: AceSearcherConfig) -> Fraction:
     right = (path.task.answer, *path.task.aliases)
     if paths.kind_of(path.task, cfg.way) == "program":
-        return rewards.of_program(path.said, right, kind=cfg.reward)
-    return rewards.reward(path.said, right, formed=path.formed, kind=cfg.reward)
+        return rewards.of_program(path.answer, right, kind=cfg.reward)
+    return rewards.reward(path.answer, right, formed=path.formed, kind=cfg.reward)
 
 
 def _right(path: Path, cfg: AceSearcherConfig) -> bool:
@@ -255,8 +255,8 @@ def _record(task: Task, tried: Sequence[Tried], cfg: AceSearcherConfig) -> Recor
     ]
     mean = sum(sum(each.worth) for each in tried) / max(sum(len(each.paths) or 1 for each in tried), 1)
     every = [path for each in tried for path in each.paths]
-    said, right = [path.said for path in every], [_right(path, cfg) for path in every]
-    extra = {"id": task.document_id, "plans": told}
+    said, right = [path.answer for path in every], [_right(path, cfg) for path in every]
+    extra = {"id": task.id, "plans": told}
     return Record(task.question, task.answer, said, right, float(mean), extra=extra)
 
 
@@ -326,7 +326,7 @@ def _reply(plan: Rollout, path: Path | None) -> Reply:
     steps = [{"plan": plan.text}]
     if path is None or path.final is None:
         return Reply(None, plan, steps + (path.transcript(texts=True) if path else []), path.searches if path else 0)
-    return Reply(path.said, path.final, steps + path.transcript(texts=True), path.searches)
+    return Reply(path.answer, path.final, steps + path.transcript(texts=True), path.searches)
 
 
 def prompts_of(cfg: AceSearcherConfig, task: Task) -> Prompts:

@@ -69,7 +69,7 @@ class Path:
     passages: dict[int, list[Passage]] = dataclasses.field(default_factory=dict)  # best first
     shown: dict[int, int] = dataclasses.field(default_factory=dict)  # number of them in the prompt
     final: Rollout | None = None
-    said: str | None = None  # the final answer
+    answer: str | None = None  # the final one
     worth: Fraction = Fraction(0)  # reward of the answer
     fault: str = ""  # why the answer is missing or malformed
 
@@ -176,7 +176,7 @@ def read_plan(rollout: Rollout, way: Way) -> Plan | Rejection:
     return plans.parse(rollout.text, way.most_questions)
 
 
-def said(rollout: Rollout) -> str | None:
+def final_answer(rollout: Rollout) -> str | None:
     """The text in the last pair of answer tags; None without one, or if the reply was cut off."""
     pairs = _PAIR.findall(rollout.text) if rollout.finish_reason != "length" else []
     return pairs[-1].strip() or None if pairs else None
@@ -286,12 +286,12 @@ def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
         if kind_of(path.task, way) == "program":
             programmed.append(path)
         else:
-            path.said = said(reply)
+            path.answer = final_answer(reply)
     values = _values(world, [path.final for path in programmed if path.final])
     for path, (value, fault) in zip(programmed, values, strict=True):
-        path.said, path.fault = value, fault
+        path.answer, path.fault = value, fault
     for path, _ in prompted:
-        if path.said is None:
+        if path.answer is None:
             path.fault = path.fault or "final_answer"
 
 
@@ -356,6 +356,6 @@ def direct(
     programmed = [of_task for of_task, kind in zip(replies, kinds, strict=True) if kind == "program"]
     values = iter(_values(world, sum(programmed, [])))
     return [
-        [(reply, next(values)[0] if kind == "program" else said(reply)) for reply in of_task]
+        [(reply, next(values)[0] if kind == "program" else final_answer(reply)) for reply in of_task]
         for of_task, kind in zip(replies, kinds, strict=True)
     ]

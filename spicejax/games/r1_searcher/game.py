@@ -61,8 +61,8 @@ class R1SearcherConfig:
         return self.questions
 
     def __post_init__(self) -> None:
-        own = prompts.own("r1searcher", self.templates, self.prompts, solver.PACKAGE)
-        object.__setattr__(self, "templates", own)
+        templates = prompts.overridden("r1searcher", self.templates, self.prompts, solver.PACKAGE)
+        object.__setattr__(self, "templates", templates)
         object.__setattr__(self, "prompts", "")
         for name, least in (("questions", 1), ("group_size", 1), ("penalty", 0)):
             if getattr(self, name) < least:
@@ -99,7 +99,7 @@ def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: 
                 right,
                 float(np.mean(earned)),
                 solver.transcript(rows[0]),
-                {"id": task.document_id, "rewards": earned, "fault": broken[0]},
+                {"id": task.id, "rewards": earned, "fault": broken[0]},
             )  # fmt: skip
         )
     metrics: Metrics = {"solver/too_long": float(len(questions) - len(asked))}

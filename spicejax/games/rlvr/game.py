@@ -53,8 +53,8 @@ class RlvrConfig:
         return self.candidates or self.questions
 
     def __post_init__(self) -> None:
-        own = prompts.own("rlvr", self.templates, self.prompts, reasoner.PACKAGE)
-        object.__setattr__(self, "templates", own)
+        templates = prompts.overridden("rlvr", self.templates, self.prompts, reasoner.PACKAGE)
+        object.__setattr__(self, "templates", templates)
         object.__setattr__(self, "prompts", "")
         for name in ("questions", "group_size", "max_new"):
             if getattr(self, name) < 1:
@@ -101,7 +101,7 @@ def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None =
                 group.correct,
                 float(np.mean(group.correct)),
                 [{"wrote": group.rollouts[0].text[-300:]}],
-                {"id": task.document_id},
+                {"id": task.id},
             )  # fmt: skip
         )
     metrics: Metrics = {"reasoner/too_long": float(len(questions) - len(fitting))}

@@ -144,7 +144,7 @@ def parse_task(
 
     Args:
         text: the model's reply; the prompt and the document in it are never parsed.
-        document: what the prompt showed, for the task's `document_id` and for grounding; None = no corpus.
+        document: what the prompt showed, for the task's `id` and for grounding; None = no corpus.
         rules: what is checked beyond the form.
         max_string_words: longest String answer, in words.
         grounding: what must stand in the document: nothing, the answer (MCQ: the right option's text), or a sentence

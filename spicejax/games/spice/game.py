@@ -95,8 +95,8 @@ class SpiceConfig:
         return self.documents
 
     def __post_init__(self) -> None:
-        own = prompts.own("spice", self.templates, self.prompts, reasoner.PACKAGE, formats.PACKAGE)
-        object.__setattr__(self, "templates", own)
+        templates = prompts.overridden("spice", self.templates, self.prompts, reasoner.PACKAGE, formats.PACKAGE)
+        object.__setattr__(self, "templates", templates)
         object.__setattr__(self, "prompts", "")  # a run is bound to texts, not to where they once lay
         for name in ("documents", "group_size", "challenger_max_new", "reasoner_max_new"):
             if getattr(self, name) < 1:

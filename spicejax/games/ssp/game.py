@@ -102,8 +102,8 @@ class SspConfig:
         return self.answers * self.proposer_samples
 
     def __post_init__(self) -> None:
-        own = prompts.own("ssp", self.templates, self.prompts, proposals.PACKAGE, solver.PACKAGE)
-        object.__setattr__(self, "templates", own)
+        templates = prompts.overridden("ssp", self.templates, self.prompts, proposals.PACKAGE, solver.PACKAGE)
+        object.__setattr__(self, "templates", templates)
         object.__setattr__(self, "prompts", "")
         positive = ("answers", "proposer_samples", "solver_samples", "verify_max_new", "tries")
         for name, least in (*((name, 1) for name in positive), ("noise", 0), ("reset_every", 0)):
@@ -157,7 +157,7 @@ def _propose(
     ]
     found = world.search(
         "proposer",
-        [proposals.asked(a, n, cfg.request, cfg.templates) for a, n in zip(wanted, counts, strict=True)],
+        [proposals.messages(a, n, cfg.request, cfg.templates) for a, n in zip(wanted, counts, strict=True)],
         tags=proposals.tags_of(cfg.request),
         limits=cfg.proposer_limits,
         samples=1,
@@ -200,7 +200,7 @@ def _verified(
     )
     claims = []
     for place, (reply,) in zip(places, replies, strict=True):
-        claims.append((read[place].question, read[place].answer, solver.said(reply.text)))
+        claims.append((read[place].question, read[place].answer, solver.answer_in(reply.text)))
     for place, right in zip(places, _right(world, claims, cfg), strict=True):
         if right < 1:
             read[place] = dataclasses.replace(read[place], rejected="not_verified")
@@ -366,7 +366,7 @@ def exam(cfg: SspConfig) -> Exam:
 
 def prompts_of(cfg: SspConfig, answer: Answer) -> Prompts:
     """The Proposer is given the answer; how long a question is, is up to it."""
-    return [("proposer", proposals.asked(answer, answer.searches or cfg.searches[1], cfg.request, cfg.templates))]
+    return [("proposer", proposals.messages(answer, answer.searches or cfg.searches[1], cfg.request, cfg.templates))]
 
 
 PANELS = (

@@ -70,7 +70,7 @@ def tags_of(request: Request) -> Tags:
     return dataclasses.replace(solver.tags_of(request), ends=(QUESTION[1],))
 
 
-def asked(answer: Answer, searches: int, request: Request, templates: Templates = NO_TEMPLATES) -> Messages:
+def messages(answer: Answer, searches: int, request: Request, templates: Templates = NO_TEMPLATES) -> Messages:
     """Ask for a question with this answer."""
     if request == "nano":
         return [{"role": "user", "content": f"{searches} {answer.text}"}]

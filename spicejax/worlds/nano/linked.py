@@ -211,7 +211,7 @@ def items(seed: int, number: int, held_out: int) -> dict[str, list[dict[str, Any
 
     def rows(questions: list[tuple[int, Task]]) -> list[dict[str, Any]]:
         return [
-            {"id": t.document_id, "question": t.question, "answer": t.answer, "answer_type": "String"}
+            {"id": t.id, "question": t.question, "answer": t.answer, "answer_type": "String"}
             | {"category": f"facts_{hops}"}
             for hops, t in questions
         ]

@@ -176,7 +176,7 @@ def ask(item: Item, place: str) -> Task:
 
 
 def held_out(seed: int, n_math: int, n_general: int) -> list[Task]:
-    """Return a fixed Reasoner evaluation set, all of grades that can be learnt; `document_id` ends with the family.
+    """Return a fixed Reasoner evaluation set, all of grades that can be learnt; `id` ends with the family.
 
     Calculations (grades 1 to 4) use operand pairs that no document and no warm-start example ever holds: they measure
     generalisation. Facts (grades 2 to 4) stand in the documents, and the warm start teaches them and their slips;
@@ -207,13 +207,13 @@ def items(seed: int, number: int, n_held_out: int) -> dict[str, list[dict[str, A
     """
 
     def row(task: Task, category: str) -> dict[str, Any]:
-        base = {"id": task.document_id, "question": task.question, "answer": task.answer}
+        base = {"id": task.id, "question": task.question, "answer": task.answer}
         return base | {"answer_type": task.answer_type, "category": category}
 
     tasks = held_out(seed, n_held_out // 2, n_held_out - n_held_out // 2)
     return {
         "corpus": [{"id": d.id, "title": d.title, "text": d.text} for d in documents(seed, number)],
         "questions": [row(ask(item, place), "all") for place, item in statements(seed, number)],
-        "held_out": [row(t, "math" if t.document_id == "held_out/math" else "general") for t in tasks],
+        "held_out": [row(t, "math" if t.id == "held_out/math" else "general") for t in tasks],
         "examples": replies(seed, number),
     }

@@ -57,7 +57,7 @@ def test_questions_are_well_formed(name, least, most, shared_data):
     tokenizer = tokens.load(shared_data / "tokenizers" / "smollm2")
     items = load_items(f"facts:{name}")
     assert least <= len(items) <= most
-    assert len({i.task.document_id for i in items}) == len({i.task.question for i in items}) == len(items)
+    assert len({i.task.id for i in items}) == len({i.task.question for i in items}) == len(items)
     for item in items:
         task = item.task
         assert len(tokenizer.encode(task.question)) <= 100

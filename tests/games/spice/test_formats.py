@@ -133,7 +133,7 @@ def test_answers_that_fit_their_type(kind: str, given: object, read: str) -> Non
     task = parse(free(answer=given, answer_type=kind), kind)
     assert isinstance(task, Task), task
     assert (task.question, task.answer.lower(), task.answer_type) == (QUESTION, read.lower(), kind)
-    assert task.document_id == "doc-7" and task.options == ()
+    assert task.id == "doc-7" and task.options == ()
 
 
 @pytest.mark.parametrize(("kind", "given", "why"), [

@@ -74,7 +74,7 @@ def test_two_passages_with_one_id_are_two():
 
 @pytest.mark.parametrize("request_", ["tags", "simple", "nano"])
 def test_prompts_hold_what_they_are_about(request_):
-    text = proposals.asked(ROME, 3, request_)[-1]["content"]
+    text = proposals.messages(ROME, 3, request_)[-1]["content"]
     assert "Rome" in text and "3" in text and "Roma" not in text
     text = proposals.verification(GOOD, passages("1", "2"), request_)[-1]["content"]
     assert GOOD in text and "text 1" in text and "text 2" in text
