@@ -1,0 +1,81 @@
+"""docs/own_game.md: its verifier and its retriever, as they stand on the page, from a folder outside the package."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tiny_runs import SEARCH, WORLD
+
+from spicejax import commands, outside
+from spicejax.configs import rlvr_nano, ssp_nano
+from spicejax.retrieval.source import RetrievalConfig, open_search
+from spicejax.score.verifiers import Verifier
+from spicejax.types import Task
+
+PAGE = Path(__file__).parents[1] / "docs" / "own_game.md"
+FILES = dict(re.findall(r'```python title="([\w.]+)"\n(.*?)```', PAGE.read_text(), re.DOTALL))
+PASSAGES = ("Zita lives in Bako.", "Bako is a town in Timu.", "Numo has three rivers.")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A user's folder, where the commands are given."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("near.py", "overlap.py"):
+        (tmp_path / name).write_text(FILES[name])
+    (tmp_path / "passages.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in PASSAGES))
+    return tmp_path
+
+
+def test_the_verifier_of_the_page_judges(folder):
+    near = outside.load("near.py:near", "verifier")
+    assert dataclasses.replace(rlvr_nano.CONFIG, verifier=near).verifier == f"{folder}/near.py:near"
+    with Verifier(workers=1, function=near) as verifier:
+        pairs = [("99.5", "100"), ("98", "100"), ("bako ", "Bako"), ("x", "1"), (None, "1")]
+        verdicts = verifier.check([(text, Task("?", gold, "Float")) for text, gold in pairs])
+    assert [(v.correct, v.how) for v in verdicts] == [
+        (True, "verifier"), (False, "verifier"), (True, "verifier"), (False, "verifier"), (False, "none"),
+    ]  # fmt: skip
+
+
+def test_the_retriever_of_the_page_finds(folder):
+    by_overlap = outside.load("overlap.py:by_overlap", "retrieval.engine")
+    retrieval = RetrievalConfig(engine=by_overlap, corpus="passages.jsonl")
+    cfg = dataclasses.replace(ssp_nano.CONFIG, retrieval=retrieval)
+    assert cfg.retrieval is not None and cfg.retrieval.engine == f"{folder}/overlap.py:by_overlap"
+    found = open_search(cfg.retrieval, None)(["Bako lives", "nothing"], 2)  # pyright: ignore[reportArgumentType]
+    assert [[passage.text for passage in row] for row in found] == [[PASSAGES[0], PASSAGES[1]], []]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "words", "changes", "seen"),
+    [
+        (
+            "rlvr_nano",
+            ["verifier=near.py:near"],
+            WORLD | {"rlvr.questions": "4", "rlvr.group_size": "4"},
+            "verdict/verifier",
+        ),
+        (
+            "ssp_nano",
+            ["retrieval.engine=overlap.py:by_overlap", "retrieval.corpus=passages.jsonl"],
+            SEARCH | {"ssp.answers": "8", "ssp.verify": "false"},
+            "search/queries",
+        ),
+    ],
+)
+def test_its_commands_run(folder, cache, capsys, recipe, words, changes, seen):
+    words = [*words, f"nano.cache={cache}", "iterations=2", *(f"{key}={value}" for key, value in changes.items())]
+    assert commands.run("train", [f"--config={recipe}", "--workdir=run", *words]) == 0
+    metrics = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert any(row.get(seen) for row in metrics)
+    (folder / "q.jsonl").write_text('{"question": "home of zita?", "answer": "bako", "answer_type": "String"}\n')
+    assert commands.run("evaluate", ["--model=run", "--questions=q.jsonl", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["questions"] == 1
+    (folder / words[0].partition("=")[2].partition(":")[0]).unlink()
+    assert commands.run("report", ["run"]) == 0
+    assert commands.run("evaluate", ["--model=run", "--questions=q.jsonl"]) == 2
+    assert f"error: {words[0].partition('=')[0]}=" in capsys.readouterr().err
