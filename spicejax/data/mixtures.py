@@ -183,8 +183,9 @@ def rows(source: Source, file: tuple[Path, Reader] | None, broken: list[str] | N
     if file is None:
         import tensorflow_datasets as tfds  # pyright: ignore[reportMissingImports]
 
-        for entry in tfds.as_numpy(tfds.load(source.tfds, split="train")):
-            yield from source.reader(_texts(entry))
+        entries = enumerate(tfds.as_numpy(tfds.load(source.tfds, split="train")), 1)
+        places = ((f"tfds:{source.tfds}: entry {n}", entry) for n, entry in entries)
+        yield from published.parsed(places, lambda entry: source.reader(_texts(entry)), broken)
         return
     yield from published.read(*file, broken)
 

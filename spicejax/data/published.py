@@ -51,8 +51,11 @@ Place = tuple[str, int]  # a sentence of FEVER's pages: the page's name, its num
 PAGES = "wiki-pages"  # FEVER's folder of them
 
 
-class _BrokenLine(ValueError):
-    """A line that is no entry."""
+_FAULTS = (KeyError, TypeError, ValueError, IndexError, AttributeError)  # of what is not as published
+
+
+class _Broken(ValueError):
+    """A line that is no entry, or a question of an entry that is not as published; it stands in its place."""
 
 
 def read(path: Path, reader: Reader, broken: list[str] | None = None) -> Iterator[Row]:
@@ -72,24 +75,48 @@ def read(path: Path, reader: Reader, broken: list[str] | None = None) -> Iterato
 
 def _each(path: Path, reader: Callable[[Any], Iterable[T]], broken: list[str] | None = None) -> Iterator[T]:
     try:
-        for where, entry in _entries(path):
-            try:
-                if isinstance(entry, _BrokenLine):
-                    raise entry
-                yield from reader(entry)
-            except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-                why = error if isinstance(error, _BrokenLine) else f"not as published ({type(error).__name__}: {error})"
-                if broken is None:
-                    raise ValueError(f"{where}: {why}") from None
-                broken.append(f"{where}: {why}")
+        yield from parsed(_entries(path), reader, broken)
     except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path} cannot be read ({error}); fetch it again") from None
+
+
+def parsed(
+    entries: Iterable[tuple[str, Any]], reader: Callable[[Any], Iterable[T]], broken: list[str] | None
+) -> Iterator[T]:
+    """What `reader` makes of (place, entry) pairs. Broken ones as `read` has them."""
+    for where, entry in entries:
+        try:
+            for row in [entry] if isinstance(entry, _Broken) else reader(entry):
+                if not isinstance(row, _Broken):
+                    yield row
+                elif broken is None:
+                    raise row
+                else:
+                    broken.append(f"{where}: {row}")
+        except _FAULTS as error:
+            why = f"{where}: {error if isinstance(error, _Broken) else _unlike(error)}"
+            if broken is None:
+                raise ValueError(why) from None
+            broken.append(why)
+
+
+def _unlike(error: Exception) -> str:
+    return f"not as published ({type(error).__name__}: {error})"
+
+
+def _rows(questions: Iterable[T], row: Callable[[T], Row]) -> Iterator[Any]:
+    """The row of each of an entry's questions; those beside one that is not as published stand."""
+    for number, question in enumerate(questions, 1):
+        try:
+            yield row(question)
+        except _FAULTS as error:
+            yield _Broken(f"question {number}: {_unlike(error)}")
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:
     """(place, entry): the lines of a jsonl, the members of an array, the (key, value) pairs of an object.
 
-    A line that cannot be read is a _BrokenLine in its entry's place: the next one may be whole.
+    A line that cannot be read is a _Broken in its entry's place: the next one may be whole.
     """
     if other := path.suffix != ".gz" and looks_like(path):
         raise ValueError(f"{path} looks like {other}")
@@ -123,9 +150,9 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
             if line.strip():
                 try:
                     row: Any = json.loads(line.decode("utf-8-sig"))
-                    row = row if isinstance(row, dict) else _BrokenLine(f"a {type(row).__name__}, not a JSON object")
+                    row = row if isinstance(row, dict) else _Broken(f"a {type(row).__name__}, not a JSON object")
                 except (ValueError, RecursionError) as error:
-                    row = _BrokenLine(f"not JSON: {error}")
+                    row = _Broken(f"not JSON: {error}")
                 yield f"{path}:{number}", row
 
 
@@ -152,18 +179,24 @@ def _members(stream: IO[str], path: Path) -> Iterator[Any]:
 
 def squad(article: Mapping[str, Any]) -> Iterator[Row]:
     """SQuAD 1.1 and 2.0, ROPES (background and situation); also one flat row of TFDS."""
-    for paragraph in article.get("paragraphs") or [{**article, "qas": [article]}]:
+
+    def row(of: tuple[Mapping[str, Any], Mapping[str, Any]]) -> Row:
+        paragraph, qa = of
         parts = [paragraph.get(name) for name in ("context", "background", "situation")]
-        for qa in paragraph["qas"]:
-            answers = qa["answers"]
-            texts = answers["text"] if isinstance(answers, Mapping) else [each["text"] for each in answers]
-            yield Row(rows.label(qa["id"]), qa["question"].strip(), _once(texts), "\n\n".join(filter(None, parts)))
+        answers = qa["answers"]
+        texts = answers["text"] if isinstance(answers, Mapping) else [each["text"] for each in answers]
+        return Row(rows.label(qa["id"]), qa["question"].strip(), _once(texts), "\n\n".join(filter(None, parts)))
+
+    if article.get("paragraphs"):
+        yield from _rows(((paragraph, qa) for paragraph in article["paragraphs"] for qa in paragraph["qas"]), row)
+    else:
+        yield row((article, article))
 
 
 def quoref(article: Mapping[str, Any]) -> Iterator[Row]:
     """Quoref, laid out as SQuAD: several answers are the parts of one."""
     for row in squad(article):
-        yield dataclasses.replace(row, answers=_once([", ".join(row.answers)]))
+        yield dataclasses.replace(row, answers=_once([", ".join(row.answers)])) if isinstance(row, Row) else row
 
 
 def drop(entry: Any) -> Iterator[Row]:
@@ -172,25 +205,31 @@ def drop(entry: Any) -> Iterator[Row]:
         yield Row(rows.label(entry["query_id"]), entry["question"], _once([entry["answer"]]), entry["passage"])
         return
     _, content = entry
-    for qa in content["qa_pairs"]:
+
+    def row(qa: Mapping[str, Any]) -> Row:
         answer = qa["answer"]
         date = " ".join(
             filter(None, (rows.label(answer.get("date", {}).get(part)) for part in ("day", "month", "year")))
         )
         text = rows.label(answer.get("number")) or date or ", ".join(answer.get("spans", []))
-        yield Row(rows.label(qa["query_id"]), qa["question"], _once([text]), content["passage"])
+        return Row(rows.label(qa["query_id"]), qa["question"], _once([text]), content["passage"])
+
+    yield from _rows(content["qa_pairs"], row)
 
 
 def tatqa(entry: Mapping[str, Any]) -> Iterator[Row]:
     """TAT-QA: paragraphs and a table; a number has its scale (million, percent) behind it."""
     ordered = sorted(entry["paragraphs"], key=lambda paragraph: int(paragraph["order"]))
     context = "\n".join([*(p["text"] for p in ordered), table(entry["table"]["table"])])
-    for qa in entry["questions"]:
+
+    def row(qa: Mapping[str, Any]) -> Row:
         answer = qa["answer"]
         text = ", ".join(map(rows.answer, answer)) if isinstance(answer, list) else rows.answer(answer)
         way = str(qa.get("derivation") or "")
-        yield Row(rows.label(qa["uid"]), qa["question"], _once([f"{text} {qa.get('scale') or ''}"]), context,
-                  solution=way)  # fmt: skip
+        right = _once([f"{text} {qa.get('scale') or ''}"])
+        return Row(rows.label(qa["uid"]), qa["question"], right, context, solution=way)
+
+    yield from _rows(entry["questions"], row)
 
 
 def fever(entry: Mapping[str, Any], sentences: Mapping[Place, str] = types.MappingProxyType({})) -> Iterator[Row]:

@@ -2,7 +2,10 @@
 
 import collections
 import json
+import sys
+import types
 
+import numpy as np
 import pytest
 
 from spicejax.data import mixtures, published
@@ -184,6 +187,21 @@ def test_a_broken_row_is_counted_and_named_and_many_are_another_file(tmp_path, c
         ValueError, match=r"own.jsonl:19: not as published .*; 2 entries are broken beside 18 whole rows"
     ):
         mixtures.take(sources, found, render, leaked={})
+
+
+def test_a_broken_row_of_tfds_is_counted_and_named_too(monkeypatch, caplog):
+    answers = {"text": np.array([b"x"], object)}
+    rows = [{"id": b"%d" % k, "question": b"q %d?" % k, "context": b"c", "answers": answers} for k in range(19)]
+    entries = [*rows, {"id": b"19", "question": b"\xff"}]
+    library = types.SimpleNamespace(load=lambda name, split: entries, as_numpy=lambda found: found)
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", library)
+    source = Source("squad1", "answer", 99, "", "", published.squad, tfds="squad")
+    taken = mixtures.take([source], {"squad1": None}, render, leaked={})
+    assert taken.counts["squad1"] == {"read": 19, "broken": 1, "taken": 19}
+    assert "1 entries are left out as broken, the first: tfds:squad: entry 20: not as published (Unicode" in caplog.text
+    entries[0] = {"id": b"0"}
+    with pytest.raises(ValueError, match="tfds:squad: entry 1: not as .*; 2 entries are broken beside 18 whole rows"):
+        mixtures.take([source], {"squad1": None}, render, leaked={})
 
 
 def test_an_epoch_of_the_mixture_has_every_example_once_at_the_rates_of_the_table(seqio):

@@ -248,3 +248,30 @@ def test_one_and_zero_are_no_verdicts():
     rows = [{"question": "q", "answer": answer} for answer in (1, 0, 1.0, True)]
     assert [next(iter(published.plain(row))).answers for row in rows] == [("1",), ("0",), ("1.0",), ("Yes",)]
     assert published.table([[None, 1]]) == " | 1"
+
+
+_DATE = {"date": {}, "number": "3", "spans": []}
+
+
+@pytest.mark.parametrize(
+    ("reader", "entry", "questions"),
+    [
+        (published.squad, lambda qas: {"data": [{"paragraphs": [{"context": "c", "qas": qas}]}]},
+         [{"id": str(k), "question": "q?", "answers": [{"text": "x"}]} for k in range(3)]),
+        (published.quoref, lambda qas: {"data": [{"paragraphs": [{"context": "c", "qas": qas}]}]},
+         [{"id": str(k), "question": "q?", "answers": [{"text": "x"}]} for k in range(3)]),
+        (published.drop, lambda qas: {"nfl": {"passage": "p", "qa_pairs": qas}},
+         [{"query_id": str(k), "question": "q?", "answer": _DATE} for k in range(3)]),
+        (published.tatqa, lambda qas: [{"paragraphs": [], "table": {"table": [["1"]]}, "questions": qas}],
+         [{"uid": str(k), "question": "q?", "answer": "x"} for k in range(3)]),
+    ],
+)  # fmt: skip
+def test_a_broken_question_leaves_the_others_of_its_article(tmp_path, reader, entry, questions):
+    del questions[1]["question"]
+    path, broken = tmp_path / "set.json", []
+    path.write_text(json.dumps(entry(questions)))
+    assert [row.id for row in published.read(path, reader, broken)] == ["0", "2"]
+    why = f"{path}: entry 1: question 2: not as published (KeyError: 'question')"
+    assert broken == [why]
+    with pytest.raises(ValueError, match="set.json: entry 1: question 2: not as published"):
+        list(published.read(path, reader))
