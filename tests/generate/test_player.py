@@ -110,7 +110,7 @@ def test_logprobs_equal_the_learners_full_forward(params):
 UNUSED = (20, 23, 55, 61)
 
 
-@pytest.mark.parametrize("settings", [{}, {"temperature": 0.0}, {"temperature": 0.5, "top_k": 60, "min_p": 1e-9}])
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.5, "top_k": 60, "min_p": 1e-9}])
 def test_ids_that_no_token_has_are_never_drawn_and_have_no_probability(params, settings):
     """Their rows would win every draw; sampler and learner agree as they do without such rows."""
     gone = np.r_[20:23, 55:61]
@@ -231,10 +231,11 @@ def test_samples_of_a_prompt_do_not_wait_for_the_longest_of_them(params, monkeyp
     assert int(steps[-1][0].step) < 0.8 * longest_of_eight, (written, longest_of_eight)
 
 
-@pytest.mark.parametrize("in_place", [True, False], ids=["as on CPU", "as on TPU"])
 @pytest.mark.parametrize(
-    "window", [1, pytest.param(4, marks=pytest.mark.slow), 5, pytest.param(11, marks=pytest.mark.slow)]
-)
+    ("window", "in_place"),
+    [(1, False), (5, True), *(pytest.param(n, True, marks=pytest.mark.slow) for n in (1, 4, 11)),
+     *(pytest.param(n, False, marks=pytest.mark.slow) for n in (4, 5, 11))],
+)  # fmt: skip
 def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch, window, in_place):
     """Rows that begin at any step of a window, refills in the middle of one: the texts of one ring."""
     monkeypatch.setattr(engine, "reads_in_place", lambda layout: in_place)
@@ -274,15 +275,6 @@ def test_nothing_compiles_after_warm_up(params):
     before = sizes()
     for length in range(1, 17):
         respond(who, [[3] * length] * (1 + length % 7), samples=2, temperature=0.1 * length)
-    assert sizes() == before
-
-
-def test_nothing_compiles_for_any_length_from_64_to_128(params):
-    who = player(params, buckets=(64, 128), rows=4)
-    lengths = list(range(64, 129))
-    respond(who, [[1] * 64, [1] * 128], max_new=2)
-    before = sizes()
-    respond(who, [[2 + n % 50] * n for n in lengths], max_new=2)
     assert sizes() == before
 
 

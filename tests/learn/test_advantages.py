@@ -1,5 +1,6 @@
 """Advantages against numbers worked out on paper and second definitions, loops over the papers' formulas."""
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -32,17 +33,11 @@ def test_mean_by_hand(rewards, expected):
     np.testing.assert_allclose(got, np.array(expected), rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("rewards", "expected"),
-    [
-        # centred +-1/2; unbiased variance 4 x (1/4) / 3 = 1/3, so the advantage is +-sqrt(3) / 2 (population: +-1)
-        ([1, 0, 0, 1], [ROOT3 / 2, -ROOT3 / 2, -ROOT3 / 2, ROOT3 / 2]),
-        # mean 2, squares 4 + 1 + 1 + 4 + 0 = 10, variance 10 / 4
-        ([0, 1, 3, 4, 2], [-2 / math.sqrt(2.5), -1 / math.sqrt(2.5), 1 / math.sqrt(2.5), 2 / math.sqrt(2.5), 0]),
-        # two members: variance d^2 / 2, advantage +-1 / sqrt(2) whatever the distance d
-        ([5, 9], [-1 / math.sqrt(2), 1 / math.sqrt(2)]),
-    ],
-)
+@pytest.mark.parametrize(("rewards", "expected"), [
+    ([1, 0, 0, 1], [ROOT3 / 2, -ROOT3 / 2, -ROOT3 / 2, ROOT3 / 2]),
+    ([0, 1, 3, 4, 2], [-2 / math.sqrt(2.5), -1 / math.sqrt(2.5), 1 / math.sqrt(2.5), 2 / math.sqrt(2.5), 0]),
+    ([5, 9], [-1 / math.sqrt(2), 1 / math.sqrt(2)]),
+])  # fmt: skip
 def test_mean_std_uses_the_unbiased_deviation(rewards, expected):
     np.testing.assert_allclose(advantages(rewards, [0] * len(rewards), estimator="mean_std"), expected, rtol=1e-6)
 
@@ -130,27 +125,12 @@ def test_order_of_episodes_does_not_matter(estimator):
     np.testing.assert_allclose(mixed, plain[order], rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("estimator", ["mean", "mean_std", "rloo"])
-def test_groups_sum_to_zero_and_ignore_a_common_shift(estimator):
-    rng = np.random.default_rng(1)
-    groups = rng.integers(0, 7, 60)
-    rewards = rng.choice([0.0, 1.0, -0.1, 0.372], 60)
-    got = group_advantages(rewards, groups, estimator=estimator)
-    assert np.abs(got).max() > 0.1
-    for group in np.unique(groups):
-        assert abs(got[groups == group].sum()) < 1e-5
-    shifted = group_advantages(rewards + 3.0 * groups, groups, estimator=estimator)
-    np.testing.assert_allclose(shifted, got, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("estimator", ["mean", "mean_std", "rloo", "max_rl"])
-@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 0.1, 1 / 3, 0.0439369336])
-@pytest.mark.parametrize("size", [1, 3, 7, 8])
-def test_an_all_equal_group_is_exactly_zero(estimator, value, size):
+def test_an_all_equal_group_is_exactly_zero(estimator):
     # The mean of three times 0.1 is not 0.1 in floating point; the advantage must still vanish exactly.
-    got = advantages([value] * size + [0.0, 1.0], [0] * size + [1, 1], estimator=estimator)
-    assert np.all(got[:size] == 0.0)
-    assert np.all(got[size:] != 0.0)
+    for value, size in itertools.product((0.0, 1.0, -0.1, 0.1, 1 / 3, 0.0439369336), (1, 3, 7, 8)):
+        got = advantages([value] * size + [0.0, 1.0], [0] * size + [1, 1], estimator=estimator)
+        assert np.all(got[:size] == 0.0) and np.all(got[size:] != 0.0), (value, size)
 
 
 @pytest.mark.parametrize(
@@ -172,17 +152,6 @@ def test_none_passes_rewards_through():
     np.testing.assert_array_equal(
         advantages([0.25, 1.0, -0.5], [0, 0, 1], estimator="none"), np.array([0.25, 1, -0.5], np.float32)
     )
-
-
-@pytest.mark.parametrize("estimator", ["mean", "mean_std"])
-def test_roles_have_separate_baselines(estimator):
-    challenger, reasoner = [1.0, -0.1, 0.372], [1.0, 0.0, 0.0, 0.0]
-    joint = advantages(challenger + reasoner, [0] * 3 + [1] * 4, estimator=estimator)
-    np.testing.assert_array_equal(joint[:3], advantages(challenger, [0] * 3, estimator=estimator))
-    np.testing.assert_array_equal(joint[3:], advantages(reasoner, [0] * 4, estimator=estimator))
-    raised = advantages([9.0, *challenger[1:], *reasoner], [0] * 3 + [1] * 4, estimator=estimator)
-    np.testing.assert_array_equal(raised[3:], joint[3:])
-    assert raised[1] != joint[1]
 
 
 def test_no_episodes_give_no_advantages():

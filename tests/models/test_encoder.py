@@ -45,8 +45,7 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
     return np.random.default_rng(1).integers(0, BERT.vocab_size, (3, 17)), np.array([17, 5, 1])
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
-@pytest.mark.parametrize("head", [False, True])
+@pytest.mark.parametrize(("pooling", "head"), [("mean", False), ("cls", True)])
 def test_parity_with_transformers(tmp_path, pooling, head):
     model = torch_bert(head)
     model.save_pretrained(tmp_path)

@@ -149,19 +149,14 @@ def test_what_a_model_is_takes_no_weights(hub):
     offline = python(f"{ABOUT}; {ALL}", hub.environment | {"HF_HUB_OFFLINE": "1"}, "org/model")
     assert offline.stdout.strip() == str(MODEL.d_model), "what it is was kept"
     assert "org/model: no such folder, and it could not be downloaded" in offline.stderr
+    assert "hf download org/model --local-dir FOLDER" in offline.stderr
 
 
 def test_a_dry_run_takes_no_weights(hub, tmp_path):
     folder = model(hub)
     (tmp_path / "documents.jsonl").write_text(json.dumps({"text": "word " * 100}) + "\n")
-    words = [
-        "train",
-        "--config=spice_qwen0p6b_colab",
-        "--dry_run",
-        "model.path=org/model",
-        "seats.challenger=org/model",
-    ]
-    words += [f"--corpus={tmp_path}/documents.jsonl", f"--workdir={tmp_path}/run"]
+    words = ["train", "--config=spice_qwen0p6b_colab", "--dry_run", "model.path=org/model"]
+    words += ["seats.challenger=org/model", f"--corpus={tmp_path}/documents.jsonl", f"--workdir={tmp_path}/run"]
     command = [sys.executable, "-m", "spicejax", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=hub.environment, cwd=ROOT)
     assert done.returncode == 0 and "from org/model" in done.stdout, done.stderr
@@ -231,34 +226,19 @@ def _move_when_asked(hub):
     hub.newest.append(LATER)
 
 
-def test_without_internet_the_way_on_is_said(hub):
-    done = python(ABOUT, hub.environment | {"HF_ENDPOINT": "http://127.0.0.1:9"}, "org/model")
-    assert "org/model: no such folder, and it could not be downloaded" in done.stderr
-    assert "hf download org/model --local-dir FOLDER" in done.stderr
-
-
 REFUSALS = {
-    "gated": (
-        Refusal(403, "GatedRepo", "Access to model org/model is restricted and you are not in the authorized list."),
-        "it is gated); accept the licence at https://huggingface.co/NAME and log in with `hf auth login`, or set",
-    ),
-    "not_logged_in": (
-        Refusal(401, "GatedRepo", "Access to model org/model is restricted."),
-        "it is gated); accept the licence at https://huggingface.co/NAME and log in with `hf auth login`",
-    ),
-    "private": (
-        Refusal(401, "RepoNotFound", "Invalid username or password."),
-        "there is no such model, or it is private); correct the name, or log in with `hf auth login`, or set HF_TOKEN",
-    ),
-    "bad_token": (
-        Refusal(401, "", "Invalid credentials in Authorization header"),
-        "401: Invalid credentials in Authorization header); log in with `hf auth login`, or set HF_TOKEN",
-    ),
-    "narrow_token": (
-        Refusal(403, "", "The token lacks the permission read"),
-        "403: The token lacks the permission read); log in with `hf auth login`, or set HF_TOKEN",
-    ),
-}
+    "gated": (Refusal(403, "GatedRepo",
+     "Access to model org/model is restricted and you are not in the authorized list."),
+     "it is gated); accept the licence at https://huggingface.co/NAME and log in with `hf auth login`, or set"),
+    "not_logged_in": (Refusal(401, "GatedRepo", "Access to model org/model is restricted."),
+     "it is gated); accept the licence at https://huggingface.co/NAME and log in with `hf auth login`"),
+    "private": (Refusal(401, "RepoNotFound", "Invalid username or password."),
+     "there is no such model, or it is private); correct the name, or log in with `hf auth login`, or set HF_TOKEN"),
+    "bad_token": (Refusal(401, "", "Invalid credentials in Authorization header"),
+     "401: Invalid credentials in Authorization header); log in with `hf auth login`, or set HF_TOKEN"),
+    "narrow_token": (Refusal(403, "", "The token lacks the permission read"),
+     "403: The token lacks the permission read); log in with `hf auth login`, or set HF_TOKEN"),
+}  # fmt: skip
 
 
 def test_a_refusal_says_what_to_do(hub):

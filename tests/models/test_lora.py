@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tiny_models import QWEN2, QWEN3, full_logits, random_params
 
-from spicejax.models import cache, lora, transformer
+from spicejax.models import lora, transformer
 from spicejax.models.lora import LoraConfig
 
 LORA = LoraConfig(rank=3, alpha=6.0)
@@ -59,18 +59,6 @@ def test_each_matrix_by_hand(target):
     assert pair["a"].shape[1:-1] == matrix.shape[1 : 1 + inner]
     merged["layers"][module][target] = base["layers"][module][target]
     jax.tree.map(np.testing.assert_array_equal, merged, base)
-
-
-def test_the_cached_pass_has_the_adapters():
-    shape, params = with_adapters(QWEN3)
-    tokens = jnp.arange(16).reshape(2, 8)
-    expected = full_logits(shape, params, tokens)
-    positions = jnp.broadcast_to(jnp.arange(8), (2, 8))
-    first, entries = transformer.extend(shape, params, tokens[:, :5], positions[:, :5])
-    seen = cache.Context(entries, jnp.ones((2, 5), bool))
-    second, _ = transformer.extend(shape, params, tokens[:, 5:], positions[:, 5:], (seen,))
-    got = transformer.logits(shape, params, jnp.concatenate([first, second], 1))
-    np.testing.assert_allclose(got, expected, atol=2e-5 * float(jnp.abs(expected).max()))
 
 
 def test_split_and_join_are_inverse_and_axes_match():

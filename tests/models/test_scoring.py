@@ -43,7 +43,7 @@ def value_and_grad(function, hidden, table, targets):
     return jax.jit(jax.value_and_grad(loss, argnums=(0, 1), has_aux=True))(hidden, table)
 
 
-@pytest.mark.parametrize("chunk", [1, 13, 50, 97, 1000])
+@pytest.mark.parametrize("chunk", [1, 13, 97, 1000])
 def test_value_and_gradient_are_the_plain_ones(chunk):
     """97 is prime: every chunk but the whole needs padding entries."""
     arrays = drawn()
@@ -53,7 +53,7 @@ def test_value_and_gradient_are_the_plain_ones(chunk):
         np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("chunk", [13, 50, 97])
+@pytest.mark.parametrize("chunk", [13, 97])
 def test_entries_that_no_token_has_count_nowhere(chunk):
     """A hole in the middle and a padded end: the numbers of a table without these rows, which get no gradient."""
     hidden, table, _ = drawn()

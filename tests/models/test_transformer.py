@@ -56,8 +56,9 @@ def test_init_scales():
     assert not np.allclose(mlp["up"][0], mlp["up"][1]), "layers share one draw"
 
 
-@pytest.mark.parametrize("base", [QWEN3, QWEN2, LLAMA], ids=lambda c: c.family)
-@pytest.mark.parametrize("prompt", [1, 5])
+@pytest.mark.parametrize(
+    ("base", "prompt"), [(QWEN3, 1), (QWEN2, 5), (LLAMA, 5)], ids=lambda x: getattr(x, "family", x)
+)
 def test_cached_decode_equals_full_forward(base, prompt):
     """Prefill, then one token at a time."""
     params, tokens = random_params(base), tokens_of(2, 11)
@@ -121,42 +122,7 @@ def test_segments_are_isolated(base):
     assert float(jnp.abs(mixed[:, 5:12] - got[:, 5:12]).max()) > 1e-2 * scale, "without segments the second sees both"
 
 
-def test_causality():
-    params, tokens = random_params(QWEN3), tokens_of(1, 8)
-    changed = tokens.at[0, 5].set((tokens[0, 5] + 1) % QWEN3.vocab_size)
-    before, after = full_logits(QWEN3, params, tokens), full_logits(QWEN3, params, changed)
-    np.testing.assert_array_equal(before[:, :5], after[:, :5])
-    assert float(jnp.abs(before[:, 5:] - after[:, 5:]).max()) > 1e-3
-
-
-@pytest.mark.parametrize("chunk", [1, 4, 100])
-def test_chunked_logprobs_equal_whole(chunk):
-    params, tokens = random_params(QWEN3), tokens_of(2, 11)
-
-    def loss(p, size):
-        return jnp.sum(jnp.sin(token_loss(QWEN3, p, tokens, temperature=0.7, chunk=size)))
-
-    whole, chunked = (jax.jit(jax.value_and_grad(loss), static_argnums=1)(params, size) for size in (0, chunk))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), whole, chunked)
-
-
-def test_logprobs_are_a_distribution():
-    params, tokens = random_params(QWEN2), tokens_of(1, 4)
-    positions = jnp.arange(4)[None]
-    hidden = transformer.hidden_states(QWEN2, params, tokens, positions)
-    every = jnp.stack(
-        [
-            transformer.token_logprobs(QWEN2, params, hidden, jnp.full((1, 4), v), temperature=2.0)
-            for v in range(QWEN2.vocab_size)
-        ]
-    )
-    np.testing.assert_allclose(jnp.exp(every).sum(0), 1.0, rtol=1e-5)
-    expected = jax.nn.log_softmax(transformer.logits(QWEN2, params, hidden) / 2.0)
-    np.testing.assert_allclose(every.transpose(1, 2, 0), expected, atol=1e-4)
-
-
-@pytest.mark.parametrize("remat", ["layer", "dots"])
-def test_gradients_finite_and_free_of_remat(remat):
+def test_gradients_finite_and_free_of_remat():
     """With a row of nothing but padding in the batch, whose loss is masked out."""
     params, tokens = random_params(QWEN3), tokens_of(2, 6)
     segments = jnp.array([[1, 1, 2, 2, 2, 0], [0] * 6])
@@ -165,7 +131,7 @@ def test_gradients_finite_and_free_of_remat(remat):
         return jnp.sum(token_loss(cfg, p, tokens, segments) * (segments > 0))
 
     grad = jax.jit(jax.grad(loss), static_argnums=1)
-    plain, saved = grad(params, QWEN3), grad(params, dataclasses.replace(QWEN3, remat=remat))
+    plain, saved = grad(params, QWEN3), grad(params, dataclasses.replace(QWEN3, remat="dots"))
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(plain))
     assert all(float(jnp.abs(leaf).max()) > 0 for leaf in jax.tree.leaves(plain)), "a parameter gets no gradient"
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), plain, saved)
