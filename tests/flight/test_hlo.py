@@ -174,27 +174,14 @@ ENTRY %main (w: s8[4,64,32], k: s32[]) -> s8[1,64,32] {
     assert hlo.cost(text.replace("ALIASED ", "")).bytes == (4 + 1) * 64 * 32 + 4
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "out", "attributes", "flops"),
-    [
-        # x [16, 512, 32] times w [32, 4, 128] as XLA:TPU writes it: the heads are a reversed, padded window.
-        (
-            (16, 512, 32, 1),
-            (1, 32, 4, 128),
-            (16, 512, 4, 128),
-            "window={size=1x4 pad=0_0x3_3 rhs_reversal=0x1}, dim_labels=0bf1_0i1o->0b1f",
-            2 * 16 * 512 * 32 * 4 * 128,
-        ),
-        # A batch of 2 x 2 products [512, 128] x [128, 512], the batch dimensions dilated.
-        (
-            (2, 2, 512, 128),
-            (2, 2, 512, 128),
-            (2, 2, 512, 512),
-            "window={size=2x2 stride=1x1 lhs_dilate=2x2}, dim_labels=01bf_01oi->01bf",
-            2 * 4 * 512 * 512 * 128,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("left", "right", "out", "attributes", "flops"), [
+    # x [16, 512, 32] times w [32, 4, 128] as XLA:TPU writes it: the heads are a reversed, padded window.
+    ((16, 512, 32, 1), (1, 32, 4, 128), (16, 512, 4, 128),
+     "window={size=1x4 pad=0_0x3_3 rhs_reversal=0x1}, dim_labels=0bf1_0i1o->0b1f", 2 * 16 * 512 * 32 * 4 * 128),
+    # A batch of 2 x 2 products [512, 128] x [128, 512], the batch dimensions dilated.
+    ((2, 2, 512, 128), (2, 2, 512, 128), (2, 2, 512, 512),
+     "window={size=2x2 stride=1x1 lhs_dilate=2x2}, dim_labels=01bf_01oi->01bf", 2 * 4 * 512 * 512 * 128),
+])  # fmt: skip
 def test_matrix_products_in_the_clothes_of_convolutions(left, right, out, attributes, flops):
     assert hlo._convolution_flops(left, right, out, attributes) == flops
 

@@ -57,12 +57,14 @@ def test_one_iteration(tmp_path, cache):
     assert "challenger reward" in said and "reasoner reward" in said and "learner/sampler_gap" in said
 
 
+@pytest.mark.slow  # the steps of 1_your_documents, on another game
 def test_search(tmp_path, cache):
     write(tmp_path / "texts")
     said = executed("3_search_your_corpus", tmp_path, f'CORPUS = "texts"\nFIELDS = {fields(SEARCH, cache)}')
     assert "eval/accuracy" in said and "Answer:" in said and "2 passages" in said
 
 
+@pytest.mark.slow  # three runs, as 1_your_documents makes one
 def test_compare(tmp_path, cache):
     said = executed("4_read_and_compare", tmp_path, f"FIELDS = {fields(PLAIN, cache)}")
     assert "attempts, refused for" in said and "image/png" in said and "spice.fixed_challenger" in said

@@ -18,9 +18,7 @@ from spicejax.run import chain
 ROOT = Path(__file__).parents[2]
 ask = functools.partial(commands.run, "ask")
 TINY = WORLD | {
-    "nano.documents": "200", "buckets.rows": "24", "acesearcher.questions": "4",
-    "iterations": "2",
-    "eval.every": "0",
+    "nano.documents": "200", "buckets.rows": "24", "acesearcher.questions": "4", "iterations": "1", "eval.every": "0",
 }  # fmt: skip
 
 
@@ -29,13 +27,13 @@ def test_a_round_tells_what_it_played_and_is_evaluated_by_plans(cache, tmp_path,
     words = [f"{key}={value}" for key, value in TINY.items()] + [f"nano.cache={cache}"]
     stages = chain.override(configs.stages("acesearcher_nano")[1:2], words)
     summary = chain.run(stages, tmp_path / "run")
-    assert (summary["name"], summary["iterations"]) == ("acesearcher_nano_round", 2)
+    assert (summary["name"], summary["iterations"]) == ("acesearcher_nano_round", 1)
     told = rows(tmp_path / "run" / "tasks.jsonl")
-    assert len(told) == 8 and all(len(row["plans"]) == 3 for row in told)
+    assert len(told) == 4 and all(len(row["plans"]) == 3 for row in told)
     plans = [plan for row in told for plan in row["plans"]]
     assert all(("rejected" in plan) != ("rewards" in plan) for plan in plans)
     first = rows(tmp_path / "run" / "evaluations.jsonl")
-    assert [row["iteration"] for row in first] == [0, 2] and "eval/accuracy/facts_2" in first[0]
+    assert [row["iteration"] for row in first] == [0, 1] and "eval/accuracy/facts_2" in first[0]
     assert ask([f"--model={tmp_path / 'run'}", "--question=home of bako?", "--json"]) == 0
     reply = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert reply["question"] == "home of bako?" and reply["steps"][0]["plan"], "it is planned first"

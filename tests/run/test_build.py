@@ -69,10 +69,8 @@ def test_a_run_with_a_frozen_solver_is_scored_by_its_policys_answers():
 def test_training_questions_that_are_held_out_are_told(caplog):
     asked = [Task(text, "x", "String") for text in ("Who wrote it?", "Who sold it?", "who  wrote IT?")]
     build.warn_of_shared(asked, [Item(asked[0]), Item(Task("Who?", "x", "String"))], "set.jsonl")
-    assert (
-        "2 of 3 training questions are asked in the evaluation too (set.jsonl), the first 'Who wrote it?'"
-        in caplog.text
-    )
+    told = "2 of 3 training questions are asked in the evaluation too (set.jsonl), the first 'Who wrote it?'"
+    assert told in caplog.text
     caplog.clear()
     build.warn_of_shared(asked, [Item(dataclasses.replace(asked[0], context="of another text"))], "set.jsonl")
     assert not caplog.text

@@ -52,10 +52,7 @@ SMALL = textwrap.dedent(
     doors = learner.make_learner(model, config, optimizer)
     state = sharding.on_mesh(learner.init_state(params, optimizer), mesh)
     checkpoints = Checkpoints(Path(folder) / "checkpoints", config={})
-    found = checkpoints.restore(state)
-    step = 0 if found is None else found.step
-    state = state if found is None else found.state
-    texts = [] if found is None else found.extra["texts"]
+    step, texts = 0, []
     while step < 2:
         player = Player(model, state.params, Plain(), stop_machine(64, [3]), Buckets((8,), 8), mesh)
         rollouts = [r for rs in player.respond([[5, 6, 7], [9, 8]], samples=4, first_row=[0, 4],
@@ -68,7 +65,7 @@ SMALL = textwrap.dedent(
         step += 1
         checkpoints.save(step, state, {"texts": texts, "loss": float(sharding.fetch(metrics["loss"]))})
     checkpoints.close()
-    print("done", step, found and found.step)
+    print("done", step)
     """
 )
 
@@ -94,34 +91,17 @@ def extra(workdir, step):
     return json.loads((workdir / "checkpoints" / f"{step:08d}" / "extra.json").read_text())
 
 
-def copy_of_first_step(source, target):
-    """A work folder that was left after one of its two steps."""
-    shutil.copytree(source, target)
-    shutil.rmtree(target / "checkpoints" / "00000002")
-
-
-def run_both(one, two, expected):
-    """Run SMALL to its end in `one` on one device and in `two` on two processes of two devices."""
+def test_two_processes_sample_learn_and_save_as_one_device_does(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
     single = processes.start([sys.executable, "-c", SMALL, one, 1, 1, 1], 1, devices=1)
     double = processes.start([sys.executable, "-c", SMALL, two, 1, 2, 2], 2, devices=2)
     for code, out, err in processes.finish([*single, *double]):
-        assert code == 0 and expected in out, err[-3000:]
-
-
-def test_two_processes_sample_learn_and_save_as_one_device_does(tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
-    run_both(one, two, "done 2 None")
+        assert code == 0 and "done 2" in out, err[-3000:]
     assert extra(one, 2)["texts"] == extra(two, 2)["texts"] and len(extra(one, 2)["texts"]) == 16
     assert extra(one, 2)["loss"] == pytest.approx(extra(two, 2)["loss"], abs=1e-5)
     first, last = arrays(one, 1), arrays(one, 2)
     assert max(np.abs(a - b).max() for a, b in zip(first, last, strict=True)) > 1e-3  # the steps are no empty ones
     assert_close(last, arrays(two, 2))
-    copy_of_first_step(two, tmp_path / "two to one")
-    copy_of_first_step(one, tmp_path / "one to two")
-    run_both(tmp_path / "two to one", tmp_path / "one to two", "done 2 1")
-    for resumed in ("two to one", "one to two"):
-        assert extra(tmp_path / resumed, 2)["texts"] == extra(one, 2)["texts"]
-        assert_close(last, arrays(tmp_path / resumed, 2))
 
 
 # A nano model just warm enough to write valid tasks, so that rewards differ and the updates are real.

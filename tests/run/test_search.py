@@ -1,6 +1,5 @@
 """A run that searches, Search Self-Play on the nano world with its pool: its retriever hangs, dies and comes back."""
 
-import functools
 import json
 import os
 import signal
@@ -14,8 +13,8 @@ from processes import PATIENCE, free_port
 from serving import answering, serving
 from tiny_runs import SEARCH, last_step, rows
 
+from spicejax import commands, configs
 from spicejax import config as configuration
-from spicejax import configs
 from spicejax.run import train
 from spicejax.worlds.nano import maker
 
@@ -48,44 +47,38 @@ def until(pipe, said):
 def whole(cache, tmp_path_factory):
     """An uninterrupted run that searches by itself."""
     workdir = tmp_path_factory.mktemp("whole")
-    out, err = (process := start(workdir, cache)).communicate(timeout=PATIENCE)
-    assert process.returncode == 0, err[-3000:]
-    return workdir, out
+    assert commands.run("train", ["--config=ssp_nano", f"--workdir={workdir}", f"nano.cache={cache}", *TINY]) == 0
+    return workdir
 
 
 def test_a_run_tells_every_transcript(whole):
-    workdir, _ = whole
-    summary = json.loads((workdir / "summary.json").read_text())
-    told = rows(workdir / "tasks.jsonl")
+    summary = json.loads((whole / "summary.json").read_text())
+    told = rows(whole / "tasks.jsonl")
     turns = [turn for row in told for turn in row["transcript"]]
     assert len(told) == summary["questions_proposed"] == 40
     assert sum("query" in turn for turn in turns) > 10 and any(turn.get("shown") for turn in turns)
     assert 0 < summary["questions_valid"] < 40
-    assert last_step(workdir)[2]["game"]["kept"], "or no buffer is compared"
+    assert last_step(whole)[2]["game"]["kept"], "or no buffer is compared"
 
 
-def test_its_policy_is_evaluated_as_in_training(whole, cache, tmp_path):
-    workdir, _ = whole
-    questions = world(cache).held_out
+def test_its_policy_is_evaluated_as_in_training(whole, cache, tmp_path, capsys):
     words = [
-        "launch/evaluate.py",
-        f"--model={workdir}",
-        f"--questions={questions}",
+        f"--model={whole}",
+        f"--questions={world(cache).held_out}",
         "--json",
         "--judge=self",
         f"--out={tmp_path}",
     ]
-    run = functools.partial(subprocess.run, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
-    done = run([sys.executable, *words])
-    assert done.returncode == 0, done.stderr[-3000:]
-    found, items = json.loads(done.stdout), rows(tmp_path / "items.jsonl")
+    capsys.readouterr()
+    assert commands.run("evaluate", words) == 0
+    found, items = json.loads(capsys.readouterr().out), rows(tmp_path / "items.jsonl")
     assert found["questions"] == len(items) == 16 and found == json.loads((tmp_path / "scores.json").read_text())
-    assert found["scores"]["verifier"]["mean"] == json.loads((workdir / "summary.json").read_text())["accuracy_end"]
+    assert found["scores"]["verifier"]["mean"] == json.loads((whole / "summary.json").read_text())["accuracy_end"]
     assert 0 <= found["scores"]["judge"]["mean"] <= 1
     assert found["scores"]["searches"]["mean"] == np.mean([item["searches"] for item in items]) > 0
     assert any("query" in turn for item in items for turn in item["transcript"])
-    refused = run([sys.executable, "launch/evaluate.py", f"--model={cache}", "--questions=facts:plain"])
-    assert refused.returncode == 2 and "add --config=NAME" in refused.stderr
+    assert commands.run("evaluate", [f"--model={cache}", "--questions=facts:plain"]) == 2
+    assert "add --config=NAME" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -129,5 +122,5 @@ def test_hanging_killed_and_back_again_it_is_bitwise_the_uninterrupted_run(whole
     with serving(corpus, port):
         _, err = (run := start(tmp_path, cache, *remote)).communicate(timeout=PATIENCE)
         assert run.returncode == 0, err[-3000:]
-    assert last_step(tmp_path) == last_step(whole[0])
-    assert rows(tmp_path / "tasks.jsonl") == rows(whole[0] / "tasks.jsonl")
+    assert last_step(tmp_path) == last_step(whole)
+    assert rows(tmp_path / "tasks.jsonl") == rows(whole / "tasks.jsonl")

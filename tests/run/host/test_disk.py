@@ -2,9 +2,6 @@
 
 import dataclasses
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,9 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from processes import PATIENCE
 from tiny_models import QWEN3
-from tiny_runs import SPICE
 
 from spicejax import commands, configs
 from spicejax import config as configuration
@@ -145,24 +140,6 @@ def test_a_dry_run_says_it_and_a_run_is_refused(monkeypatch, tmp_path, capsys):
     said = capsys.readouterr().err
     assert said.startswith(f"error: {tmp_path}/run takes up to 0.038 GB") and said.count("\n") == 1
     assert os.listdir(tmp_path) == [], "no world, no model, no folder"
-
-
-@pytest.mark.skipif(shutil.which("unshare") is None, reason="no `unshare` here to mount a small file system in")
-def test_on_a_small_file_system(tmp_path):
-    (tmp_path / "small").mkdir()
-    mount = 'mount -t tmpfs -o size=128k tmpfs "$1" && shift && exec "$@"'
-    inside = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, "sh", f"{tmp_path}/small"]
-    tried = subprocess.run([*inside, "true"], capture_output=True, text=True, check=False)
-    if tried.returncode:
-        pytest.skip(f"no small file system can be mounted here: {tried.stderr.strip()}")
-    words = ["train", "--config=spice_nano", f"--workdir={tmp_path}/small/run", f"nano.cache={tmp_path}/cache"]
-    small = [*words, *(f"{key}={value}" for key, value in SPICE.items())]
-    command = [*inside, sys.executable, "-m", "spicejax", *small]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT, check=False)
-    said = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert done.returncode == 2 and len(said) == 1, done.stderr
-    assert f"{tmp_path}/small has 0.000131 GB for it; choose a larger place" in said[0]
-    assert not (tmp_path / "cache").exists(), "refused before the model is made"
 
 
 def test_a_chains_folders_are_looked_at(tmp_path):

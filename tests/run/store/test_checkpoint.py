@@ -123,9 +123,9 @@ def damage(folder: Path, draw: random.Random) -> str:
     return f"{kind} {file.relative_to(folder)}"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_damage_never_restores_and_falls_back(tmp_path, seed, caplog):
-    """100 damages over all files of the newest step: each is seen, named, and the older step comes back whole."""
+    """Damages over all files of the newest step: each is seen, named, and the older step comes back whole."""
     wanted = abstract(make_state(0))
     with Checkpoints(tmp_path / "c", keep=2, config={}) as checkpoints:
         checkpoints.save(1, make_state(1), {"n": 1})
@@ -161,7 +161,7 @@ def test_folders_that_are_no_checkpoint(checkpoints, caplog):
     assert checkpoints.latest_good() == 5 and same(checkpoints.restore(abstract(make_state(0))).state, make_state(5))
 
 
-@pytest.mark.parametrize("lacking", ["format", "step", "files", "leaves", "extra.json", "a size"])
+@pytest.mark.parametrize("lacking", ["format", "files", "extra.json", "a size"])
 def test_a_manifest_of_another_kind_falls_back(checkpoints, caplog, lacking):
     """Its digest is right: another program, or another version, wrote it."""
     checkpoints.save(1, make_state(1), {"n": 1})
@@ -229,8 +229,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-@pytest.mark.parametrize("harm", [flip, Path.unlink, lambda path: path.write_text("")], ids=["flip", "unlink", "empty"])
-@pytest.mark.parametrize("steps", [[1], [1, 2]])
+@pytest.mark.parametrize(
+    ("harm", "steps"), [(flip, [1, 2]), (Path.unlink, [1]), (lambda path: path.write_text(""), [1, 2])]
+)
 def test_without_a_manifest_a_step_is_damaged_and_stays(checkpoints, harm, steps):
     for step in steps:
         checkpoints.save(step, make_state(step), {"n": step})
@@ -276,8 +277,9 @@ def test_what_is_partly_written_never_was_a_checkpoint(checkpoints):
     assert sorted(os.listdir(checkpoints.directory)) == ["00000002", "lock.json"]
 
 
-@pytest.mark.parametrize("name", ["00000050", "00000050.partial"])
-@pytest.mark.parametrize("target", [None, "nowhere", "itself"])
+@pytest.mark.parametrize(
+    ("name", "target"), [("00000050", None), ("00000050.partial", "nowhere"), ("00000050", "itself")]
+)
 def test_no_folder_under_a_steps_name_is_refused_at_the_start(tmp_path, name, target):
     path = tmp_path / name
     path.write_text("") if target is None else path.symlink_to(path if target == "itself" else target)
@@ -394,7 +396,6 @@ def test_disk_full_raises_now_and_leaves_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("phase", "when", "left"),
     [
-        ("Checkpointer.save", "before", 2),
         ("Checkpointer.save", "after", 2),
         ("Path.rename", "before", 2),  # with all written but the name
         ("manifest.write", "after", 3),
@@ -439,10 +440,8 @@ def test_second_run_is_refused(tmp_path, checkpoints):
         Checkpoints(checkpoints.directory, config={})
     code = "Checkpoints(sys.argv[1], config={})"
     done = run_python(code, checkpoints.directory)
-    assert (
-        done.returncode == 1
-        and f"LockedError: {checkpoints.directory} is in use by process {os.getpid()}" in done.stderr
-    )
+    said = f"LockedError: {checkpoints.directory} is in use by process {os.getpid()}"
+    assert done.returncode == 1 and said in done.stderr
     checkpoints.close()
     assert run_python(code, checkpoints.directory).returncode == 0
     Checkpoints(checkpoints.directory, config={}).close()  # whoever ended without closing is dead: taken over

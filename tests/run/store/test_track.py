@@ -36,7 +36,10 @@ def test_tensorboard_holds_the_numbers_and_a_resumed_run_goes_on(tmp_path):
     assert [(e.step, e.value) for e in read.Scalars("start")] == [(1, 0), (2, 0), (3, 2), (4, 2)]
 
 
-@pytest.mark.parametrize(("name", "mode"), [("trackio", {}), ("wandb", {"WANDB_MODE": "offline"}), ("wandb", {})])
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("trackio", {}), ("wandb", {}), pytest.param("wandb", {"WANDB_MODE": "offline"}, marks=pytest.mark.slow)],
+)
 def test_a_tracker_works_without_internet_and_asks_nothing(name, mode, tmp_path):
     """A run of two starts, with the real library."""
     pytest.importorskip(name)
