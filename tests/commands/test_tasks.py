@@ -2,15 +2,11 @@
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 
 import huggingface_hub
 import pyarrow.parquet
 import pytest
 from huggingface_hub import DatasetCard
-from processes import PATIENCE, ROOT
 
 from spicejax import commands, configs
 from spicejax import config as configuration
@@ -99,18 +95,6 @@ def test_a_data_set_is_pushed_as_one(run, tmp_path, monkeypatch, capsys):
         ("somebody/questions", {"repo_type": "dataset", "private": True, "exist_ok": True}),
         {"folder_path": tmp_path / "out", "repo_id": "somebody/questions", "repo_type": "dataset"},
     ]
-
-
-def test_without_the_hub_the_data_set_stays(run, tmp_path):
-    words = ["-m", "spicejax", "tasks", str(run), f"--out={tmp_path}/out", "--push=somebody/questions", "--private"]
-    nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_TOKEN": "hf_planted", "HF_HOME": str(tmp_path / "home")}
-    done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, timeout=PATIENCE, env=os.environ | nowhere, cwd=ROOT
-    )
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "hf_planted" not in done.stderr, done.stderr
-    assert f"{tmp_path}/out is written, but --push=somebody/questions failed" in done.stderr
-    assert f"`hf upload somebody/questions {tmp_path}/out --repo-type=dataset --private`" in done.stderr
-    assert (tmp_path / "out" / "data" / "train.parquet").is_file()
 
 
 def test_given_questions_are_not_said_to_be_written_by_a_model(run, tmp_path):
