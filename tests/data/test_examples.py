@@ -45,20 +45,17 @@ def test_turns_are_read_with_what_was_shown(tmp_path):
     assert query.ended, "R1-Searcher's rows go on behind an answer, to the end of turn"
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"turns": []}, "turns: give a list of"),
-        ({"turns": [TURNS[0]]}, "turn 1: .*the last turn asks for nothing and is shown nothing"),
-        ({"turns": [TURNS[2], TURNS[2]]}, "turn 1: what ends with </search> is shown a list of passages"),
-        ({"turns": [{"wrote": TURNS[1]["wrote"]}, TURNS[2]]}, "turn 1: what ends with </search>"),
-        ({"turns": [TURNS[1], {"wrote": "<information>x</information>"}]}, 'turn 2 wrote <information>, .*as "shown"'),
-        ({"turns": [TURNS[1] | {"shown": "Vienna"}, TURNS[2]]}, "turn 1: shown: give a list of"),
-        ({"turns": [TURNS[1] | {"shown": [{"title": "x"}]}, TURNS[2]]}, "turn 1: field 'text' is missing"),
-        ({"tags": "angle"}, "tags='angle': choose from search, query, nano"),
-        ({"question": ""}, 'question="": give a text'),
-    ],
-)
+@pytest.mark.parametrize(("change", "told"), [
+    ({"turns": []}, "turns: give a list of"),
+    ({"turns": [TURNS[0]]}, "turn 1: .*the last turn asks for nothing and is shown nothing"),
+    ({"turns": [TURNS[2], TURNS[2]]}, "turn 1: what ends with </search> is shown a list of passages"),
+    ({"turns": [{"wrote": TURNS[1]["wrote"]}, TURNS[2]]}, "turn 1: what ends with </search>"),
+    ({"turns": [TURNS[1], {"wrote": "<information>x</information>"}]}, 'turn 2 wrote <information>, .*as "shown"'),
+    ({"turns": [TURNS[1] | {"shown": "Vienna"}, TURNS[2]]}, "turn 1: shown: give a list of"),
+    ({"turns": [TURNS[1] | {"shown": [{"title": "x"}]}, TURNS[2]]}, "turn 1: field 'text' is missing"),
+    ({"tags": "angle"}, "tags='angle': choose from search, query, nano"),
+    ({"question": ""}, 'question="": give a text'),
+])  # fmt: skip
 def test_turns_that_cannot_be_are_named_by_their_line(tmp_path, change, told):
     with pytest.raises(ValueError, match=r"x\.jsonl:2: " + told):
         load(tmp_path, {"prompt": "x", "completion": "y"}, {"question": "Which river?", "turns": TURNS} | change)

@@ -31,15 +31,11 @@ DROP = {
      "spans": ["Al", "Bo"]}}]},
 }  # fmt: skip
 TATQA = [
-    {
-        "table": {"uid": "t", "table": [["", "2019"], ["Sales", "$ 3"]]},
-        "paragraphs": [{"order": 2, "text": "Second."}, {"order": 1, "text": "First."}],
-        "questions": [
-            {"uid": "q1", "question": "Sum?", "answer": 172, "scale": "million", "derivation": "(166+178)/2"},
-            {"uid": "q2", "question": "Which?", "answer": ["a", "b"], "scale": ""},
-        ],
-    }
-]
+    {"table": {"uid": "t", "table": [["", "2019"], ["Sales", "$ 3"]]},
+     "paragraphs": [{"order": 2, "text": "Second."}, {"order": 1, "text": "First."}],
+     "questions": [{"uid": "q1", "question": "Sum?", "answer": 172, "scale": "million", "derivation": "(166+178)/2"},
+     {"uid": "q2", "question": "Which?", "answer": ["a", "b"], "scale": ""}]},
+]  # fmt: skip
 SOCRATIC = {
     "question": "Ann has 3 pears. She eats 1. How many are left?",
     "answer": "How many does she eat? ** She eats 1*1=<<1*1=1>>1.\n"
@@ -193,17 +189,14 @@ def test_an_array_is_read_in_pieces_of_any_size(tmp_path, monkeypatch, chunk):
     assert [entry for _, entry in published._entries(path)] == members
 
 
-@pytest.mark.parametrize(
-    "name, text, wanted",
-    [
-        ("a.json", '[{"id": 1, "claim": "x"}]', "a.json: entry 1: not as published (KeyError: 'label')"),
-        ("a.json", '[{"id": 1', "a.json: cut short, or not JSON"),
-        ("a.json", "<html>", "a.json looks like a web page: download the file itself"),
-        ("a.json", "<", "a.json: not JSON"),
-        ("a.json", '"x"', "a.json: a str, not a JSON object or array"),
-        ("a.jsonl", '{"id": 1, "claim": "x", "label": "REFUTES"}\n[]', "a.jsonl:2: a list, not a JSON object"),
-    ],
-)
+@pytest.mark.parametrize("name, text, wanted", [
+    ("a.json", '[{"id": 1, "claim": "x"}]', "a.json: entry 1: not as published (KeyError: 'label')"),
+    ("a.json", '[{"id": 1', "a.json: cut short, or not JSON"),
+    ("a.json", "<html>", "a.json looks like a web page: download the file itself"),
+    ("a.json", "<", "a.json: not JSON"),
+    ("a.json", '"x"', "a.json: a str, not a JSON object or array"),
+    ("a.jsonl", '{"id": 1, "claim": "x", "label": "REFUTES"}\n[]', "a.jsonl:2: a list, not a JSON object"),
+])  # fmt: skip
 def test_what_is_not_as_published_is_named(tmp_path, name, text, wanted):
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError) as caught:
@@ -229,16 +222,10 @@ def test_broken_entries_are_told_and_left_out(tmp_path):
     assert [row.id for row in published.read(tmp_path / "train.jsonl", published.fever, [])] == ["2"]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"question": None, "answer": "x"},
-        {"question": "q", "answer": None},
-        {"question": "q", "answers": ["x", None]},
-        {"question": "q", "answer": None, "scale": "million"},
-        {"question": "q", "answer": float("nan")},
-    ],
-)
+@pytest.mark.parametrize("row", [
+    {"question": None, "answer": "x"}, {"question": "q", "answer": None}, {"question": "q", "answers": ["x", None]},
+    {"question": "q", "answer": None, "scale": "million"}, {"question": "q", "answer": float("nan")},
+])  # fmt: skip
 def test_null_in_a_row_is_no_text(row):
     with pytest.raises(ValueError, match="(null|NaN): give a text"):
         list(published.plain(row))

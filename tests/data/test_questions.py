@@ -80,29 +80,26 @@ def test_sets_of_the_package_are_read_like_a_file(tmp_path):
     assert len(items) > 100 and items == load_items(path)
 
 
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        ({"question": "q", "answer": "x", "aliases": "y"}, r'a.jsonl:1: aliases="y": give a list'),
-        ({"question": "q", "answer": "7", "aliases": ["seven"]}, r"a.jsonl:1: aliases=\['seven'\]: only a String"),
-        ("{", r"a.jsonl:1: not JSON"),
-        ({"question": "q"}, r"a.jsonl:1: field 'answer'"),
-        ({"question": None, "answer": "1"}, r"a.jsonl:1: question=null: give a text"),
-        ({"question": "q", "answer": None}, r"a.jsonl:1: answer=null: give a text or a finite number"),
-        ('{"question": "q", "answer": NaN}', r"answer=NaN: give a text"),
-        ('{"question": "q", "answer": "\\ud800"}', r"answer=.*lone surrogate"),
-        ({"question": "q", "golden_answers": ["Paris", None]}, r"golden_answers=null: give a text"),
-        ({"question": "q", "answer": "x", "aliases": ["y", ""]}, r'aliases="": give a text'),
-        ({"question": "q", "answer": "x", "id": ["y"]}, r'id=\["y"\]: give a text'),
-        ({"question": "q", "answer": "x", "boxed": "false"}, r"boxed='false': give true or false"),
-        ({"question": "q", "answer": ["x", "y"]}, r"a.jsonl:1: answer=\['x', 'y'\]: add answer_type=List"),
-        ({"question": "q", "answer": "C", "choices": ["x", "y"]}, r"answer 'C' is not a letter of its 2 choices"),
-        ({"question": "q", "answer": "1", "answer_type": "Number"}, r"answer_type 'Number'"),
-        ({"question": "q", "answer": "A", "choices": 5}, r"a.jsonl:1: choices=5: give a list"),
-        ("[" * 100_000, r"a.jsonl:1: not JSON"),
-        ("", "holds no question"),
-    ],
-)
+@pytest.mark.parametrize(("row", "words"), [
+    ({"question": "q", "answer": "x", "aliases": "y"}, r'a.jsonl:1: aliases="y": give a list'),
+    ({"question": "q", "answer": "7", "aliases": ["seven"]}, r"a.jsonl:1: aliases=\['seven'\]: only a String"),
+    ("{", r"a.jsonl:1: not JSON"),
+    ({"question": "q"}, r"a.jsonl:1: field 'answer'"),
+    ({"question": None, "answer": "1"}, r"a.jsonl:1: question=null: give a text"),
+    ({"question": "q", "answer": None}, r"a.jsonl:1: answer=null: give a text or a finite number"),
+    ('{"question": "q", "answer": NaN}', r"answer=NaN: give a text"),
+    ('{"question": "q", "answer": "\\ud800"}', r"answer=.*lone surrogate"),
+    ({"question": "q", "golden_answers": ["Paris", None]}, r"golden_answers=null: give a text"),
+    ({"question": "q", "answer": "x", "aliases": ["y", ""]}, r'aliases="": give a text'),
+    ({"question": "q", "answer": "x", "id": ["y"]}, r'id=\["y"\]: give a text'),
+    ({"question": "q", "answer": "x", "boxed": "false"}, r"boxed='false': give true or false"),
+    ({"question": "q", "answer": ["x", "y"]}, r"a.jsonl:1: answer=\['x', 'y'\]: add answer_type=List"),
+    ({"question": "q", "answer": "C", "choices": ["x", "y"]}, r"answer 'C' is not a letter of its 2 choices"),
+    ({"question": "q", "answer": "1", "answer_type": "Number"}, r"answer_type 'Number'"),
+    ({"question": "q", "answer": "A", "choices": 5}, r"a.jsonl:1: choices=5: give a list"),
+    ("[" * 100_000, r"a.jsonl:1: not JSON"),
+    ("", "holds no question"),
+])  # fmt: skip
 def test_bad_rows_are_named(tmp_path, row, words):
     with pytest.raises(ValueError, match=words):
         load_items(write(tmp_path / "a.jsonl", row))
@@ -123,18 +120,15 @@ def test_null_in_a_row_is_as_if_the_field_were_missing(tmp_path):
     assert item == questions.Item(questions.Task("q?", "True", "Boolean"), "all")
 
 
-@pytest.mark.parametrize(
-    ("row", "answer", "aliases"),
-    [
-        ({"answer": "3*24=<<3*24=72>>72 in all.\n#### 1,072"}, "1072", ()),
-        ({"answers": {"text": ["Oslo", "Kristiania"], "answer_start": [1, 2]}}, "Oslo", ("Kristiania",)),
-        ({"answer": "Hall", "answer_aliases": ["G. Hall"], "paragraphs": [{"idx": 0}]}, "Hall", ("G. Hall",)),
-        ({"_id": "5a", "answer": "yes", "supporting_facts": [["T", 0]], "context": [["T", ["a."]]]}, "yes", ()),
-        ({"answer": ["a", "b"], "answer_type": "String"}, "a", ("b",)),
-        ({"answer": ["a", "b"], "answer_type": "List"}, "a, b", ()),
-        ({"answer": 0, "answers": [0]}, "0", ()),
-    ],
-)
+@pytest.mark.parametrize(("row", "answer", "aliases"), [
+    ({"answer": "3*24=<<3*24=72>>72 in all.\n#### 1,072"}, "1072", ()),
+    ({"answers": {"text": ["Oslo", "Kristiania"], "answer_start": [1, 2]}}, "Oslo", ("Kristiania",)),
+    ({"answer": "Hall", "answer_aliases": ["G. Hall"], "paragraphs": [{"idx": 0}]}, "Hall", ("G. Hall",)),
+    ({"_id": "5a", "answer": "yes", "supporting_facts": [["T", 0]], "context": [["T", ["a."]]]}, "yes", ()),
+    ({"answer": ["a", "b"], "answer_type": "String"}, "a", ("b",)),
+    ({"answer": ["a", "b"], "answer_type": "List"}, "a, b", ()),
+    ({"answer": 0, "answers": [0]}, "0", ()),
+])  # fmt: skip
 def test_rows_of_published_sets(tmp_path, row, answer, aliases):
     (item,) = load_items(write(tmp_path / "a.jsonl", {"question": "q?"} | row))
     assert (item.task.answer, item.task.aliases, item.task.context) == (answer, aliases, "")

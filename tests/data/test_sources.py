@@ -210,17 +210,14 @@ def test_a_path_with_a_comma_is_one_source(tmp_path: Path) -> None:
     assert split_mixture(str(path)) == [str(path)]
 
 
-@pytest.mark.parametrize(
-    ("spec", "error", "message"),
-    [
-        ("/no/such/file.jsonl", FileNotFoundError, "does not exist"),
-        ("/no/such/*.jsonl", FileNotFoundError, "does not exist"),
-        ("docstrings:", FileNotFoundError, "no installed package"),
-        ("docstrings:no_such_package_here", FileNotFoundError, "pip install"),
-        ("facts:countries,county", ValueError, "facts:county: there is no such table; choose from countries, "),
-        (",", ValueError, "empty"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "error", "message"), [
+    ("/no/such/file.jsonl", FileNotFoundError, "does not exist"),
+    ("/no/such/*.jsonl", FileNotFoundError, "does not exist"),
+    ("docstrings:", FileNotFoundError, "no installed package"),
+    ("docstrings:no_such_package_here", FileNotFoundError, "pip install"),
+    ("facts:countries,county", ValueError, "facts:county: there is no such table; choose from countries, "),
+    (",", ValueError, "empty"),
+])  # fmt: skip
 def test_wrong_specs_name_the_fix(spec: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         for part in split_mixture(spec):
@@ -274,19 +271,16 @@ def test_a_parquet_file_cut_short_is_named(tmp_path: Path) -> None:
         _read(tmp_path / "x.parquet")
 
 
-@pytest.mark.parametrize(
-    ("head", "name", "what"),
-    [
-        (b"\n<!DOCTYPE html><html>", "a.jsonl", "a web page: download the file itself"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "a.jsonl", "a pointer of Git LFS"),
-        (b"\x1f\x8b\x08rest", "a.jsonl", "packed by gzip: unpack it"),
-        (b"PAR1\x15rest", "a.jsonl", "Parquet: name it .parquet"),
-        (b"GGUF\x03\0\0\0", "a.gguf", r"a model .GGUF.: model.path takes it"),
-        (b'\x40\0\0\0\0\0\0\0{"a":', "a.safetensors", r"a model .safetensors.: model.path takes"),
-        (b"\xff\xfe{\0", "a.jsonl", "text in UTF-16: write it as UTF-8"),
-        (b"%PDF-1.7", "a.txt", "PDF: give its text"),
-    ],
-)
+@pytest.mark.parametrize(("head", "name", "what"), [
+    (b"\n<!DOCTYPE html><html>", "a.jsonl", "a web page: download the file itself"),
+    (b"version https://git-lfs.github.com/spec/v1\n", "a.jsonl", "a pointer of Git LFS"),
+    (b"\x1f\x8b\x08rest", "a.jsonl", "packed by gzip: unpack it"),
+    (b"PAR1\x15rest", "a.jsonl", "Parquet: name it .parquet"),
+    (b"GGUF\x03\0\0\0", "a.gguf", r"a model .GGUF.: model.path takes it"),
+    (b'\x40\0\0\0\0\0\0\0{"a":', "a.safetensors", r"a model .safetensors.: model.path takes"),
+    (b"\xff\xfe{\0", "a.jsonl", "text in UTF-16: write it as UTF-8"),
+    (b"%PDF-1.7", "a.txt", "PDF: give its text"),
+])  # fmt: skip
 def test_a_file_of_something_else_is_named(tmp_path: Path, head: bytes, name: str, what: str) -> None:
     pytest.importorskip("pyarrow")
     (tmp_path / name).write_bytes(head)

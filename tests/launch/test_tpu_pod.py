@@ -49,18 +49,13 @@ def test_stop_asks_the_run_of_every_host():
     assert code == 0 and remote(out) == "kill -TERM $(cat spicejax/run.pid)"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "usage:"),
-        (["--zone=z", "stop"], "--tpu=NAME is missing"),
-        (["--tpu=t", "stop"], "--zone=ZONE is missing"),
-        (["--tpu=t", "--zone=z", "fly"], "unknown action fly"),
-        (["--tpu=t", "--zone=z", "--worker=1", "stop"], "unknown option --worker=1"),
-        (["--tpu=t", "--zone=z", "run"], "at least --config=NAME"),
-        (["--tpu=t", "--zone=z", "--dir=a;b", "stop"], "--dir=a;b"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    ([], "usage:"), (["--zone=z", "stop"], "--tpu=NAME is missing"), (["--tpu=t", "stop"], "--zone=ZONE is missing"),
+    (["--tpu=t", "--zone=z", "fly"], "unknown action fly"),
+    (["--tpu=t", "--zone=z", "--worker=1", "stop"], "unknown option --worker=1"),
+    (["--tpu=t", "--zone=z", "run"], "at least --config=NAME"),
+    (["--tpu=t", "--zone=z", "--dir=a;b", "stop"], "--dir=a;b"),
+])  # fmt: skip
 def test_bad_arguments_are_named(words, message):
     code, out, err = run(*words)
     assert code == 2 and message in err and not out

@@ -56,19 +56,16 @@ def test_answers_neither_get_lost_nor_cross_under_load(server):
         assert all(all(right) for right in pool.map(client, range(96)))
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "status", "said"),
-    [
-        ("retrieve", b"{", 400, "Expecting"),
-        ("retrieve", b"{}", 400, "queries is missing"),
-        ("queries", b'{"queries": "a"}', 400, "queries: give a list of texts"),
-        ("queries", b'{"queries": ["a"], "k": 0}', 400, "0 passages a query: give 1 to 100"),
-        ("queries", b'{"queries": ' + b"[" * 10**5 + b"]" * 10**5 + b"}", 400, "too deep to be read"),
-        ("queries", json.dumps({"queries": [""] * 16385}).encode(), 400, "16385 queries: give 16384 at most"),
-        ("queries", b" " * (8 * 2**20 + 1), 413, "more than 8 MiB; send fewer queries at once"),
-        ("retrieve", b'{"queries": ["a"], "topk": 0}', 400, "0 passages a query: give 1 to 100"),
-    ],
-)
+@pytest.mark.parametrize(("path", "body", "status", "said"), [
+    ("retrieve", b"{", 400, "Expecting"),
+    ("retrieve", b"{}", 400, "queries is missing"),
+    ("queries", b'{"queries": "a"}', 400, "queries: give a list of texts"),
+    ("queries", b'{"queries": ["a"], "k": 0}', 400, "0 passages a query: give 1 to 100"),
+    ("queries", b'{"queries": ' + b"[" * 10**5 + b"]" * 10**5 + b"}", 400, "too deep to be read"),
+    ("queries", json.dumps({"queries": [""] * 16385}).encode(), 400, "16385 queries: give 16384 at most"),
+    ("queries", b" " * (8 * 2**20 + 1), 413, "more than 8 MiB; send fewer queries at once"),
+    ("retrieve", b'{"queries": ["a"], "topk": 0}', 400, "0 passages a query: give 1 to 100"),
+])  # fmt: skip
 def test_the_server_says_what_a_request_lacks(server, path, body, status, said):
     with pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(urllib.request.Request(f"{server}/{path}", body), timeout=120)
@@ -81,16 +78,13 @@ def test_what_others_servers_send_is_read():
         assert remote.search(f"{url}/retrieve", timeout=60, tries=1)(["q"], 3) == [[Passage("3", "", "no title")]]
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (lambda _: (500, b"overloaded"), r"status 500 \(overloaded\)"),
-        (lambda _: (200, b"<html>"), "an answer that is none"),
-        (lambda _: (200, b'{"result": []}'), "0 lists for 1 queries"),
-        (lambda _: (200, b'{"result": [[{"document": {"contents": null}}]]}'), "None is no text"),
-        (lambda _: (200, b'{"answers": [["a"]]}'), r"an answer that is none \('result'\)"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "said"), [
+    (lambda _: (500, b"overloaded"), r"status 500 \(overloaded\)"),
+    (lambda _: (200, b"<html>"), "an answer that is none"),
+    (lambda _: (200, b'{"result": []}'), "0 lists for 1 queries"),
+    (lambda _: (200, b'{"result": [[{"document": {"contents": null}}]]}'), "None is no text"),
+    (lambda _: (200, b'{"answers": [["a"]]}'), r"an answer that is none \('result'\)"),
+])  # fmt: skip
 def test_a_request_that_fails_is_tried_again_and_then_named(monkeypatch, caplog, answer, said):
     monkeypatch.setattr("spicejax.remote.WAIT", 0.01)
     with answering(good, answer, answer, good, answer) as url:

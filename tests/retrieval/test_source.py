@@ -21,23 +21,20 @@ def test_every_engine_finds_the_passage_itself(tmp_path, corpus, encoder, folder
         assert open_search(cfg, encoder.mesh)([wanted.text], 2)[0][0] == wanted, cfg
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({}, "retrieval.engine=scann: give retrieval.index=FOLDER .* and retrieval.encoder"),
-        ({"engine": "words"}, "engine=words: give retrieval.index=FOLDER .* or retrieval.corpus=CORPUS"),
-        ({"engine": "words", "index": "nowhere"}, "nowhere is no index"),
-        ({"corpus": "a.jsonl"}, "engine=scann takes index and encoder, not corpus=a.jsonl; leave out the rest"),
-        ({"engine": "words", "encoder": "e"}, "engine=words takes index or corpus, not encoder=e"),
-        ({"engine": "words", "index": "i", "corpus": "c"}, "takes index or corpus, not index=i, corpus=c"),
-        ({"words": -1}, "words=-1"),
-        ({"engine": "http"}, "retrieval.engine=http: give retrieval.url=http://HOST:PORT/retrieve or /queries"),
-        ({"url": "http://a/queries"}, "engine=scann takes index and encoder, not url="),
-        ({"engine": "http", "url": "http://a/queries", "index": "i"}, "engine=http takes url, not index=i, url="),
-        ({"engine": "bm25"}, "engine=bm25: give scann, in_graph, words, http, module:name, or FILE.py:name"),
-        ({"tries": 0}, "tries=0"),
-    ],
-)
+@pytest.mark.parametrize(("given", "said"), [
+    ({}, "retrieval.engine=scann: give retrieval.index=FOLDER .* and retrieval.encoder"),
+    ({"engine": "words"}, "engine=words: give retrieval.index=FOLDER .* or retrieval.corpus=CORPUS"),
+    ({"engine": "words", "index": "nowhere"}, "nowhere is no index"),
+    ({"corpus": "a.jsonl"}, "engine=scann takes index and encoder, not corpus=a.jsonl; leave out the rest"),
+    ({"engine": "words", "encoder": "e"}, "engine=words takes index or corpus, not encoder=e"),
+    ({"engine": "words", "index": "i", "corpus": "c"}, "takes index or corpus, not index=i, corpus=c"),
+    ({"words": -1}, "words=-1"),
+    ({"engine": "http"}, "retrieval.engine=http: give retrieval.url=http://HOST:PORT/retrieve or /queries"),
+    ({"url": "http://a/queries"}, "engine=scann takes index and encoder, not url="),
+    ({"engine": "http", "url": "http://a/queries", "index": "i"}, "engine=http takes url, not index=i, url="),
+    ({"engine": "bm25"}, "engine=bm25: give scann, in_graph, words, http, module:name, or FILE.py:name"),
+    ({"tries": 0}, "tries=0"),
+])  # fmt: skip
 def test_what_cannot_be_opened_is_named(given, said, encoder):
     with pytest.raises((ValueError, FileNotFoundError), match=said):
         open_search(RetrievalConfig(**given), encoder.mesh)
@@ -82,16 +79,13 @@ def test_a_function_of_the_users_own_is_an_engine(own, encoder):
             search([query], 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("raises", "raises: RuntimeError: no disk"),
-        ("nothing", "nothing: TypeError: 'NoneType' object is not callable; it takes queries and k"),
-        ("words", "words: AttributeError: 'str' object has no attribute 'id'; it takes queries and k"),
-        ("two", r"two: missing a required argument: 'mesh'; define it as def two\(cfg: RetrievalConfig\) -> Search"),
-        ("by_leters", "has no by_leters; did you mean by_letters"),
-    ],
-)
+@pytest.mark.parametrize(("name", "said"), [
+    ("raises", "raises: RuntimeError: no disk"),
+    ("nothing", "nothing: TypeError: 'NoneType' object is not callable; it takes queries and k"),
+    ("words", "words: AttributeError: 'str' object has no attribute 'id'; it takes queries and k"),
+    ("two", r"two: missing a required argument: 'mesh'; define it as def two\(cfg: RetrievalConfig\) -> Search"),
+    ("by_leters", "has no by_leters; did you mean by_letters"),
+])  # fmt: skip
 def test_a_function_that_is_no_engine_is_named(own, encoder, name, said):
     with pytest.raises((ValueError, ServerError), match=f"retrieval.engine={own}:.*{said}") as error:
         open_search(RetrievalConfig(f"{own}:{name}"), encoder.mesh)

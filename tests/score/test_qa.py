@@ -6,17 +6,11 @@ from spicejax.games.acesearcher import rewards
 from spicejax.score import qa
 
 
-@pytest.mark.parametrize(
-    ("text", "deleted", "spaced"),
-    [
-        ("The U.S. Navy", "us navy", "u s navy"),
-        ("Jean-Paul  Sartre", "jeanpaul sartre", "jean paul sartre"),
-        ("snake_case", "snakecase", "snake case"),
-        ("an apple a day", "apple day", "apple day"),
-        ("Theatre, another!", "theatre another", "theatre another"),
-        ("!?", "", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "deleted", "spaced"), [
+    ("The U.S. Navy", "us navy", "u s navy"), ("Jean-Paul  Sartre", "jeanpaul sartre", "jean paul sartre"),
+    ("snake_case", "snakecase", "snake case"), ("an apple a day", "apple day", "apple day"),
+    ("Theatre, another!", "theatre another", "theatre another"), ("!?", "", ""),
+])  # fmt: skip
 def test_two_ways_to_normalise(text, deleted, spaced):
     assert (qa.normal(text), qa.normal(text, "space")) == (deleted, spaced)
 
@@ -77,18 +71,11 @@ def test_whether_a_right_answer_would_be_right(answers, found):
     assert qa.matches_itself(answers) == found
 
 
-@pytest.mark.parametrize(
-    ("said", "right"),
-    [
-        ("Beyonc\u0065\u0301", "Beyonc\u00e9"),
-        ("O\u2019Brien", "O'Brien"),
-        ("\u201cHamlet\u201d", '"Hamlet"'),
-        ("1914\u20131918", "1914-1918"),
-        ("Jean\u2010Paul", "Jean-Paul"),
-        ("and so on\u2026", "and so on..."),
-        ("\u22125", "-5"),
-    ],
-)
+@pytest.mark.parametrize(("said", "right"), [
+    ("Beyonc\u0065\u0301", "Beyonc\u00e9"), ("O\u2019Brien", "O'Brien"), ("\u201cHamlet\u201d", '"Hamlet"'),
+    ("1914\u20131918", "1914-1918"), ("Jean\u2010Paul", "Jean-Paul"), ("and so on\u2026", "and so on..."),
+    ("\u22125", "-5"),
+])  # fmt: skip
 def test_typography_and_composed_letters_make_no_difference(said, right):
     for style in ("delete", "space"):
         assert qa.normal(said, style) == qa.normal(right, style) and qa.exact(said, [right], style)

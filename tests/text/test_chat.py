@@ -108,17 +108,11 @@ def test_end_token(words, by_text) -> None:
 
 
 @pytest.mark.parametrize("added", [[], ["<think>", "</think>"]])
-@pytest.mark.parametrize(
-    ("end", "opening"),
-    [
-        ("{{ '<think>\n' }}", "<think>\n"),  # R1-Distill, Qwen3-Thinking
-        ("{{ '<think>\nOkay,' }}", "<think>\nOkay,"),
-        ("{{ '<think>\n\n</think>\n\n' }}", ""),  # Qwen3 without thinking
-        ("{% if enable_thinking is defined %}{{ '<think>\n' }}{% endif %}", ""),
-        ("{{ raise_exception('no') }}", ""),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("end", "opening"), [
+    ("{{ '<think>\n' }}", "<think>\n"), ("{{ '<think>\nOkay,' }}", "<think>\nOkay,"),
+    ("{{ '<think>\n\n</think>\n\n' }}", ""), ("{% if enable_thinking is defined %}{{ '<think>\n' }}{% endif %}", ""),
+    ("{{ raise_exception('no') }}", ""), ("", ""),
+])  # fmt: skip
 def test_thinking_that_the_template_opens(added, end, opening) -> None:
     """Whether its tags are tokens or spelled; what a text says of thinking is none of the template's."""
     tokens = [vocabulary.AddedToken(t, i, special=False) for i, t in enumerate(["<|user|>", "<|assistant|>", *added])]

@@ -251,15 +251,12 @@ def test_an_unknown_pre_tokenizer_is_refused_before_the_vocabulary_is_read(tmp_p
             read(file)
 
 
-@pytest.mark.parametrize(
-    ("pre", "types", "end", "message"),
-    [
-        ("qwen35", [1, 1], 1, "x.gguf: .*qwen35"),
-        ("smollm", [1], 1, "x.gguf: .* has 2 tokens, but 1 types"),
-        ("smollm", [1, 1], 9, "x.gguf: .* the ids {'eos': 9}"),
-        ("smollm", None, 1, "x.gguf: .* token_type=None"),
-    ],
-)
+@pytest.mark.parametrize(("pre", "types", "end", "message"), [
+    ("qwen35", [1, 1], 1, "x.gguf: .*qwen35"),
+    ("smollm", [1], 1, "x.gguf: .* has 2 tokens, but 1 types"),
+    ("smollm", [1, 1], 9, "x.gguf: .* the ids {'eos': 9}"),
+    ("smollm", None, 1, "x.gguf: .* token_type=None"),
+])  # fmt: skip
 def test_gguf_tokenizers_that_are_not_known_or_whole_are_refused(tmp_path: Path, pre, types, end, message) -> None:
     write_vocabulary(tmp_path / "x.gguf", ["a", "b"], types, end, pre)
     with pytest.raises(ValueError, match=message):
