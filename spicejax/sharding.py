@@ -96,16 +96,16 @@ def make_meshes(learner: MeshConfig, sampler: MeshConfig | None, devices: list[A
     exchanges activations for every token, the learner weights for every layer.
     """
     devices = list(jax.devices()) if devices is None else devices
-    speaking = make_mesh(sampler, devices, "sampler_mesh") if sampler else make_mesh(learner, devices)
+    sampling = make_mesh(sampler, devices, "sampler_mesh") if sampler else make_mesh(learner, devices)
     if devices[0].platform == "tpu":
         # It refuses what it does not know, such as v4 chips shown as two devices each: then the order stays.
         try:
-            shape = list(speaking.devices.shape)
-            arranged = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
-            speaking = make_mesh(sampler or learner, list(arranged.flat))
+            shape = list(sampling.devices.shape)
+            ordered = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
+            sampling = make_mesh(sampler or learner, list(ordered.flat))
         except (AssertionError, NotImplementedError, ValueError) as error:
             log.info("devices stay in the order jax gives them: %s", error)
-    return make_mesh(learner, list(speaking.devices.flat)), speaking
+    return make_mesh(learner, list(sampling.devices.flat)), sampling
 
 
 def connect(mesh: Mesh) -> None:

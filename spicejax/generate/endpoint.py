@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible server, for what is asked of it in words alone, such as a judge's verdict."""
+"""A model behind an OpenAI-compatible server, asked for text alone, such as a judge's verdict."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class EndpointConfig:
 
 
 def chat(cfg: EndpointConfig) -> Chat:
-    """Greedy replies of the server's model. The first host asks and tells the others.
+    """Greedy replies of the server's model. The first host asks and shares them.
 
     Raises: ValueError for a key that no request can carry; ServerError, on all hosts, where the server does not answer
       now. The replies themselves raise ServerError too, and interrupt.Stopped where a signal came meanwhile.
@@ -53,10 +53,10 @@ def chat(cfg: EndpointConfig) -> Chat:
     server = Server(f"judge {url}", url, "judge", cfg.timeout, cfg.tries, AT_ONCE, key)
 
     def read(_: Any, answer: Any) -> str:
-        said = answer["choices"][0]["message"]["content"]
-        if not isinstance(said, str):
-            raise TypeError(f"content is {said!r:.40}, no text")
-        return said
+        content = answer["choices"][0]["message"]["content"]
+        if not isinstance(content, str):
+            raise TypeError(f"content is {content!r:.40}, no text")
+        return content
 
     def replies(conversations: Sequence[Messages], server: Server = server) -> list[str]:
         settings = {"model": cfg.model, "temperature": 0, "max_tokens": cfg.max_new}

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-_BLOCK = 128  # tokens summed together before the cumulative sum; a cumulative sum over all of V is slow everywhere
+_BLOCK = 128  # tokens summed before the cumulative sum; a cumulative sum over the vocabulary is slow everywhere
 
 
 @dataclasses.dataclass(frozen=True)
 class SamplerConfig:
-    """How tokens are drawn. Changing any of these numbers never compiles again."""
+    """How tokens are drawn. None of these numbers is compiled in."""
 
     temperature: float = 1.0  # 0 = greedy
     top_k: int = 0  # keep the k likeliest tokens; 0 = all
@@ -39,7 +39,7 @@ class SamplerConfig:
 
     @property
     def filtered(self) -> bool:
-        """Whether any tokens are cut, which costs a sort of the vocabulary per step."""
+        """Whether any tokens are excluded, which costs a sort of the vocabulary per step."""
         return self.top_k > 0 or self.top_p < 1 or self.min_p > 0
 
     def knobs(self) -> Knobs:
@@ -57,7 +57,7 @@ class Knobs(NamedTuple):
 
 
 def keep_mask(logits: Float[Array, "B V"], knobs: Knobs) -> Bool[Array, "B V"]:
-    """Tokens that top-k, top-p and min-p leave, each judged on the whole distribution; the likeliest always stays."""
+    """Tokens that top-k, top-p and min-p keep, each applied to the whole distribution; the likeliest is always kept."""
     vocab = logits.shape[-1]
     ordered = -jnp.sort(-logits, axis=-1)
     probs = jax.nn.softmax(ordered, axis=-1)
@@ -65,7 +65,7 @@ def keep_mask(logits: Float[Array, "B V"], knobs: Knobs) -> Bool[Array, "B V"]:
     k = jnp.where(knobs.top_k > 0, knobs.top_k, vocab)
     kept = (jnp.arange(vocab) < k) & (before < knobs.top_p) & (probs >= knobs.min_p * probs[:, :1])
     kept = kept.at[:, 0].set(True)
-    count = jnp.sum(kept, axis=-1)  # the three rules cut a tail, so the kept ones are a prefix
+    count = jnp.sum(kept, axis=-1)  # each rule cuts a tail, so the kept tokens are a prefix
     threshold = jnp.take_along_axis(ordered, count[:, None] - 1, axis=-1)
     return logits >= threshold
 
@@ -114,7 +114,7 @@ def _parts(vocab: int) -> int:
 
 
 def _invert(weights: Float[Array, "B N"], uniform: Float[Array, "B"]) -> Int[Array, "B"]:
-    """The first index whose cumulative weight exceeds uniform * total; never one of weight 0."""
+    """The first index whose cumulative weight exceeds uniform x total; its weight is never 0."""
     cumulative = jnp.cumsum(weights, axis=-1)
     index = jnp.sum(cumulative <= uniform[:, None] * cumulative[:, -1:], axis=-1)
     last = jnp.max(jnp.where(weights > 0, jnp.arange(weights.shape[-1]), 0), axis=-1)  # rounding must not pass it

@@ -1,10 +1,10 @@
-"""Rollouts of several turns with search: a query pauses a row, what is found is put behind it, the row goes on.
+"""Rollouts of several turns with search: a query pauses a row, its passages follow as an observation, the row goes on.
 
-Who wrote a token is known from where it stands; no text is ever searched for the system's own tags.
+Positions say who wrote a token; no text is ever searched for the system's own tags.
 
 The queries of the rows that one call of `decode` ended are searched while the next call runs, without a thread. Which
 rows are searched together depends on lengths alone, never on the clock: all hosts do the same, and a resumed run
-repeats bit for bit. What a search computes on the devices themselves waits for that call.
+repeats bit for bit. Work of a search on the devices themselves waits for that call.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ SearchFn = Callable[[list[str], int], list[list[Passage]]]  # (queries, most pas
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a row may take, in tokens where nothing else is said."""
+    """Limits of a row, in tokens unless stated otherwise."""
 
     turns: int  # most turns of the model, one more than searches
-    turn: int  # of one turn
-    observation: int  # of one observation, its tags included; it holds as many whole passages as fit
-    total: int  # of a row behind its prompt, observations included
+    turn: int  # most tokens of one turn
+    observation: int  # most tokens of an observation, its tags included; it has as many whole passages as fit
+    total: int  # most tokens after the prompt, observations included
     passages: int = 3  # most passages of an observation
 
     @property
     def turn_limits(self) -> TurnLimits:
-        """What the player needs to know of them."""
+        """The limits as the player takes them."""
         return TurnLimits(self.turns, min(self.turn, self.total), self.observation, self.total)
 
     def __post_init__(self) -> None:
@@ -49,20 +49,20 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Turn:
-    """What the model wrote at a stretch; the observation it led to goes from `end` to the next turn's `start`."""
+    """One turn of the model; its observation reaches from `end` to the next turn's `start`."""
 
-    start: int  # tokens of the row, from `start` up to `end`, that the model wrote
+    start: int  # the model wrote the row's tokens from `start` up to `end`
     end: int
-    text: str  # the same as text, closing tags included
-    query: str = ""  # what it asks for; empty where it asks for nothing. A row's last turn was given no answer
-    passages: tuple[Passage, ...] = ()  # what the model was shown
+    text: str  # of these tokens, closing tags included
+    query: str = ""  # empty where it asks for nothing; the query of a row's last turn was not searched
+    passages: tuple[Passage, ...] = ()  # of its observation
 
 
 @dataclasses.dataclass(frozen=True)
 class Searched:
-    """A rollout with observations, whose loss mask and logprobs are 0, and how it came about.
+    """A rollout with observations, whose loss mask and logprobs are 0, and its turns.
 
-    `rollout.finish_reason` is "length" where a limit ended the row, a query that no turn or room was left for included.
+    `rollout.finish_reason` is "length" where a limit ended the row, also where a query had no turn or room left.
     """
 
     rollout: Rollout
@@ -81,14 +81,13 @@ def search(
     key: jax.Array,
     settings: SamplerConfig,
 ) -> list[list[Searched]]:
-    """Sample `samples` rows for every prompt, each of as many turns as it searches and one more.
+    """Sample `samples` rows for every prompt; a row of n searches has n + 1 turns.
 
-    A row's draws at turn n come from (key, n, row id). A query without text, or without an opening tag in its turn,
-    ends the row.
+    Turn n draws from (key, n, row id). A query without text, or without an opening tag in its turn, ends the row.
 
     Args:
-      search_fn: called with the queries of all rows that have paused, while the other rows write on. What it finds for
-        a query may depend on nothing else, and must be the same on all hosts.
+      search_fn: called with the queries of all paused rows while the others decode. Its passages for a query must
+        depend on the query alone, and be the same on all hosts.
       first_row: row id of each prompt's first sample; sample j has the stream `first_row + j`.
       key: typed key of this iteration and role.
     Raises: ValueError for limits that leave no room, and as `Player.respond`.
@@ -105,27 +104,29 @@ def search(
         for i, j, reply in turns:
             rows[i][j] = _written(rows[i][j], reply, player, pausing, tags)
         ended = [rows[i][j] for i, j, _ in turns]
-        asking = [
+        searching = [
             n
             for n, row in enumerate(ended)
             if row.turns[-1].query and len(row.turns) < limits.turns and _room(row, limits) > bare
         ]
 
-        def found() -> list[Observation]:
-            if not asking:
+        def observations() -> list[Observation]:
+            if not searching:
                 return []
-            lists = search_fn([ended[n].turns[-1].query for n in asking], limits.passages)
-            if len(lists) != len(asking):
-                raise ValueError(f"search_fn found {len(lists)} lists for {len(asking)} queries; return one for each")
-            more = []
-            for n, passages in zip(asking, lists, strict=True):
+            lists = search_fn([ended[n].turns[-1].query for n in searching], limits.passages)
+            if len(lists) != len(searching):
+                raise ValueError(
+                    f"search_fn found {len(lists)} lists for {len(searching)} queries; return one for each"
+                )
+            results = []
+            for n, passages in zip(searching, lists, strict=True):
                 i, j, _ = turns[n]
                 rows[i][j] = _observed(ended[n], passages, player, tags, limits)
-                shown = rows[i][j].rollout.token_ids[len(ended[n].rollout.token_ids) :]
-                more.append(Observation(shown.tolist(), min(limits.turn, _room(rows[i][j], limits))))
-            return more
+                tokens = rows[i][j].rollout.token_ids[len(ended[n].rollout.token_ids) :]
+                results.append(Observation(tokens.tolist(), min(limits.turn, _room(rows[i][j], limits))))
+            return results
 
-        return asking, found
+        return searching, observations
 
     pausing.converse(
         prompts,
@@ -149,20 +150,20 @@ def _room(row: Searched, limits: Limits) -> int:
 
 
 def _joined(rollout: Rollout, more: Rollout) -> Rollout:
-    """The rollout with more behind it; how it ends is how that ends."""
+    """One rollout after the other, with the finish reason of the second."""
     arrays = ("token_ids", "logprobs", "sample_logprobs", "loss_mask")
     joined = {name: np.concatenate([getattr(rollout, name), getattr(more, name)]) for name in arrays}
     return dataclasses.replace(rollout, **joined, text=rollout.text + more.text, finish_reason=more.finish_reason)
 
 
 def _written(row: Searched, reply: Rollout, player: Player, pausing: Player, tags: Tags) -> Searched:
-    """The row with a turn of the model behind it."""
+    """The row and one more turn of the model."""
     whole = player.decoder.decode(reply.token_ids.tolist())
     before = pausing.stop.trim(whole)
-    # A query asks where its closing tag is what the machine stopped at: the first of the stop strings.
+    # A turn is a query if the machine stopped at the closing tag of a query: the first of the stop strings.
     asks = whole.startswith(tags.query[1], len(before))
     query = before.rpartition(tags.query[0])[2].strip() if asks and tags.query[0] in before else ""
-    text = player.stop.trim(whole)  # the player's own stop strings are no part of a text; tags are
+    text = player.stop.trim(whole)  # without the player's stop strings, but with tags
     text = text if row.turns else player.opening + text
     start, end = len(row.rollout.token_ids), len(row.rollout.token_ids) + len(reply.token_ids)
     reply = dataclasses.replace(reply, text=text, finish_reason="length" if query else reply.finish_reason)
@@ -170,10 +171,10 @@ def _written(row: Searched, reply: Rollout, player: Player, pausing: Player, tag
 
 
 def _observed(row: Searched, passages: Sequence[Passage], player: Player, tags: Tags, limits: Limits) -> Searched:
-    """The row with what was found behind it: as many whole passages as leave the model room for a token."""
-    most = min(limits.observation, _room(row, limits) - 1)
-    shown = next(n for n in range(len(passages), -1, -1) if len(player.encode(tags.show(passages[:n]))) <= most)
-    passages, text = tuple(passages[:shown]), tags.show(passages[:shown])
+    """The row and its observation: as many whole passages as leave the model room for a token."""
+    room = min(limits.observation, _room(row, limits) - 1)
+    count = next(n for n in range(len(passages), -1, -1) if len(player.encode(tags.show(passages[:n]))) <= room)
+    passages, text = tuple(passages[:count]), tags.show(passages[:count])
     ids = np.asarray(player.encode(text), np.int32)
     zeros = np.zeros(len(ids), np.float32)
     observation = Rollout(row.rollout.prompt_ids, ids, zeros, zeros, zeros, text, row.rollout.finish_reason)

@@ -11,13 +11,13 @@ import numpy as np
 ACCEPT = -1  # in `transitions`: this token completes a stop
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # a machine is itself alone: comparing tables would cost a pass over them
+@dataclasses.dataclass(frozen=True, eq=False)  # compared by identity: comparing tables would cost a pass over them
 class StopMachine:
     """`state = transitions[token, state]`, starting at 0; ACCEPT means the response ends with this token."""
 
     transitions: np.ndarray  # int16 [V, S]
     strings: tuple[str, ...]
-    token_bytes: Sequence[bytes] | None = None  # what each token adds, where the machine may be given more strings
+    token_bytes: Sequence[bytes] | None = None  # of each token; needed to add strings
 
     def trim(self, text: str) -> str:
         """Cut `text` before the first stop string in it."""
@@ -33,7 +33,7 @@ def stop_machine(
     Args:
       vocab_size: rows of the model's vocabulary (may exceed the tokenizer's).
       stop_ids: token ids that end a response by themselves.
-      strings: texts that end a response wherever their last byte falls, also in the middle of a token.
+      strings: texts that end a response, also where they start or end inside a token.
       token_bytes: the bytes each token adds; needed with `strings`, and for `also`.
     Raises: ValueError for an id outside the vocabulary.
     """
@@ -50,7 +50,7 @@ def stop_machine(
 
 @functools.lru_cache(maxsize=8)
 def also(machine: StopMachine, strings: tuple[str, ...]) -> StopMachine:
-    """The machine that stops at these strings too; the same object for the same arguments.
+    """A machine that stops at these strings too; the same object for the same arguments.
 
     Raises: ValueError for a machine without the bytes of its tokens.
     """

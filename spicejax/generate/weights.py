@@ -1,4 +1,4 @@
-"""Weights on a mesh: where parameters lie, the copy of them that the sampler reads, what a token takes beside them.
+"""Weights on a mesh: where parameters lie, the sampler copy, the memory of a token's KV entries.
 
 The learner's mesh splits parameters and rows; the sampler's may split heads instead. One jitted program per iteration
 copies the parameters into the sampler's layout and precision. Activations are pinned (`sharding.activations`): left
@@ -22,7 +22,7 @@ from spicejax.models import quantized, transformer
 from spicejax.models.transformer import TransformerConfig
 from spicejax.types import Params
 
-Precision = Literal["compute", "int8"]  # of the copy: that of the forward pass, or 8-bit matrices with scales
+Precision = Literal["compute", "int8"]  # of the sampler copy: the forward pass's, or 8-bit matrices with scales
 Tree = Any  # of jax.ShapeDtypeStruct with shardings
 
 
@@ -47,14 +47,14 @@ def sampled(model: TransformerConfig) -> TransformerConfig:
 
 
 def copied(model: TransformerConfig, mesh: sharding.AnyMesh, precision: Precision = "compute") -> Tree:
-    """The sampler's copy as abstract arrays."""
+    """The sampler copy as abstract arrays."""
     model = sampled(model)
     shapes = jax.eval_shape(functools.partial(_copy, model.dtype, precision), transformer.abstract_params(model))
     return _laid(model, mesh, shapes)
 
 
 def copier(model: TransformerConfig, mesh: Mesh, precision: Precision = "compute") -> Callable[[Params], Params]:
-    """The jitted copy of the learner's parameters for the sampler: its precision, its layout."""
+    """The jitted function from the learner's parameters to the sampler copy."""
     places = shardings(copied(model, mesh, precision))
     return jax.jit(functools.partial(_copy, model.dtype, precision), out_shardings=places)
 
@@ -66,6 +66,6 @@ def _copy(dtype: transformer.DType, precision: Precision, params: Params) -> Par
 
 
 def token_bytes(model: TransformerConfig, mesh: sharding.AnyMesh, dtype: caching.CacheDtype) -> float:
-    """Bytes of a device for one token's KV entries: heads are split over `tensor` where they divide, else whole."""
+    """Bytes per device of one token's KV entries: heads are split over `tensor` if they divide, else replicated."""
     ways = mesh.shape["tensor"] if model.num_kv_heads % mesh.shape["tensor"] == 0 else 1
     return caching.token_bytes(model.num_layers, model.num_kv_heads, model.head_dim, dtype) / ways
