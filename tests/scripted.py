@@ -26,8 +26,8 @@ class Scripted:
         return list(messages[-1]["content"].encode())
 
     @staticmethod
-    def write(text):
-        return [*text.encode(), 0]
+    def write(text, *, ended=True):
+        return [*text.encode(), *[0] * ended]
 
     def respond(self, prompts, *, samples, first_row, key, settings, max_new):
         out = []
@@ -97,4 +97,5 @@ def typist(script, strings=("\nUser:",), pieces=ONE_BYTE, opening=""):
     mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
     stop, buckets = stop_machine(256, [0], strings, pieces), Buckets((4000,), 8)
     voice = {"render": Scripted.render, "encode": lambda text: list(text.encode()), "opening": opening}
+    voice["write"] = Scripted.write
     return Typist(QWEN3, {}, Pieces(pieces), stop, buckets, mesh, **voice, script=script)

@@ -165,7 +165,7 @@ class World:
         player = self.players[role]
         messages = example.messages or ask(Task(example.question, "", "String"))
         parts = [(player.encode(text), by) for turn in example.turns for text, by in zip(turn, (1, 0), strict=True)]
-        parts.append(((player.write if example.ended else player.encode)(example.reply), 1))
+        parts.append((player.write(example.reply, ended=example.ended), 1))
         ids = np.array([token for tokens, _ in parts for token in tokens], np.int32)
         mask = np.repeat(np.array([by for _, by in parts], np.float32), [len(tokens) for tokens, _ in parts])
         text = "".join([*(text for turn in example.turns for text in turn), example.reply])

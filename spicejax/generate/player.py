@@ -45,7 +45,7 @@ def no_progress(done: int, total: int) -> None:
     """Show no progress."""
 
 
-def _unable(_: object) -> list[int]:
+def _unable(_: object, **__: object) -> list[int]:
     raise ValueError("this player was given no tokenizer and chat template; ask it with token ids")
 
 
@@ -61,7 +61,9 @@ class Player:
     mesh: jax.sharding.Mesh
     render: Callable[[Messages], list[int]] = _unable  # a chat to prompt ids, contents as plain text
     encode: Callable[[str], list[int]] = _unable  # plain text to ids; no text gives the id of a control token
-    write: Callable[[str], list[int]] = _unable  # a reply to ids as the model would write it, its end included
+    write: Callable[..., list[int]] = (
+        _unable  # a reply to ids as the model would write it; ended=False: without its end
+    )
     opening: str = ""  # thinking that ends every prompt; the text of a reply starts with it, its tokens do not
     progress: Callable[[int, int], None] = no_progress  # called with the finished rollouts of a call and their total
 

@@ -33,8 +33,8 @@ def opening(tokenizer: Tokenizer, template: Template) -> str:
     return tokenizer.chat.opening() if template == "chat" and tokenizer.chat else ""
 
 
-def reply(tokenizer: Tokenizer, template: Template, text: str) -> list[int]:
-    """Ids of a whole reply, the end of turn included.
+def reply(tokenizer: Tokenizer, template: Template, text: str, *, ended: bool = True) -> list[int]:
+    """Ids of a whole reply, or of the last turn of one; the end of turn is included where it has `ended`.
 
     Raises: ValueError where the prompt opens thinking: a given reply neither goes on with it nor closes it.
     """
@@ -43,7 +43,7 @@ def reply(tokenizer: Tokenizer, template: Template, text: str) -> list[int]:
             f"{tokenizer.source}: its chat template opens thinking ({begun.strip()}) in every prompt, which given "
             "replies do not go on from; write a chat_template.jinja that ends with the assistant's header"
         )
-    return [*tokenizer.encode(text), tokenizer.eos_ids[0]]
+    return [*tokenizer.encode(text), *tokenizer.eos_ids[: int(ended)]]
 
 
 def stop_strings(template: Template) -> tuple[str, ...]:

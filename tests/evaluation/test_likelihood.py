@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scripted import Scripted
 from tiny_models import QWEN3, random_params, write_tokenizer
 
 from spicejax import commands
@@ -26,7 +27,7 @@ class Seated:
     cfg: transformer.TransformerConfig
     params: dict
     render = staticmethod(lambda messages: list(messages[-1]["content"].encode()))
-    write = staticmethod(lambda text: [*text.encode(), 0])
+    write = staticmethod(Scripted.write)
     encode = staticmethod(lambda text: list(text.encode()))
 
 

@@ -1,11 +1,13 @@
 """The longest prompt that items can make, against the longest bucket, before any weight is read."""
 
 import dataclasses
+import functools
 import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import scripted
 from tiny_models import write_tokenizer
 
 from spicejax import configs
@@ -14,9 +16,11 @@ from spicejax.data.questions import Item
 from spicejax.games.rlvr.game import RlvrConfig
 from spicejax.games.spice import game as spice
 from spicejax.games.supervised.game import SupervisedConfig
+from spicejax.games.world import World
+from spicejax.generate.sampler import SamplerConfig
 from spicejax.run import build, lengths
 from spicejax.run.lengths import Voice, require_documents_fit, require_items_fit
-from spicejax.text import tokens
+from spicejax.text import render, tokens
 from spicejax.types import Document, Example, Task
 
 
@@ -61,6 +65,12 @@ def test_given_replies_are_refused_where_the_template_opens_thinking(tiny, tmp_p
         require_items_fit(settings(game, 99), rows, [], seated("reasoner", Voice(thinking, "chat")))
     for voice in (Voice(thinking, "conversation"), Voice(tiny, "chat")):
         require_items_fit(settings(game, 999), rows, [], seated("reasoner", voice))
+    opened = scripted.typist(None)
+    opened = dataclasses.replace(opened, write=functools.partial(render.reply, thinking, "chat"))
+    world = World({"reasoner": opened}, lambda pairs: [], SamplerConfig(), seed=0, iteration=0)
+    for ended in (True, False):  # a transcript that a tag ends has no end of turn
+        with pytest.raises(ValueError, match="its chat template opens thinking"):
+            world.given("reasoner", Example((("user", "a"),), "<answer>b</answer>", ended=ended), lambda task: [])
 
 
 @pytest.mark.parametrize(
