@@ -134,9 +134,7 @@ def policy_loss(
         "clip_fraction": jnp.sum(trained * clipped),
         "kl": kl,  # k3 against the reference
         "sampler_gap": jnp.sum(jnp.abs(gap)),  # |old - behaviour|
-        "sampler_kl": jnp.sum(
-            trained * (jnp.expm1(bounded_gap) - bounded_gap)
-        ),  # k3 of the sampler against the learner
+        "sampler_kl": jnp.sum(trained * (jnp.expm1(bounded_gap) - bounded_gap)),  # k3, sampler against learner
         "tis_fraction": hit,  # importance weights at the cap
     }
     maxima = {"sampler_gap_max": jnp.max(jnp.abs(gap), initial=0.0)}
