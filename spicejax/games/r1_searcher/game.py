@@ -34,7 +34,7 @@ class R1SearcherConfig:
     # answers to each of them, which share a baseline [G]
     group_size: int = 16
     # how rewards become advantages: mean_whiten = REINFORCE++ with the group's mean (R1-Searcher), mean_std = GRPO
-    # (Search-R1), mean = Dr. GRPO, whiten, none
+    # (Search-R1), mean = Dr. GRPO; docs/losses.md has all
     estimator: Estimator = "mean_whiten"
     # how a question is asked: base, instruct = R1-Searcher's tags; tags = Search-R1's; simple = two
     # worked examples with those tags, for small models; nano = the bare question

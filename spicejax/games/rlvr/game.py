@@ -34,7 +34,7 @@ class RlvrConfig:
     # answers to each of them, which share a baseline [G]
     group_size: int = 8
     # how rewards become advantages: mean = minus the mean of the group (Dr. GRPO), mean_std = divided by its standard
-    # deviation too (GRPO), none = the reward itself
+    # deviation too (GRPO), none = the reward itself; docs/losses.md has all
     estimator: Estimator = "mean"
     # how a question is asked: `full`, `simple` with two worked examples for small models, `nano` the bare question
     style: reasoner.Style = "full"

@@ -85,7 +85,7 @@ class SpiceConfig:
     # form; a small model binds wrong answers to questions, and a wrong answer teaches wrongly
     grounding: formats.Grounding = "none"
     # how rewards become advantages: mean = minus the mean of the group (the paper, as Dr. GRPO), mean_std = divided by
-    # its standard deviation too (GRPO), none = the reward itself
+    # its standard deviation too (GRPO), none = the reward itself; docs/losses.md has all
     challenger_estimator: Estimator = "mean"
     reasoner_estimator: Estimator = "mean"
 

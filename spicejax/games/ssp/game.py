@@ -41,7 +41,7 @@ class SspConfig:
     # answers to each question, which share a baseline [n]
     solver_samples: int = 5
     # how rewards become advantages: none = REINFORCE, whiten = REINFORCE++, mean_std = GRPO, mean = GRPO without the
-    # standard deviation; the paper's eq. 4 has none, its code has
+    # standard deviation; the paper's eq. 4 has none, its code has. docs/losses.md has all
     proposer_estimator: Estimator = "none"
     solver_estimator: Estimator = "mean_std"
     # a role that the first policy keeps playing, untrained: proposer = the paper's Solver-Only, solver = Proposer-Only
