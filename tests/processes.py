@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,3 +64,14 @@ def finish(started: Sequence[subprocess.Popen], timeout: float = PATIENCE) -> li
         for p in started:
             p.kill()
             p.wait()
+
+
+def installed(folder: Path) -> dict[str, str]:
+    """Make a wheel and unpack it into `folder`/site; return the environment of processes that have it alone."""
+    words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run(words, check=True, timeout=PATIENCE)
+    (wheel,) = folder.glob("*.whl")
+    unpack = [sys.executable, "-m", "zipfile", "-e", str(wheel), str(folder / "site")]
+    subprocess.run(unpack, check=True, timeout=PATIENCE)
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAX_COMPILATION_CACHE_DIR") if name in os.environ}
+    return {**kept, "PYTHONPATH": str(folder / "site"), "JAX_PLATFORMS": "cpu"}

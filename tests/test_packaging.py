@@ -6,15 +6,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE
+from processes import PATIENCE, installed
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.slow
 def test_wheel(tmp_path):
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)]
-    subprocess.run(command, check=True, timeout=PATIENCE)
+    environment = installed(tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"spicejax"}
@@ -24,11 +23,8 @@ def test_wheel(tmp_path):
     missing = {path.as_posix() for path in (*expected, *(path.relative_to(ROOT) for path in data))} - names
     assert len(expected) > 10 and len(data) > 20 and not missing
 
-    subprocess.run(
-        [sys.executable, "-m", "zipfile", "-e", str(wheel), str(tmp_path / "site")], check=True, timeout=PATIENCE
-    )
     code = "import spicejax.models.transformer as t, spicejax.configs as c; print(t.__file__); print(len(c.names()))"
-    options = {"cwd": tmp_path, "env": {"PYTHONPATH": str(tmp_path / "site"), "JAX_PLATFORMS": "cpu"}}
+    options = {"cwd": tmp_path, "env": environment}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True, **options
     )

@@ -27,7 +27,11 @@ def main(argv: Sequence[str]) -> None:
     """Answer."""
     parser = Parser(__name__, __doc__)
     parser.add_argument("--model", required=True, help="work folder of a run, or folder, .gguf file, package:NAME")
-    parser.add_argument("--config", default="", help="recipe of configs/; of a chain its last run. A run has its own")
+    parser.add_argument(
+        "--config",
+        default="",
+        help="recipe of configs/; of a chain its last run. A run has its own; where its game is yours, give its file",
+    )
     parser.add_argument("--question", action="append", required=True, help="may be given several times")
     parser.add_argument("--context", default="", help="the text that the questions are about, for games that show one")
     parser.add_argument("--json", action="store_true", help="print one JSON object a question")

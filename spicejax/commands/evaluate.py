@@ -42,7 +42,11 @@ def main(argv: Sequence[str]) -> None:
     """Evaluate."""
     parser = Parser(__name__, __doc__)
     parser.add_argument("--model", required=True, help="work folder of a run, or folder, .gguf file, package:NAME")
-    parser.add_argument("--config", default="", help="recipe of configs/; of a chain its last run. A run has its own")
+    parser.add_argument(
+        "--config",
+        default="",
+        help="recipe of configs/; of a chain its last run. A run has its own; where its game is yours, give its file",
+    )
     asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("--questions", help='jsonl of {"question", "answer"}, or facts:NAME')
     asked.add_argument("--examples", help='jsonl of {"prompt", "completion", "source"}, or folder of spicejax mix')

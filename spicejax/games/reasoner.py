@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 from spicejax.games.game import Exam, Reply
@@ -36,7 +36,7 @@ def messages(question: str, style: Style = "full", own: Templates = NO_TEMPLATES
     return [SYSTEM, *prompts.turns(template, examples, {"question": question})]
 
 
-def answer(rollout: Rollout, judge_truncated: bool) -> str | None:
+def answer(rollout: Rollout, judge_truncated: bool = False) -> str | None:
     """What stands in a response's last box; None without one, and where the length limit cut the response off.
 
     judge_truncated: read the boxes that stand before the cut, too.
@@ -48,14 +48,17 @@ def answer(rollout: Rollout, judge_truncated: bool) -> str | None:
 def exam(style: Style, max_new: int, judge_truncated: bool = False, own: Templates = NO_TEMPLATES) -> Exam:
     """The Reasoner answers as in training, with at most `max_new` tokens."""
 
-    def ask(task: Task) -> Messages:
-        return messages(task.question, style, own)
+    return asked(lambda task: messages(task.question, style, own), max_new, judge_truncated)
+
+
+def asked(ask: Callable[[Task], Messages], max_new: int, judge_truncated: bool = False, role: str = "reasoner") -> Exam:
+    """Questions are asked by `ask`, and answered in a box, in one turn of `role`."""
 
     def respond(world: World, tasks: Sequence[Task], **sampling: Any) -> list[list[Reply]]:
-        found = world.ask("reasoner", [ask(task) for task in tasks], **sampling)
+        found = world.ask(role, [ask(task) for task in tasks], **sampling)
         return [[Reply(answer(r, judge_truncated), r) for r in rollouts] for rollouts in found]
 
-    return Exam("reasoner", ask, respond, max_new)
+    return Exam(role, ask, respond, max_new)
 
 
 def check_style(style: str) -> None:

@@ -54,12 +54,18 @@ def config_for(model: str, recipe: RunConfig | None, words: Sequence[str]) -> tu
 
     Args:
       model: work folder of a run or a chain, or what model.path takes, with a recipe.
+      recipe: wins over a run's own configuration; where the run's game is from outside, and the recipe's too, it gives
+        the code alone.
       words: overrides, as on a command line.
     Raises: ValueError where neither says how; FileNotFoundError as `export.find_run` and `config_of`.
     """
     run = export.find_run(Path(model))
     if recipe is None and run is None:
         raise ValueError("--model is no run's work folder: add --config=NAME, which says how questions are asked")
+    if recipe is not None and run is not None:
+        saved = saved_config(run)
+        if saved.get("game") and saved["game"] == configuration.outside(type(recipe.game)):
+            recipe = configuration.from_json(recipe, configuration.readable(recipe, saved))
     cfg = configuration.parse(recipe or config_of(run or Path(model)), words)
     cfg = record.with_cache(cfg, run) if run else cfg
     return (cfg if run else dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=model))), run
