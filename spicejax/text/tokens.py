@@ -126,7 +126,8 @@ class Tokenizer:
             )
         ids: list[int] = []
         for piece in self.chat.pieces(messages, {"add_generation_prompt": True, **variables}, self.date):
-            ids.extend([piece] if isinstance(piece, int) else self.encode(piece))
+            encode = self.vocabulary.inside if ids and self.vocabulary.inside else self.encode
+            ids.extend([piece] if isinstance(piece, int) else encode(piece))
         return ids
 
     def save(self, folder: str | Path) -> None:

@@ -98,6 +98,7 @@ class Vocabulary:
     holes: tuple[int, ...]  # ids below the last that no token has, ascending
     added: tuple[AddedToken, ...]
     dummy_prefix: bool = False  # the encoder puts a space in front of every text (SentencePiece option)
+    inside: Callable[[str], list[int]] | None = None  # the encoder of text behind a token, where it is another
 
 
 PROBE = "Probe 0123, naïve “quotes”: x^{2} + 日本 🙂\n\n  tab\tend."
@@ -133,14 +134,28 @@ def from_tokenizer_json(spec: Mapping[str, Any], name: str, more_added: Sequence
     known = {t.text for t in added}
     added += [t for t in more_added if t.text not in known]
     guarded = tuple(t for t in added if not _is_blank(t.text))
-    plain = _plain_tokenizer(spec, {t.text for t in guarded}, name)
-
-    def encode(text: str) -> list[int]:
-        return plain.encode(well_formed(text), add_special_tokens=False).ids
-
+    names, behind = {t.text for t in guarded}, _behind(spec.get("pre_tokenizer") or {})
+    encode, inside = _encoder(_plain_tokenizer(spec, names, name)), None
+    if behind is not None:
+        inside = _encoder(_plain_tokenizer({**spec, "pre_tokenizer": behind}, names, name))
     pieces = {i: text for text, i in spec["model"]["vocab"].items()} | {t.id: t.text for t in added}
     table = _token_table(spec, pieces, {t.id for t in added if t.special})
-    return Vocabulary(encode, table, tuple(i for i in range(len(table)) if i not in pieces), guarded)
+    holes, decoder = tuple(i for i in range(len(table)) if i not in pieces), spec.get("decoder") or {}
+    strips = any(step.get("type") == "Strip" and step.get("start") for step in decoder.get("decoders", [decoder]))
+    return Vocabulary(encode, table, holes, guarded, dummy_prefix=strips, inside=inside)
+
+
+def _encoder(plain: tokenizers.Tokenizer) -> Callable[[str], list[int]]:
+    return lambda text: plain.encode(well_formed(text), add_special_tokens=False).ids
+
+
+def _behind(whole: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The pre-tokenizer of text behind a token, where it is another: Metaspace may put a space before a text alone."""
+    steps = whole.get("pretokenizers", [whole])
+    others = [{**step, "prepend_scheme": "never"} if step.get("prepend_scheme") == "first" else step for step in steps]
+    if others == steps:
+        return None
+    return {**whole, "pretokenizers": others} if "pretokenizers" in whole else others[0]
 
 
 def _is_blank(text: str) -> bool:
@@ -153,13 +168,6 @@ def _refuse_unsupported(spec: Mapping[str, Any], name: str) -> None:
             raise ValueError(f"{name}: added token {token['content']!r} has single_word=true, which is not supported")
         if len(token["content"]) < 2 and not _is_blank(token["content"]):
             raise ValueError(f"{name}: added token {token['content']!r} is one character long, which is not supported")
-    pre = spec.get("pre_tokenizer") or {}
-    for step in pre.get("pretokenizers", [pre]):
-        if step.get("type") == "Metaspace" and step.get("prepend_scheme", "always") == "first":
-            raise ValueError(
-                f"{name}: pre-tokenizer Metaspace with prepend_scheme 'first' is not supported; "
-                "use the family's tokenizer.model"
-            )
 
 
 def _plain_tokenizer(spec: Mapping[str, Any], guarded: set[str], name: str) -> tokenizers.Tokenizer:

@@ -261,3 +261,32 @@ def test_gguf_tokenizers_that_are_not_known_or_whole_are_refused(tmp_path: Path,
     write_vocabulary(tmp_path / "x.gguf", ["a", "b"], types, end, pre)
     with pytest.raises(ValueError, match=message):
         tokens.load(tmp_path / "x.gguf")
+
+
+MISTRAL = "{{ bos_token }}{% for m in messages %}[INST] {{ m.content }}[/INST]{% endfor %}"  # in the manner of v0.3
+
+
+def test_a_space_before_the_first_text_alone(tmp_path: Path) -> None:
+    """Metaspace with prepend_scheme "first": as the library encodes the whole rendered text, and decodes."""
+    added = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]"]
+    pieces = [*added, *(f"<0x{i:02X}>" for i in range(256)), "▁", *"abc", "▁a", "▁b", "ab"]
+    space = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": False}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    back = [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]
+    spec = {
+        "version": "1.0",
+        "added_tokens": [{"id": i, "content": text, **flags} for i, text in enumerate(added)],
+        "pre_tokenizer": space,
+        "decoder": {"type": "Sequence", "decoders": [*back, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+        "model": {"type": "BPE", "vocab": {piece: i for i, piece in enumerate(pieces)}, "byte_fallback": True,
+                  "merges": [["▁", "a"], ["▁", "b"], ["a", "b"]], "unk_token": "<unk>", "fuse_unk": True},
+    }  # fmt: skip
+    (tmp_path / "tokenizer.json").write_text(json.dumps(spec))
+    names = {"bos_token": "<s>", "eos_token": "</s>", "chat_template": MISTRAL}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
+    ours, library = tokens.load(tmp_path), tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in ("abc", " a", "", "b a c"):
+        whole = f"<s>[INST] {text}[/INST]"
+        assert ours.render_chat([{"role": "user", "content": text}]) == library.encode(whole).ids
+        assert ours.encode(text) == library.encode(text).ids
+        assert ours.decode(ours.encode(text)) == library.decode(library.encode(text).ids)
