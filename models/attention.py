@@ -46,16 +46,27 @@ class Slots:
 
 
 def causal_mask(
-    length: int, segment_ids: Int[Array, "B T"] | None, slots: Slots | None = None
+    length: int,
+    segment_ids: Int[Array, "B T"] | None,
+    slots: Slots | None = None,
+    window: int | None = None,
+    positions: Int[Array, "B T"] | None = None,
 ) -> Bool[Array, "rows T T"]:
-    """True where query t may attend to key s: s <= t, and the same segment and slot where given; rows is B or 1."""
+    """True where query t may attend to key s: s <= t, and the same segment and slot where given; rows is B or 1.
+
+    With a window it sees that many tokens, its own the last; `positions` say how far off a key is, by default indices.
+    """
     index = jnp.arange(length)
     allowed = index[:, None] >= index[None, :]
     if slots is not None:
         slot = (index - slots.prompt) // slots.length
         allowed &= (index < slots.prompt)[None, :] | (slot[:, None] == slot[None, :])
+    allowed = allowed[None]
+    if window is not None:
+        places = index[None] if positions is None else positions
+        allowed &= places[:, :, None] - places[:, None, :] < window
     if segment_ids is None:
-        return allowed[None]
+        return allowed
     return allowed & (segment_ids[:, :, None] == segment_ids[:, None, :])
 
 
@@ -67,21 +78,28 @@ def causal_attention(
     *,
     slots: Slots | None = None,
     kernel: AttentionKernel = "auto",
+    window: int | None = None,
+    positions: Int[Array, "B T"] | None = None,
 ) -> Float[Array, "B T H h"]:
     """Attend causally by index within a segment (and slot); segment 0 is padding and only sees padding.
 
     What padding returns is finite and means nothing. Raises ValueError for a kernel that cannot do this.
+
+    Args:
+      window: a token sees as many of its segment's newest tokens, its own among them; None = all.
+      positions: in their segments, whose tokens stand side by side but where slots cut them: there a window needs them.
     """
     if kernel == "auto":
         kernel = _native_kernel(query, slots)
-    if kernel == "splash":
+    if kernel == "splash" and (slots is None or window is None):  # its masks know indices alone
         from spicejax.models import splash  # pallas is slow to import and only TPUs need it
 
-        return splash.attention(query, key, value, segment_ids, slots)  # pyright: ignore[reportArgumentType]  # symlink
+        return splash.attention(query, key, value, segment_ids, slots, window)  # pyright: ignore[reportArgumentType]  # symlink
     if kernel == "cudnn":
-        alone = segment_ids is None and slots is None
-        return _cudnn_attention(query, key, value, None if alone else causal_mask(query.shape[1], segment_ids, slots))
-    return _blockwise_attention(query, key, value, segment_ids, slots)
+        alone = segment_ids is None and slots is None and window is None
+        mask = None if alone else causal_mask(query.shape[1], segment_ids, slots, window, positions)
+        return _cudnn_attention(query, key, value, mask)
+    return _blockwise_attention(query, key, value, segment_ids, slots, window, positions)
 
 
 def _native_kernel(query: Array, slots: Slots | None) -> AttentionKernel:
@@ -107,21 +125,38 @@ def _cudnn_attention(query: Array, key: Array, value: Array, mask: Bool[Array, "
 
 
 def _blockwise_attention(
-    query: Array, key: Array, value: Array, segment_ids: Array | None, slots: Slots | None
+    query: Array,
+    key: Array,
+    value: Array,
+    segment_ids: Array | None,
+    slots: Slots | None,
+    window: int | None,
+    positions: Array | None,
 ) -> Array:
-    """In plain XLA, without most of the masked work: no slot meets another, and few tokens meet later ones."""
+    """In plain XLA, without most of the masked work: no slot meets another, and few tokens meet unseen ones."""
     batch, length, heads, head_dim = query.shape
     kv_heads = key.shape[2]
     q = query.reshape(batch, length, kv_heads, heads // kv_heads, head_dim).swapaxes(1, 2)
     k, v = key.swapaxes(1, 2), value.swapaxes(1, 2)
     ids = jnp.zeros((batch, length), jnp.int32) if segment_ids is None else segment_ids
+    places = None
+    if window is not None:
+        places = jnp.broadcast_to(jnp.arange(length), ids.shape) if positions is None else positions
     lead = length if slots is None else slots.prompt
+
+    def part(first: int, end: int) -> blockwise.Part:
+        run = None if places is None else places[:, None, first:end]
+        return blockwise.Part(k[:, :, None, first:end], v[:, :, None, first:end], ids[:, None, first:end], run)
+
+    def queries(first: int, end: int) -> tuple[Array, Array, Array | None]:
+        return q[:, :, first:end], ids[:, first:end], None if places is None else places[:, first:end]
+
     size = max(-(-lead // BLOCKS), min(SHORTEST_BLOCK, lead))
     out = []
     for start in range(0, lead, size):
         end = min(start + size, lead)
-        part = blockwise.Part(k[:, :, None, :end], v[:, :, None, :end], ids[:, None, :end])
-        out.append(blockwise.attend(q[:, :, start:end], ids[:, start:end], (part,), (start,)))
+        first = 0 if window is None else max(0, start - window + 1)
+        out.append(blockwise.attend(*queries(start, end), (part(first, end),), (start - first,), window))
     if slots is not None:
         count = slots.count(length)
 
@@ -129,9 +164,10 @@ def _blockwise_attention(
             tail = jax.lax.slice_in_dim(x, lead, None, axis=axis)
             return tail.reshape(*x.shape[:axis], count, slots.length, *x.shape[axis + 1 :])
 
-        prompt = blockwise.Part(k[:, :, None, :lead], v[:, :, None, :lead], ids[:, None, :lead])
-        own = blockwise.Part(in_slots(k, 2), in_slots(v, 2), in_slots(ids, 1))
-        out.append(blockwise.attend(q[:, :, lead:], ids[:, lead:], (prompt, own), (None, 0)))
+        own = blockwise.Part(
+            in_slots(k, 2), in_slots(v, 2), in_slots(ids, 1), None if places is None else in_slots(places, 1)
+        )
+        out.append(blockwise.attend(*queries(lead, length), (part(0, lead), own), (None, 0), window))
     return jnp.concatenate(out, axis=2).swapaxes(1, 2).reshape(query.shape)
 
 
@@ -149,7 +185,7 @@ def partial_attention(query: Float[Array, "B T H h"], kv: KVCache, mask: Bool[Ar
     The queries that share a row and a kv head are the rows of one matmul, so that shared keys are read once.
 
     Args:
-      mask: true = may attend; rows is U or 1. times is 1 for a mask that all queries share, or T where B = U.
+      mask: true = may attend; rows is U or 1. times is 1 for a mask that all queries share, or (B / U) * T.
     """
     batch, length, heads, head_dim = query.shape
     rows, kv_heads = kv.k.shape[:2]

@@ -29,14 +29,17 @@ class Part(NamedTuple):
     key: Float[Array, "B K N S h"]
     value: Float[Array, "B K N S h"]
     segment_ids: Int[Array, "B N S"]
+    positions: Int[Array, "B N S"] | None = None
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5))
 def attend(
     query: Float[Array, "B K T G h"],
     segment_ids: Int[Array, "B T"],
+    positions: Int[Array, "B T"] | None,
     parts: tuple[Part, ...],
     offsets: tuple[int | None, ...],
+    window: int | None,
 ) -> Float[Array, "B K T G h"]:
     """Softmax over the keys of all parts together, in float32; the G queries of a token share a key head.
 
@@ -45,11 +48,14 @@ def attend(
     Args:
       offsets: for each part where its runs of queries start among its keys: query r of a run sees key s where
         s <= offset + r. None = all of them.
+      window: it sees the keys whose positions are less than this before its own; None = all, positions are not read.
     """
-    return _forward(query, segment_ids, parts, offsets)[0]
+    return _forward(query, segment_ids, positions, parts, offsets, window)[0]
 
 
-def _scores(query: Array, segment_ids: Array, part: Part, offset: int | None) -> Float[Array, "B K N R G S"]:
+def _scores(
+    query: Array, segment_ids: Array, positions: Array | None, part: Part, offset: int | None, window: int | None
+) -> Float[Array, "B K N R G S"]:
     batch, heads, tokens, group, width = query.shape
     runs, keys = part.key.shape[2:4]
     rows = query.reshape(batch, heads, runs, -1, width)
@@ -57,6 +63,8 @@ def _scores(query: Array, segment_ids: Array, part: Part, offset: int | None) ->
     seen = segment_ids.reshape(batch, runs, -1)[..., None] == part.segment_ids[:, :, None]
     if offset is not None:
         seen &= offset + jnp.arange(tokens // runs)[:, None] >= jnp.arange(keys)
+    if window is not None and positions is not None and part.positions is not None:
+        seen &= positions.reshape(batch, runs, -1)[..., None] - part.positions[:, :, None] < window
     return jnp.where(seen[:, None, :, :, None], scores.reshape(batch, heads, runs, -1, group, keys), MASKED)
 
 
@@ -64,8 +72,18 @@ def _by_run(x: Float[Array, "B K T G"], scores: Float[Array, "B K N R G S"]) -> 
     return x.reshape(*scores.shape[:-1], 1)
 
 
-def _forward(query: Array, segment_ids: Array, parts: tuple[Part, ...], offsets: tuple[int | None, ...]) -> tuple:
-    scores = [_scores(query, segment_ids, part, offset) for part, offset in zip(parts, offsets, strict=True)]
+def _forward(
+    query: Array,
+    segment_ids: Array,
+    positions: Array | None,
+    parts: tuple[Part, ...],
+    offsets: tuple[int | None, ...],
+    window: int | None,
+) -> tuple:
+    scores = [
+        _scores(query, segment_ids, positions, part, offset, window)
+        for part, offset in zip(parts, offsets, strict=True)
+    ]
     top = functools.reduce(jnp.maximum, [jnp.max(s, axis=-1).reshape(query.shape[:-1]) for s in scores])
     total, out = jnp.zeros(top.shape), jnp.zeros(query.shape)
     for part, own in zip(parts, scores, strict=True):
@@ -75,15 +93,15 @@ def _forward(query: Array, segment_ids: Array, parts: tuple[Part, ...], offsets:
         summed = jnp.einsum("bknms,bknsh->bknmh", flat, part.value, preferred_element_type=jnp.float32)
         out = out + summed.reshape(query.shape)
     out = (out / total[..., None]).astype(query.dtype)
-    return out, (query, segment_ids, parts, out, top + jnp.log(total))
+    return out, (query, segment_ids, positions, parts, out, top + jnp.log(total))
 
 
-def _backward(offsets: tuple[int | None, ...], kept: tuple, grad: Array) -> tuple:
-    query, segment_ids, parts, out, normaliser = kept
+def _backward(offsets: tuple[int | None, ...], window: int | None, kept: tuple, grad: Array) -> tuple:
+    query, segment_ids, positions, parts, out, normaliser = kept
     shift = jnp.sum(grad.astype(jnp.float32) * out.astype(jnp.float32), axis=-1)  # sum over keys of weight * d weight
     d_query, d_parts = jnp.zeros(query.shape), []
     for part, offset in zip(parts, offsets, strict=True):
-        own = _scores(query, segment_ids, part, offset)
+        own = _scores(query, segment_ids, positions, part, offset, window)
         flat, rows = (*own.shape[:3], -1, own.shape[-1]), (*own.shape[:3], -1, query.shape[-1])
         weights = jnp.exp(own - _by_run(normaliser, own))
         d_out, q = grad.reshape(rows).astype(part.value.dtype), query.reshape(rows)
@@ -94,8 +112,8 @@ def _backward(offsets: tuple[int | None, ...], kept: tuple, grad: Array) -> tupl
         d_query = d_query + from_keys.reshape(query.shape)
         d_key = _over_queries(q, d_scores).astype(part.key.dtype)
         d_value = _over_queries(d_out, weights.reshape(flat).astype(part.value.dtype)).astype(part.value.dtype)
-        d_parts.append(Part(d_key, d_value, _no_gradient(part.segment_ids)))
-    return d_query.astype(query.dtype), _no_gradient(segment_ids), tuple(d_parts)
+        d_parts.append(Part(d_key, d_value, *map(_no_gradient, part[2:])))
+    return d_query.astype(query.dtype), _no_gradient(segment_ids), _no_gradient(positions), tuple(d_parts)
 
 
 def _over_queries(rows: Float[Array, "B K N M h"], scores: Float[Array, "B K N M S"]) -> Float[Array, "B K N S h"]:
@@ -106,8 +124,8 @@ def _over_queries(rows: Float[Array, "B K N M h"], scores: Float[Array, "B K N M
     return product.swapaxes(3, 4)
 
 
-def _no_gradient(ids: Array) -> Any:
-    return np.zeros(ids.shape, jax.dtypes.float0)
+def _no_gradient(ids: Array | None) -> Any:
+    return None if ids is None else np.zeros(ids.shape, jax.dtypes.float0)
 
 
 attend.defvjp(_forward, _backward)

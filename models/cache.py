@@ -34,10 +34,11 @@ class KVCache(NamedTuple):
 
 
 class Context(NamedTuple):
-    """A cache of U rows and the slots in it that may be seen."""
+    """A cache of U rows, the slots in it that may be seen, and the positions of their tokens, which windows ask for."""
 
     cache: KVCache
     mask: Bool[Array, "U S"]
+    positions: Int[Array, "#U S"]
 
 
 def init_cache(layers: int, rows: int, kv_heads: int, slots: int, head_dim: int, dtype: CacheDtype) -> KVCache:

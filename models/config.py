@@ -15,12 +15,12 @@ DType = Literal["float32", "bfloat16"]
 
 @dataclasses.dataclass(frozen=True)
 class RopeScaling:
-    """The "llama3" rule for stretching rotary frequencies (arXiv:2407.21783; HF `rope_type: llama3`)."""
+    """The "llama3" rule for stretching rotary frequencies (arXiv:2407.21783; HF `rope_type: llama3`, or `linear`)."""
 
     factor: float  # low frequencies are divided by this
-    low_freq_factor: float  # wavelengths above original_max_position / this are fully stretched
-    high_freq_factor: float  # wavelengths below original_max_position / this stay as they are
-    original_max_position: int  # context length before stretching, in tokens
+    low_freq_factor: float = 1.0  # wavelengths above original_max_position / this are fully stretched
+    high_freq_factor: float = 4.0  # wavelengths below original_max_position / this stay as they are
+    original_max_position: int = 0  # context length before stretching, in tokens; 0 = all are stretched: HF's linear
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +34,16 @@ class TransformerConfig:
     num_heads: int  # H, query heads
     num_kv_heads: int  # K, key/value heads; H must be a multiple
     head_dim: int  # width of one head; H * head_dim need not be D
-    d_ff: int  # width of the SwiGLU hidden layer
+    d_ff: int  # width of the MLP's hidden layer
     rope_theta: float  # base of the rotary frequencies; no default, since a wrong one is silent
     tie_embeddings: bool  # the output layer is the embedding
     max_position: int  # context the model was made for, in tokens; not enforced by the maths
     rope_scaling: RopeScaling | None = None  # llama3 rule, None = plain
     rms_norm_eps: float = 1e-6
+    sliding_window: int | None = None  # newest tokens that a sliding layer sees, the token's own among them
+    full_every: int = 0  # every so many layers one sees all tokens; 0 = none does where there is a window
+    sliding_theta: float | None = None  # rope_theta of the sliding layers, never stretched; None = as the others
+    query_scalar: int | None = None  # attention scores are divided by its root; None = by that of head_dim
     dtype: DType = "float32"  # compute; norms, softmax, rotation, logits and log-probabilities stay float32
     param_dtype: DType = "float32"  # storage
     remat: Remat = "none"  # "layer" keeps only layer inputs, "dots" also keeps matmul outputs
@@ -67,6 +71,9 @@ class TransformerConfig:
                 f"TransformerConfig: d_model={self.d_model} is not a multiple of num_heads={self.num_heads}; "
                 f"transformers refuses such a {self.family} although head_dim is stated, so it could not be exported"
             )
+        slide = self.full_every > 0 or self.sliding_theta is not None
+        if slide if self.sliding_window is None else self.sliding_window < 1:
+            raise ValueError(f"TransformerConfig.sliding_window={self.sliding_window}: say how far sliding layers see")
         borders = self.unused
         ascending = list(borders) == sorted(set(borders)) and not len(borders) % 2
         if not ascending or borders and not 0 <= borders[0] < borders[-1] <= self.vocab_size:
@@ -80,3 +87,12 @@ class TransformerConfig:
     def row(self) -> Family:
         """What it has in common with its family."""
         return FAMILIES[self.family]
+
+    def slides(self, layer: int) -> bool:
+        """Whether a layer sees the newest tokens alone."""
+        return self.sliding_window is not None and not (self.full_every and (layer + 1) % self.full_every == 0)
+
+    @property
+    def kinds(self) -> tuple[bool, ...]:
+        """What `slides` says of the layers: once, or False and True where there are both."""
+        return tuple(sorted({self.slides(layer) for layer in range(self.num_layers)}))

@@ -33,7 +33,8 @@ WEIGHTS = "model*.safetensors"  # the one file, or the shards
 FLOATS = ("F64", "F32", "F16", "BF16")  # safetensors' words for what weights may be
 
 
-# Our parameters and HF's tensors, of all families; a model has some of them. "{}" is the layer.
+# Our parameters and HF's tensors; a model has some of them, and its family may call some otherwise (Family.tensors).
+# "{}" is the layer.
 NAMES: dict[str, str] = {
     "embed": "model.embed_tokens.weight",
     "layers/attn_norm/scale": "model.layers.{}.input_layernorm.weight",
@@ -83,7 +84,8 @@ def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None)
     cfg = dataclasses.replace(cfg, dtype=dtype, param_dtype=dtype)
     abstract = flatten(abstract_params(cfg))
     places: dict[str, Any] = dict.fromkeys(abstract) if shardings is None else flatten(shardings)
-    return cfg, unflatten({key: _read(tensors, key, abstract[key], places[key]) for key in abstract})
+    names = NAMES | cfg.row.tensors
+    return cfg, unflatten({key: _read(tensors, key, names[key], abstract[key], places[key]) for key in abstract})
 
 
 def _open(place: Path) -> tuple[TransformerConfig, dict[str, Tensor]]:
@@ -176,8 +178,8 @@ class Part(NamedTuple):
 
 def _parts(cfg: TransformerConfig) -> dict[str, Part]:
     """The part of every tensor, in the order of the files: top first, then layer by layer."""
-    present = flatten(abstract_params(cfg))
-    layered = [key for key in NAMES if key in present and key.startswith("layers/")]
+    present, names = flatten(abstract_params(cfg)), NAMES | cfg.row.tensors
+    layered = [key for key in names if key in present and key.startswith("layers/")]
 
     def part(key: str, layer: int | None) -> Part:
         shape, inputs = present[key].shape[layer is not None :], _inputs(key)
@@ -187,9 +189,9 @@ def _parts(cfg: TransformerConfig) -> dict[str, Part]:
             shape = (math.prod(shape),)
         return Part(key, layer, inputs, shape)
 
-    parts = {name: part(key, None) for key, name in NAMES.items() if key in present and key not in layered}
+    parts = {name: part(key, None) for key, name in names.items() if key in present and key not in layered}
     for layer in range(cfg.num_layers):
-        parts |= {NAMES[key].format(layer): part(key, layer) for key in layered}
+        parts |= {names[key].format(layer): part(key, layer) for key in layered}
     return parts
 
 
@@ -251,16 +253,16 @@ def require_shapes(what: str, wanted: dict[str, tuple[int, ...]], found: dict[st
         raise ValueError(f"{what}: the tensors do not fit the config. " + "; ".join(problems))
 
 
-def _read(tensors: dict[str, Tensor], key: str, leaf: jax.ShapeDtypeStruct, sharding: Any) -> jax.Array:
+def _read(tensors: dict[str, Tensor], key: str, name: str, leaf: jax.ShapeDtypeStruct, sharding: Any) -> jax.Array:
     """One parameter on the devices; a stacked one is filled layer by layer in a donated buffer."""
     if not key.startswith("layers/"):
-        value = tensors[NAMES[key]].read().astype(leaf.dtype)
+        value = tensors[name].read().astype(leaf.dtype)
         if sharding is None:
             return jnp.asarray(value)
         return jax.make_array_from_callback(leaf.shape, sharding, lambda index: value[index])
     buffer = jnp.zeros(leaf.shape, leaf.dtype, device=sharding)
     for layer in range(leaf.shape[0]):
-        value = tensors[NAMES[key].format(layer)].read()
+        value = tensors[name.format(layer)].read()
         # Waiting bounds host memory: otherwise all layers' arrays queue up behind the transfer.
         buffer = jax.block_until_ready(_write_layer(buffer, value, np.int32(layer), _inputs(key), sharding))
     return buffer

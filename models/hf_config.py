@@ -66,6 +66,18 @@ class HfConfig(TypedDict, total=False):
     layer_types: list[str] | None
 
 
+class OwnConfig(TypedDict, total=False):
+    """Those that only some families have, see Family.fields."""
+
+    sliding_window: Size | None
+    sliding_window_pattern: Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+    rope_local_base_freq: Positive
+    query_pre_attn_scalar: Size
+
+
+_FULL, _SLIDING = "full_attention", "sliding_attention"
+
+
 # Attributes of any family that change the maths, with the values under which they do not; families.py has those of
 # one. Anything else is refused. A dropout acts only in HF's training mode, but a checkpoint that asks for it is one we
 # cannot continue as its makers did.
@@ -103,31 +115,40 @@ def from_hf_config(config: dict[str, Any]) -> TransformerConfig:
     row = FAMILIES[family]
     if row.own_kv_heads and config.get("num_key_value_heads") is None:
         config = config | {"num_key_value_heads": config.get("num_attention_heads")}
-    checked(config, HfConfig, "config.json")
-    _check_attributes(config, row)
+    config = _flat(config, row)
+    for shape in (HfConfig, OwnConfig):
+        checked(config, shape, "config.json")
+    if absent := [theirs for theirs in row.fields.values() if theirs not in config]:
+        raise ValueError(f"config.json: no {absent[0]}; state what the model was trained with")
     theta, scaling = _rope(config, row)
     sizes: dict[str, Any] = {ours: config[theirs] for ours, theirs in _SIZES.items()}
     # The defaults below (tie_word_embeddings, rms_norm_eps) are those of the HF classes.
     stated = config.get("dtype") or config.get("torch_dtype")
     dtype: Any = stated if stated in get_args(DType) else "float32"
-    return TransformerConfig(
+    cfg = TransformerConfig(
         family=family,
         **sizes,
+        **{ours: config[theirs] for ours, theirs in row.fields.items()},
         head_dim=config.get("head_dim") or row.head_dim or sizes["d_model"] // sizes["num_heads"],
         rope_theta=theta,
-        tie_embeddings=bool(config.get("tie_word_embeddings", False)),
+        tie_embeddings=bool(config.get("tie_word_embeddings", row.tied)),
         rope_scaling=scaling,
         rms_norm_eps=float(config.get("rms_norm_eps", 1e-6)),
         dtype=dtype,
         param_dtype=dtype,
     )
+    _check_attributes(config, cfg)
+    return cfg
 
 
 def to_hf_config(cfg: TransformerConfig) -> dict[str, Any]:
     """The config.json of `cfg`, in the transformers 4 dialect: transformers 5 and other engines read it too."""
     scaling = None
     if cfg.rope_scaling is not None:
-        scaling = {"rope_type": "llama3"} | dict(zip(_LLAMA3, dataclasses.astuple(cfg.rope_scaling), strict=True))
+        numbers = dict(zip(_LLAMA3, dataclasses.astuple(cfg.rope_scaling), strict=True))
+        linear = {"rope_type": "linear", "factor": cfg.rope_scaling.factor}
+        scaling = {"rope_type": "llama3", **numbers} if cfg.rope_scaling.original_max_position else linear
+    kinds = {"layer_types": _layer_types(cfg)} if "full_every" in cfg.row.fields else {}
     return {
         "architectures": [cfg.row.architecture],
         "model_type": cfg.family,
@@ -141,21 +162,46 @@ def to_hf_config(cfg: TransformerConfig) -> dict[str, Any]:
         "initializer_range": 0.02,
         "use_cache": True,
         "torch_dtype": cfg.param_dtype,
+        **{theirs: getattr(cfg, ours) for ours, theirs in cfg.row.fields.items()},
+        **kinds,
         **cfg.row.written,
     }
 
 
-def _check_attributes(config: dict[str, Any], row: Family) -> None:
-    kinds, layers = config.get("layer_types"), config["num_hidden_layers"]
+def _layer_types(cfg: TransformerConfig) -> list[str]:
+    return [_SLIDING if cfg.slides(layer) else _FULL for layer in range(cfg.num_layers)]
+
+
+def _flat(config: dict[str, Any], row: Family) -> dict[str, Any]:
+    """What transformers 5 says by kind of layer, in the attributes that transformers 4 has for it."""
+    flat, rope, kinds = dict(config), config.get("rope_parameters"), config.get("layer_types")
+    if "sliding_theta" in row.fields and isinstance(rope, dict) and not rope.keys().isdisjoint((_FULL, _SLIDING)):
+        flat["rope_parameters"], local = rope.get(_FULL), dict(rope.get(_SLIDING) or {})
+        flat[row.fields["sliding_theta"]] = local.pop("rope_theta", None)
+        if rope.keys() - {_FULL, _SLIDING} or local not in ({}, {"rope_type": "default"}):
+            raise ValueError(f"config.json: rope_parameters={rope!r:.300}: sliding layers' rotation is never scaled")
+    if "full_every" in row.fields and isinstance(kinds, list):
+        flat[row.fields["full_every"]] = kinds.index(_FULL) + 1 if _FULL in kinds else 0
+    changed = [name for name in row.fields.values() if config.get(name, flat.get(name)) != flat.get(name)]
+    if changed:
+        raise ValueError(
+            f"config.json: {changed[0]}={config[changed[0]]!r:.100}, elsewhere it is {flat[changed[0]]!r:.100}; "
+            "state it once"
+        )
+    return flat
+
+
+def _check_attributes(config: dict[str, Any], cfg: TransformerConfig) -> None:
+    kinds, layers, row = config.get("layer_types"), config["num_hidden_layers"], cfg.row
     if kinds is not None and len(kinds) != layers:
         raise ValueError(f"config.json: layer_types names {len(kinds)} layers, num_hidden_layers is {layers}")
-    for layer, kind in enumerate(kinds or ()):
-        if kind != "full_attention":
+    for layer, (kind, ours) in enumerate(zip(kinds or (), _layer_types(cfg) if kinds else (), strict=True)):
+        if kind != ours:
             raise ValueError(
-                f"config.json: layer_types[{layer}]={kind!r:.100} changes the maths; supported only as 'full_attention'"
+                f"config.json: layer_types[{layer}]={kind!r:.100} changes the maths; supported only as {ours!r}"
             )
     neutral = {**_NEUTRAL, **row.neutral, "architectures": ([row.architecture], [], None)}
-    require_known(config, {*HfConfig.__annotations__, *HARMLESS, *row.harmless}, neutral)
+    require_known(config, {*HfConfig.__annotations__, *row.fields.values(), *HARMLESS, *row.harmless}, neutral)
 
 
 def require_known(config: dict[str, Any], known: Set[str], neutral: Mapping[str, tuple[Any, ...]]) -> None:
@@ -193,10 +239,12 @@ def _scaling(block: dict[str, Any]) -> RopeScaling | None:
         rest.pop("partial_rotary_factor", None)
     if kinds == {"default"} and not rest:
         return None
+    if kinds == {"linear"} and set(rest) == {"factor"}:
+        return RopeScaling(float(rest["factor"]))
     if kinds != {"llama3"} or set(rest) != set(_LLAMA3):
         raise ValueError(
             f"config.json: rope scaling {block!r} is not supported; known are the types 'default', with nothing "
-            f"else, and 'llama3' with {sorted(_LLAMA3)}"
+            f"else, 'linear' with 'factor', and 'llama3' with {sorted(_LLAMA3)}"
         )
     factor, low, high, length = (rest[name] for name in _LLAMA3)
     return RopeScaling(float(factor), float(low), float(high), int(length))

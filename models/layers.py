@@ -1,8 +1,10 @@
-"""The layers of the decoder: RMSNorm, rotary positions (with Llama-3 scaling), grouped-query attention, SwiGLU."""
+"""The layers of the decoder: RMSNorm, rotary positions (with Llama-3 scaling), grouped-query attention, gated MLP."""
 
 from __future__ import annotations
 
+import functools
 import math
+from typing import NamedTuple
 
 import flax.linen as nn
 import jax
@@ -16,6 +18,16 @@ from spicejax.models.config import RopeScaling, TransformerConfig
 from spicejax.models.lora import SUFFIX, LowRank
 
 INIT_STD = 0.02
+ACTIVATIONS = {"silu": jax.nn.silu, "gelu_tanh": functools.partial(jax.nn.gelu, approximate=True)}
+
+
+class View(NamedTuple):
+    """What layers of one kind, that slide or see all tokens, have in common."""
+
+    cos: Float[Array, "B T 1 half"]
+    sin: Float[Array, "B T 1 half"]
+    # what is seen of each cache, then of the new tokens among themselves; None in the training pass
+    masks: tuple[Bool[Array, "_ _ _"], ...] | None
 
 
 def constrain(x: Array, *axes: str) -> Array:
@@ -38,11 +50,13 @@ def rope_frequencies(head_dim: int, theta: float, scaling: RopeScaling | None) -
 
 
 def rope_tables(
-    cfg: TransformerConfig, positions: Int[Array, "B T"]
+    cfg: TransformerConfig, positions: Int[Array, "B T"], sliding: bool
 ) -> tuple[Float[Array, "B T 1 half"], Float[Array, "B T 1 half"]]:
-    """Cosine and sine of every position, computed once per forward pass and shared by all layers. Float32."""
-    places = positions[:, :, None, None].astype(jnp.float32)
-    angles = places * rope_frequencies(cfg.head_dim, cfg.rope_theta, cfg.rope_scaling)
+    """Cosine and sine of every position, computed once per forward pass and shared by the layers. Float32."""
+    places, theta, scaling = positions[:, :, None, None].astype(jnp.float32), cfg.rope_theta, cfg.rope_scaling
+    if sliding and cfg.sliding_theta is not None:
+        theta, scaling = cfg.sliding_theta, None
+    angles = places * rope_frequencies(cfg.head_dim, theta, scaling)
     return jnp.cos(angles), jnp.sin(angles)
 
 
@@ -53,16 +67,18 @@ def apply_rope(x: Float[Array, "B T N h"], cos: Array, sin: Array) -> Float[Arra
 
 
 class RMSNorm(nn.Module):
-    """x / sqrt(mean(x^2) + eps) * scale over the last axis, in float32 (arXiv:1910.07467)."""
+    """x / sqrt(mean(x^2) + eps) * (scale + the family's offset) over the last axis, in float32 (arXiv:1910.07467)."""
 
     cfg: TransformerConfig
 
     @nn.compact
     def __call__(self, x: Float[Array, "... D"]) -> Float[Array, "... D"]:
-        scale = self.param("scale", nn.initializers.ones, (x.shape[-1],), self.cfg.param_dtype)
+        offset = self.cfg.row.scale_offset
+        scale = self.param("scale", nn.initializers.constant(1.0 - offset), (x.shape[-1],), self.cfg.param_dtype)
         x32 = x.astype(jnp.float32)
         normed = x32 * jax.lax.rsqrt(jnp.mean(x32 * x32, axis=-1, keepdims=True) + self.cfg.rms_norm_eps)
-        return (normed * scale.astype(jnp.float32)).astype(self.cfg.dtype)
+        scale = scale.astype(jnp.float32) + offset if offset else scale.astype(jnp.float32)
+        return (normed * scale).astype(self.cfg.dtype)
 
 
 def out_std(cfg: TransformerConfig) -> float:
@@ -71,7 +87,7 @@ def out_std(cfg: TransformerConfig) -> float:
 
 
 def projected(
-    module: Attention | SwiGLU, name: str, x: Array, shape: tuple[int, ...], std: float = INIT_STD, inner: int = 1
+    module: Attention | GatedMLP, name: str, x: Array, shape: tuple[int, ...], std: float = INIT_STD, inner: int = 1
 ) -> Array:
     """The product of x with the module's matrix `name`, plus its adapter's where it has one. For compact modules."""
     cfg = module.cfg
@@ -83,7 +99,7 @@ def projected(
 
 
 class Attention(nn.Module):
-    """Grouped-query attention with optional bias on q, k, v (Qwen2) and RMSNorm on q and k heads (Qwen3)."""
+    """Grouped-query attention with optional bias on q, k, v and RMSNorm on q and k heads, maybe over a window."""
 
     cfg: TransformerConfig
     slots: Slots | None = None
@@ -100,36 +116,47 @@ class Attention(nn.Module):
     def __call__(
         self,
         x: Float[Array, "B T D"],
-        cos: Array,
-        sin: Array,
+        view: View,
+        slides: Bool[Array, ""] | None,
         segment_ids: Int[Array, "B T"] | None,
+        positions: Int[Array, "B T"] | None,
         cached: tuple[KVCache, ...] = (),
-        masks: tuple[Bool[Array, "_ 1 _"], ...] | None = None,
     ) -> tuple[Float[Array, "B T D"], KVCache | None]:
-        """Without masks: causal self-attention. With: see what they leave of `cached`; return the T new entries too."""
-        cfg = self.cfg
+        """Without masks: causal self-attention. With: see what they leave of `cached`; return the T new entries too.
+
+        Args:
+          slides: whether this layer does, where not all are alike; read in the training pass.
+        """
+        cfg, cos, sin = self.cfg, view.cos, view.sin
         query = self._heads("q", x, cfg.num_heads)
         key = self._heads("k", x, cfg.num_kv_heads)
         value = self._heads("v", x, cfg.num_kv_heads)
         if cfg.row.qk_norm:
             query = RMSNorm(cfg, name="q_norm")(query)
             key = RMSNorm(cfg, name="k_norm")(key)
-        query = constrain(apply_rope(query, cos, sin), "batch", "length", "act_heads", "head_dim")
+        lift = 1.0 if cfg.query_scalar is None else (cfg.head_dim / cfg.query_scalar) ** 0.5
+        query = constrain(apply_rope(query, cos * lift, sin * lift), "batch", "length", "act_heads", "head_dim")
         key = constrain(apply_rope(key, cos, sin), "batch", "length", "act_kv_heads", "head_dim")
         new = None
-        if masks is None:
-            out = causal_attention(query, key, value, segment_ids, slots=self.slots, kernel=cfg.attention)
+        if view.masks is None:
+            attend = functools.partial(
+                causal_attention, segment_ids=segment_ids, slots=self.slots, kernel=cfg.attention, positions=positions
+            )
+            if slides is None:
+                out = attend(query, key, value, window=cfg.sliding_window if cfg.slides(0) else None)
+            else:
+                both = (functools.partial(attend, window=window) for window in (cfg.sliding_window, None))
+                out = jax.lax.cond(slides, *both, query, key, value)
         else:
             new = KVCache(k=key.transpose(0, 2, 3, 1), v=value.swapaxes(1, 2))
-            own = jnp.tril(jnp.ones((1, x.shape[1], x.shape[1]), bool))
-            seen = zip((*cached, new), (*masks, own), strict=True)
+            seen = zip((*cached, new), view.masks, strict=True)
             out = merge([partial_attention(query, kv, mask) for kv, mask in seen]).astype(cfg.dtype)
         shape = (cfg.num_heads, cfg.head_dim, x.shape[-1])
         return projected(self, "o", out, shape, out_std(cfg), inner=2), new
 
 
-class SwiGLU(nn.Module):
-    """down(silu(gate(x)) * up(x)) (arXiv:2002.05202)."""
+class GatedMLP(nn.Module):
+    """down(act(gate(x)) * up(x)): SwiGLU or GeGLU (arXiv:2002.05202)."""
 
     cfg: TransformerConfig
 
@@ -137,5 +164,5 @@ class SwiGLU(nn.Module):
     def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
         width, inner = x.shape[-1], self.cfg.d_ff
         gate, up = (projected(self, name, x, (width, inner)) for name in ("gate", "up"))
-        hidden = constrain(jax.nn.silu(gate) * up, "batch", "length", "act_mlp")
+        hidden = constrain(ACTIVATIONS[self.cfg.row.activation](gate) * up, "batch", "length", "act_mlp")
         return projected(self, "down", hidden, (inner, width), out_std(self.cfg))

@@ -87,6 +87,38 @@ SMOLLM2_135M = TransformerConfig(
     rms_norm_eps=1e-5,
 )
 
+MISTRAL_7B = TransformerConfig(  # v0.3; v0.1 has another vocabulary, rope_theta and a window of 4096
+    family="mistral",
+    vocab_size=32_768,
+    d_model=4096,
+    num_layers=32,
+    num_heads=32,
+    num_kv_heads=8,
+    head_dim=128,
+    d_ff=14_336,
+    rope_theta=1e6,
+    tie_embeddings=False,
+    max_position=32_768,
+    rms_norm_eps=1e-5,
+)
+GEMMA3_1B = TransformerConfig(
+    family="gemma3_text",
+    vocab_size=262_144,
+    d_model=1152,
+    num_layers=26,
+    num_heads=4,
+    num_kv_heads=1,
+    head_dim=256,
+    d_ff=6912,
+    rope_theta=1e6,
+    tie_embeddings=True,
+    max_position=32_768,
+    sliding_window=512,
+    full_every=6,
+    sliding_theta=1e4,
+    query_scalar=256,
+)
+
 # Made to learn on two CPU cores; no published weights.
 NANO = TransformerConfig(
     family="qwen3",

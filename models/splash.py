@@ -24,25 +24,25 @@ BLOCK = 512  # side of the blocks of longer rows
 
 
 class SlotMask(masks._ComputableMask):  # noqa: SLF001  # the only way to a mask that the kernel computes itself
-    """`attention.causal_mask` of slots, computed block by block from indices; without slots plain causal."""
+    """`attention.causal_mask` of slots or a window, computed block by block from indices; without either causal."""
 
-    def __init__(self, length: int, slots: Slots | None) -> None:
-        self.slots = slots
+    def __init__(self, length: int, slots: Slots | None, window: int | None) -> None:
+        self.layout = slots, window
 
         def allowed(query: Any, key: Any) -> Any:  # indices: arrays of the kernel, or of numpy
             causal = query >= key
             if slots is None:
-                return causal
+                return causal if window is None else causal & (query - key < window)
             same = (query - slots.prompt) // slots.length == (key - slots.prompt) // slots.length
             return causal & (same | (key < slots.prompt))
 
         super().__init__(shape=(length, length), mask_function=allowed)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SlotMask) and (self.shape, self.slots) == (other.shape, other.slots)
+        return isinstance(other, SlotMask) and (self.shape, self.layout) == (other.shape, other.layout)
 
     def __hash__(self) -> int:
-        return hash((type(self), self.shape, self.slots))
+        return hash((type(self), self.shape, self.layout))
 
 
 def attention(
@@ -51,6 +51,7 @@ def attention(
     value: Float[Array, "B T K h"],
     segment_ids: Int[Array, "B T"] | None,
     slots: Slots | None,
+    window: int | None = None,
     *,
     interpret: bool = False,
 ) -> Float[Array, "B T H h"]:
@@ -58,8 +59,10 @@ def attention(
 
     Under a mesh (`jax.set_mesh` with flax's logical axis rules) each device works on its own rows and heads: batch and
     act_heads are split as the rules say where they divide, the rest is whole.
-    Raises: ValueError for heads whose width is no multiple of 64.
+    Raises: ValueError for heads whose width is no multiple of 64, and for a window together with slots.
     """
+    if slots is not None and window is not None:
+        raise ValueError("attention='splash' knows indices, which in slots are not positions; use 'xla' for windows")
     if query.shape[-1] % 64:
         raise ValueError(f"attention='splash' needs a head_dim of 64 or a multiple, got {query.shape[-1]}; use 'xla'")
     if slots is not None:
@@ -67,7 +70,7 @@ def attention(
     segments = jnp.ones(query.shape[:2], jnp.int32) if segment_ids is None else segment_ids
     length = query.shape[1]
     padded = length + -length % (BLOCK if length > BLOCK else LANES)
-    kernel = _kernel(padded, query.shape[2] // key.shape[2], slots, interpret)
+    kernel = _kernel(padded, query.shape[2] // key.shape[2], slots, window, interpret)
     local = functools.partial(_rows, kernel=kernel, pad=padded - length)
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or mesh.size == 1:
@@ -105,13 +108,16 @@ def _rows(query: Array, key: Array, value: Array, segments: Array, *, kernel: An
 _PRODUCTS = {"splash_mqa_fwd": 2, "splash_mqa_dq": 3, "splash_mqa_dkv": 4}
 
 
-def flops(name: str, operands: Sequence[tuple[int, ...]], slots: Mapping[int, Slots]) -> float | None:
+def flops(
+    name: str, operands: Sequence[tuple[int, ...]], slots: Mapping[int, Slots], window: int | None = None
+) -> float | None:
     """FLOPs of one call of a splash program, blocks that the mask leaves empty not counted; None for other kernels.
 
     Args:
       name: of the custom call in the compiled module.
       operands: their dimensions; the third is the query, [rows, kv heads, group, T, h], perhaps without axes of 1.
       slots: layout of rows by their length before padding; other lengths are plain causal.
+      window: of all layers.
     """
     products = next((n for part, n in _PRODUCTS.items() if name.startswith(part)), None)
     if products is None or len(operands) < 3 or len(operands[2]) < 2:
@@ -119,15 +125,15 @@ def flops(name: str, operands: Sequence[tuple[int, ...]], slots: Mapping[int, Sl
     *heads, padded, head_dim = operands[2]
     side = min(BLOCK, padded)
     found = next((s for length, s in slots.items() if length <= padded < length + side), None)
-    return 2.0 * products * math.prod(heads) * head_dim * side**2 * _blocks(padded, side, found)
+    return 2.0 * products * math.prod(heads) * head_dim * side**2 * _blocks(padded, side, found, window)
 
 
-def _blocks(length: int, side: int, slots: Slots | None) -> int:
+def _blocks(length: int, side: int, slots: Slots | None, window: int | None) -> int:
     """Blocks of [length, length] in which some query may see some key."""
     total = 0
     for first in range(0, length, side):
         last = first + side - 1
-        keys = set(range(last // side + 1))
+        keys = set(range(0 if window is None else max(0, first - window + 1) // side, last // side + 1))
         if slots is not None and first >= slots.prompt:
             own = first - (first - slots.prompt) % slots.length
             keys = set(range((slots.prompt - 1) // side + 1)) | set(range(own // side, last // side + 1))
@@ -136,14 +142,16 @@ def _blocks(length: int, side: int, slots: Slots | None) -> int:
 
 
 @functools.lru_cache(maxsize=32)
-def _kernel(length: int, group: int, slots: Slots | None, interpret: bool) -> kernels.SplashAttentionKernel:
+def _kernel(
+    length: int, group: int, slots: Slots | None, window: int | None, interpret: bool
+) -> kernels.SplashAttentionKernel:
     """The kernel of a kv head and its `group` query heads. Its tables are numpy: no trace can leak into the cache."""
     side = min(BLOCK, length)
     names = "block_q block_kv block_kv_compute block_q_dkv block_kv_dkv block_kv_dkv_compute block_q_dq block_kv_dq"
     sizes = kernels.BlockSizes(**dict.fromkeys(names.split(), side))  # pyright: ignore[reportArgumentType]
 
     def make() -> kernels.SplashAttentionKernel:
-        mask = masks.MultiHeadMask([SlotMask(length, slots)] * group)
+        mask = masks.MultiHeadMask([SlotMask(length, slots, window)] * group)
         kernel = kernels.make_splash_mqa_single_device(mask, block_sizes=sizes, interpret=interpret)
         return jax.tree.map(np.asarray, kernel)
 

@@ -10,20 +10,23 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from spicejax.models import lora
 from spicejax.models.attention import Slots
 from spicejax.models.cache import Context, KVCache
 from spicejax.models.config import DType as DType
 from spicejax.models.config import TransformerConfig
-from spicejax.models.layers import INIT_STD, Attention, RMSNorm, SwiGLU, constrain, rope_tables
+from spicejax.models.layers import INIT_STD, Attention, GatedMLP, RMSNorm, View, constrain, rope_tables
 from spicejax.models.lora import Params
 from spicejax.models.scoring import label_logprobs, masked
 
 
 class Block(nn.Module):
-    """One pre-norm layer as the body of a scan: x is carried, `cached` and the returned keys run over layers."""
+    """One layer as the body of a scan: x is carried, `layer` and the returned keys run over layers.
+
+    `layer` is the layer's caches, and whether it slides where `views` has one for those that do not, one for others.
+    """
 
     cfg: TransformerConfig
     slots: Slots | None = None  # layout of the rows of a training pass
@@ -32,17 +35,20 @@ class Block(nn.Module):
     def __call__(
         self,
         x: Float[Array, "B T D"],
-        cached: tuple[KVCache, ...],
-        cos: Array,
-        sin: Array,
+        layer: tuple[tuple[KVCache, ...], Array | None],
+        views: tuple[View, ...],
         segment_ids: Array | None,
-        masks: tuple[Array, ...] | None,
+        positions: Array | None,
     ) -> tuple[Float[Array, "B T D"], KVCache | None]:
-        cfg = self.cfg
+        cfg, (cached, slides) = self.cfg, layer
+        view = views[0]
+        if slides is not None:
+            view = jax.tree.map(lambda full, sliding: jnp.where(slides, sliding, full), *views)
         normed = RMSNorm(cfg, name="attn_norm")(x)
-        update, new = Attention(cfg, self.slots, name="attn")(normed, cos, sin, segment_ids, cached, masks)
-        x = x + update
-        x = x + SwiGLU(cfg, name="mlp")(RMSNorm(cfg, name="mlp_norm")(x))
+        update, new = Attention(cfg, self.slots, name="attn")(normed, view, slides, segment_ids, positions, cached)
+        x = x + (RMSNorm(cfg, name="attn_post_norm")(update) if cfg.row.post_norms else update)
+        update = GatedMLP(cfg, name="mlp")(RMSNorm(cfg, name="mlp_norm")(x))
+        x = x + (RMSNorm(cfg, name="mlp_post_norm")(update) if cfg.row.post_norms else update)
         return constrain(x, "batch", "length", "act_embed"), new
 
 
@@ -56,7 +62,7 @@ def _scanned_block(cfg: TransformerConfig, unroll: bool) -> type[nn.Module]:
         body,
         variable_axes={"params": 0},
         split_rngs={"params": True},
-        in_axes=(0, *(nn.broadcast,) * 4),  # pyright: ignore[reportArgumentType]
+        in_axes=(0, *(nn.broadcast,) * 3),  # pyright: ignore[reportArgumentType]
         length=cfg.num_layers,
         unroll=cfg.num_layers if unroll else 1,
     )
@@ -86,13 +92,37 @@ class Decoder(nn.Module):
         context: tuple[Context, ...] | None = None,
     ) -> tuple[Float[Array, "B T D"], KVCache | None]:
         cfg = self.cfg
-        x = jnp.take(self.embed, tokens, axis=0).astype(cfg.dtype)
-        x = constrain(x, "batch", "length", "act_embed")
-        cos, sin = rope_tables(cfg, positions)
-        masks = None if context is None else tuple(c.mask[:, None] for c in context)
+        views = tuple(
+            View(*rope_tables(cfg, positions, kind), None if context is None else _seen(cfg, kind, positions, context))
+            for kind in cfg.kinds
+        )
+        slides = jnp.array([cfg.slides(layer) for layer in range(cfg.num_layers)]) if len(views) > 1 else None
         cached = tuple(c.cache for c in context or ())  # the scan hands each layer its part
-        x, new = self.layers(x, cached, cos, sin, segment_ids, masks)
+        if self.slots is None or cfg.sliding_window is None:
+            positions = None  # pyright: ignore[reportAssignmentType]  # not read any more
+        x, new = self.layers(_embedded(cfg, self.embed, tokens), (cached, slides), views, segment_ids, positions)
         return self.norm(x), new
+
+
+def _embedded(cfg: TransformerConfig, table: Float[Array, "V D"], tokens: Int[Array, "B T"]) -> Float[Array, "B T D"]:
+    x = jnp.take(table, tokens, axis=0).astype(cfg.dtype)
+    if cfg.row.scaled_embedding:
+        x = x * jnp.asarray(cfg.d_model**0.5, cfg.dtype)
+    return constrain(x, "batch", "length", "act_embed")
+
+
+def _seen(
+    cfg: TransformerConfig, slides: bool, positions: Int[Array, "B T"], context: Sequence[Context]
+) -> tuple[Bool[Array, "_ _ _"], ...]:
+    """What the new tokens see of each cache, [U, 1 or B / U * T, S], and of one another, [1, T, T]."""
+    length, masks = positions.shape[1], [c.mask[:, None] for c in context]
+    own = jnp.tril(jnp.ones((1, length, length), bool))
+    if slides and cfg.sliding_window is not None:
+        for i, c in enumerate(context):
+            rows = positions.reshape(c.cache.k.shape[1], -1, 1)  # those that share a row of the cache
+            masks[i] &= rows - c.positions[:, None] < cfg.sliding_window
+        own = jnp.triu(own, 1 - cfg.sliding_window)
+    return (*masks, own)
 
 
 def init(cfg: TransformerConfig, key: PRNGKeyArray) -> Params:
@@ -142,6 +172,8 @@ def param_axes(cfg: TransformerConfig) -> Params:
             layers["attn"][f"{name}_bias"] = ("layers", *_LAYER_AXES["attn"][name][1:])
     if cfg.row.qk_norm:
         layers["attn"] |= {name: {"scale": ("layers", None)} for name in ("q_norm", "k_norm")}
+    if cfg.row.post_norms:
+        layers |= {name: {"scale": ("layers", None)} for name in ("attn_post_norm", "mlp_post_norm")}
     if cfg.lora is not None:
         layers = lora.join(layers, lora.axes(cfg.lora, layers))
     axes: Params = {"embed": ("vocab", "embed"), "layers": layers, "norm": {"scale": (None,)}}
@@ -172,8 +204,8 @@ def hidden_states(
 ) -> Float[Array, "B T D"]:
     """Run the training pass, final norm applied: token t sees s <= t of the same segment, and by `slots` where given.
 
-    `positions` feed the rotation only; `segment_ids` separate packed sequences, 0 = padding; `slots` is the layout of
-    rows whose responses share prompts. What padding rows return is finite and means nothing.
+    `positions` feed the rotation and, with slots, windows; `segment_ids` separate packed sequences, 0 = padding;
+    `slots` is the layout of rows whose responses share prompts. What padding rows return is finite and means nothing.
     """
     hidden, _ = Decoder(cfg, slots, cfg.unroll_layers).apply({"params": params}, tokens, positions, segment_ids)
     return hidden  # pyright: ignore[reportReturnType]  # flax types apply() loosely
@@ -205,13 +237,13 @@ def unstack(tree: Any, layers: int) -> tuple[Any, ...]:
     return tuple(jax.tree.map(lambda x, i=i: x[i : i + 1], tree) for i in range(layers))
 
 
-def rotations(cfg: TransformerConfig, length: int) -> tuple[Float[Array, "S half"], Float[Array, "S half"]]:
-    """Cosine and sine of the angles of positions 0 to length - 1, for `extend_layers`.
+def rotations(cfg: TransformerConfig, length: int) -> tuple[Float[Array, "S half"], ...]:
+    """Cosine and sine of the angles of positions 0 to length - 1, for `extend_layers`: a pair for each of cfg.kinds.
 
     Make them before the decoding loop: inside it, XLA:CPU computes them in every fusion that uses them.
     """
-    tables = rope_tables(cfg, jnp.arange(length)[None])
-    return tables[0][0, :, 0], tables[1][0, :, 0]
+    tables = (table for kind in cfg.kinds for table in rope_tables(cfg, jnp.arange(length)[None], kind))
+    return tuple(table[0, :, 0] for table in tables)
 
 
 def extend_layers(
@@ -219,6 +251,7 @@ def extend_layers(
     params: Params,
     layers: Sequence[Params],
     tokens: Int[Array, "B T"],
+    positions: Int[Array, "B T"],
     rotation: Sequence[Float[Array, "B T half"]],
     context: Sequence[Sequence[Context]],
 ) -> tuple[Float[Array, "B T D"], list[KVCache]]:
@@ -229,18 +262,17 @@ def extend_layers(
 
     Args:
       params: the whole model; its stack of layers is not read.
-      rotation: rows of `rotations` at the tokens' positions, [B, T, h / 2] each. Computed here, XLA:CPU would compute
-        them for every head of every layer again.
+      rotation: rows of `rotations` at these positions, [B, T, h / 2] each. Computed here, XLA:CPU would compute them
+        for every head of every layer again.
     """
-    cos, sin = (table[:, :, None] for table in rotation)
-    x = jnp.take(params["embed"], tokens, axis=0).astype(cfg.dtype)
-    x = constrain(x, "batch", "length", "act_embed")
-    block, written = Block(cfg), []
-    for layer, seen in zip(layers, context, strict=True):
-        masks = tuple(c.mask[:, None] for c in seen)
+    tables = [table[:, :, None] for table in rotation]
+    block, written, x = Block(cfg), [], _embedded(cfg, params["embed"], tokens)
+    for i, (layer, seen) in enumerate(zip(layers, context, strict=True)):
+        kind = cfg.kinds.index(cfg.slides(i))
+        view = View(tables[2 * kind], tables[2 * kind + 1], _seen(cfg, cfg.slides(i), positions, seen))
         cached = jax.tree.map(lambda a: a[0], tuple(c.cache for c in seen))
         own = jax.tree.map(lambda a: a[0], layer)
-        x, new = block.apply({"params": own}, x, cached, cos, sin, None, masks)  # pyright: ignore[reportAssignmentType]
+        x, new = block.apply({"params": own}, x, (cached, None), (view,), None, None)  # pyright: ignore
         written.append(jax.tree.map(lambda a: a[None], new))
     return RMSNorm(cfg).apply({"params": params["norm"]}, x), written  # pyright: ignore[reportReturnType]
 

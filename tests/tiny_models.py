@@ -36,7 +36,22 @@ QWEN2 = dataclasses.replace(QWEN3, family="qwen2", d_model=48, head_dim=8, rope_
 LLAMA = dataclasses.replace(QWEN3, family="llama", d_model=42, num_kv_heads=3, head_dim=16, rms_norm_eps=1e-5)
 # Original length 16 puts the stretched band inside the test's 21 positions.
 LLAMA3 = dataclasses.replace(LLAMA, rope_scaling=RopeScaling(8.0, 1.0, 4.0, 16), rope_theta=5e5, tie_embeddings=False)
-FAMILIES = (QWEN3, QWEN2, LLAMA3)  # one of each
+# Windows of less than the test's tokens, and not less than a prompt's chunk.
+MISTRAL = dataclasses.replace(QWEN3, family="mistral", sliding_window=7, rope_theta=2e4, tie_embeddings=False)
+GEMMA3 = dataclasses.replace(
+    QWEN3,
+    family="gemma3_text",
+    d_model=42,
+    num_layers=4,
+    head_dim=12,
+    rope_theta=1e6,
+    rope_scaling=RopeScaling(3.0),
+    sliding_window=5,
+    full_every=3,
+    sliding_theta=900.0,
+    query_scalar=17,
+)
+FAMILIES = (QWEN3, QWEN2, LLAMA3, MISTRAL, GEMMA3)  # one of each
 CONFIGS = {
     "qwen3-tied": QWEN3,
     "qwen3-untied": dataclasses.replace(QWEN3, tie_embeddings=False),
@@ -44,6 +59,8 @@ CONFIGS = {
     "qwen2-untied": dataclasses.replace(QWEN2, tie_embeddings=False, num_kv_heads=3),
     "llama-tied": LLAMA,
     "llama-scaled-untied": LLAMA3,
+    "mistral": MISTRAL,
+    "gemma3": GEMMA3,
 }
 
 BERT = encoder.EncoderConfig(
@@ -56,7 +73,7 @@ def random_params(cfg: TransformerConfig, seed: int = 0) -> transformer.Params:
     draw = np.random.default_rng(seed)
 
     def leaf(path, shape: jax.ShapeDtypeStruct) -> jax.Array:
-        centre = 1.0 if path[-1].key == "scale" else 0.0
+        centre = 1.0 - cfg.row.scale_offset if path[-1].key == "scale" else 0.0
         return jnp.asarray(draw.normal(centre, 0.2, shape.shape), shape.dtype)
 
     return jax.tree_util.tree_map_with_path(leaf, transformer.abstract_params(cfg))

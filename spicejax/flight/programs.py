@@ -147,7 +147,9 @@ def _learning(resolved: Resolved, kept: dict[str, Tree]) -> list[Program]:
     doors = doors[max(doors, key=lambda role: learn.of(role).kl_coef)]  # with the KL term, where a role has it
     used, steps = micro_batches(cfg), optimizer_steps(cfg)
     slots = {s.row_length: Slots(s.prompt, s.slot_length) for s in learn.shapes if s.prompt}
-    kernels = functools.partial(splash.flops, slots=slots)
+    # Where only some layers slide the compiler's text does not say which call is whose: counted as if all saw all.
+    window = model.sliding_window if model.kinds == (True,) else None
+    kernels = functools.partial(splash.flops, slots=slots, window=window)
     place = sharding.rows(mesh, learn.rows, axis=1)
     batches = tuple(_batch(learn, shape, n, place) for shape, n in zip(learn.shapes, used, strict=True))
     scalar = jax.ShapeDtypeStruct((), jnp.int32, sharding=sharding.replicated(mesh))

@@ -193,7 +193,7 @@ def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: 
         start = i * layout.chunk
         part = jax.lax.dynamic_slice_in_dim(tokens, start, layout.chunk, axis=1)
         positions = jnp.broadcast_to(start + jnp.arange(layout.chunk, dtype=jnp.int32), part.shape)
-        before = caching.Context(cache, jnp.broadcast_to(columns < start, (count, bucket)))
+        before = caching.Context(cache, jnp.broadcast_to(columns < start, (count, bucket)), columns[None])
         _, new = transformer.extend(layout.model, params, part, positions, () if alone else (before,))
         return layout.constrain(caching.write(cache, new, start))
 
@@ -258,9 +258,10 @@ def append(
     # What the ring holds after the turn's end is overwritten or masked.
     before = caching.write_rows(before, caching.turned(turn, begun % layout.recent), observations.history_lengths)
     known = observations.history_lengths + written
+    columns, old, begins = jnp.arange(layout.prefix), jnp.arange(reach), observations.prefix_lengths[:, None]
     context = (
-        caching.Context(prompt, jnp.arange(layout.prefix) < observations.prefix_lengths[:, None]),
-        caching.Context(before, jnp.arange(reach) < known[:, None]),
+        caching.Context(prompt, columns < begins, columns[None]),
+        caching.Context(before, old < known[:, None], begins + old),
     )
     positions = (observations.prefix_lengths + known)[:, None] + jnp.arange(layout.observation, dtype=jnp.int32)
     _, new = transformer.extend(layout.model, params, observations.tokens, positions, context)
@@ -291,11 +292,12 @@ def decode(
     by_layer, layers = reads_in_place(layout), layout.model.num_layers
     forward = (_forward_by_layer if by_layer else _forward)(layout, params)
     row_keys = jax.vmap(jax.random.fold_in)(drawing.keys[lanes.turns], lanes.row_ids)
-    masks = (
-        jnp.arange(layout.prefix) < lanes.prefix_lengths[:, None],
-        jnp.arange(reach) < lanes.history_lengths[:, None],
+    columns, old, begins = jnp.arange(layout.prefix), jnp.arange(reach), jnp.repeat(lanes.prefix_lengths, layout.group)
+    before = (
+        (columns < lanes.prefix_lengths[:, None], columns[None]),
+        (old < lanes.history_lengths[:, None], begins[:, None] + old),
     )
-    offsets = jnp.repeat(lanes.prefix_lengths, layout.group) + lanes.history_lengths
+    offsets = begins + lanes.history_lengths
 
     def cut(tree: Any) -> tuple[Any, ...]:  # each layer by itself, or all together
         return transformer.unstack(tree, layers) if by_layer else (tree,)
@@ -307,12 +309,14 @@ def decode(
 
     def step(older: tuple[caching.KVCache | None, ...], state: State) -> State:
         t = state.out.lengths
+        positions = (offsets + t)[:, None]
         column, rings = _rings(layout, state.step, t)
+        seen = (*before, *((mask, positions - 1 - age) for mask, age in rings))
         contexts = [
-            [caching.Context(c, mask) for c, mask in zip(parts, (*masks, *rings), strict=False) if c is not None]
+            [caching.Context(c, *held) for c, held in zip(parts, seen, strict=False) if c is not None]
             for parts in zip(prefixes, histories, state.recent, older, strict=True)
         ]
-        hidden, new, column = forward(state.token[:, None], (offsets + t)[:, None], contexts, column)
+        hidden, new, column = forward(state.token[:, None], positions, contexts, column)
         writes = ~state.out.done[:, None] if layout.history else None  # a finished turn stays for `append`
         recent = tuple(
             layout.constrain(caching.write(old, x, column, writes)) for old, x in zip(state.recent, new, strict=True)
@@ -352,26 +356,27 @@ def _forward_by_layer(layout: Layout, params: Params) -> Forward:
 
     def forward(tokens: Array, positions: Array, contexts: list[list[caching.Context]], column: Array):
         rotation = tuple(table[positions] for table in rotations)
-        hidden, new = transformer.extend_layers(cfg, params, layers, tokens, rotation, contexts)
+        hidden, new = transformer.extend_layers(cfg, params, layers, tokens, positions, rotation, contexts)
         # The same column, but known only after the last layer: XLA sees that all reads come first and writes in place.
         return hidden, new, jnp.minimum(column, column + jnp.isnan(hidden[0, 0, 0]))
 
     return forward
 
 
-def _rings(layout: Layout, step: Int[Array, ""], t: Int[Array, "B"]) -> tuple[Int[Array, ""], list[Bool[Array, "B _"]]]:
-    """The column to write, and a mask over each ring, recent and older, of the t tokens that a lane has so far.
+def _rings(layout: Layout, step: Int[Array, ""], t: Int[Array, "B"]) -> tuple[Array, list[tuple[Array, Array]]]:
+    """The column to write; of each ring, recent and older, a mask of the t tokens that a lane has so far, and how many
+    tokens it has since.
 
     All lanes write the same column of a ring. A turn has at most R tokens, so a lane needs the t columns before this
     one, whenever it started: no scatter by lane, and nothing to clear at a refill.
     """
     age = (step - 1 - jnp.arange(layout.recent)) % layout.recent
     column = step % layout.recent
-    masks = [age < t[:, None]]
+    rings = [(age < t[:, None], age)]
     if layout.ring:  # column j holds the last step of a finished window that equals j modulo the ring
         age = column + (step - column - 1 - jnp.arange(layout.ring)) % layout.ring
-        masks.append((age >= layout.window) & (age < t[:, None]))
-    return column, masks
+        rings.append(((age >= layout.window) & (age < t[:, None]), age))
+    return column, rings
 
 
 def _run(layout: Layout, lanes: Lanes, step: Callable[[Any, State], State], state: State) -> State:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import qwix
-from tiny_models import QWEN3
+from tiny_models import GEMMA3, QWEN3
 
 from spicejax import sharding
 from spicejax.generate import engine
@@ -250,6 +250,24 @@ def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch
     for a, b in zip(sum(whole, []), sum(respond(who, MANY, **settings), []), strict=True):
         np.testing.assert_array_equal(a.token_ids, b.token_ids)
         np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-5)
+
+
+@pytest.mark.parametrize("in_place", [True, False], ids=["as on CPU", "as on TPU"])
+def test_sliding_layers_see_the_same_tokens_as_the_learners(monkeypatch, in_place):
+    """Chunks of prompts, rows that share one, both rings, a refill: all beyond the model's window."""
+    monkeypatch.setattr(engine, "reads_in_place", lambda layout: in_place)
+    monkeypatch.setattr(layouts, "WINDOW", 4)
+    jax.clear_caches()
+    cfg = dataclasses.replace(GEMMA3, vocab_size=61, num_layers=2, full_every=2)
+    params = jax.tree.map(lambda x: x * 3 if x.ndim > 2 else x, transformer.init(cfg, jax.random.key(0)))
+    ids = np.zeros((6, WIDTH), np.int32)
+    found = sum(respond(player(params, cfg=cfg, rows=4, cache="bfloat16", prefill_chunk=5), PROMPTS), [])
+    for row, r in zip(ids, found, strict=True):
+        row[: len(r.prompt_ids) + 12] = [*r.prompt_ids, *r.token_ids]
+    positions = jnp.broadcast_to(jnp.arange(WIDTH), ids.shape)
+    full = full_logprobs(cfg, params, ids, positions, jnp.ones_like(ids), temperature=1.0, chunk=0)
+    for scores, r in zip(full, found, strict=True):
+        np.testing.assert_allclose(scores[len(r.prompt_ids) :][:12], r.logprobs, atol=2e-2)
 
 
 @pytest.mark.parametrize("cache", ["bfloat16", "int8"])

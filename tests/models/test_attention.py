@@ -25,20 +25,20 @@ def drawn(length: int, heads: int, kv_heads: int, head_dim: int, slots: Slots | 
     return arrays, jnp.asarray(segments if slots else np.sort(segments, axis=1), jnp.int32), weights
 
 
-def reference(query, key, value, segments, slots):
+def reference(query, key, value, segments, slots, window=None):
     """Every token scored against every other, then masked."""
-    mask = causal_mask(query.shape[1], segments, slots)
+    mask = causal_mask(query.shape[1], segments, slots, window)
     key, value = (jnp.repeat(x, query.shape[2] // x.shape[2], axis=2) for x in (key, value))
     scores = jnp.einsum("bthd,bshd->bhts", query, key) * query.shape[-1] ** -0.5
     weights = jax.nn.softmax(jnp.where(mask[:, None], scores, -jnp.inf), axis=-1)
     return jnp.einsum("bhts,bshd->bthd", weights, value)
 
 
-def assert_same(function, arrays, segments, weights, slots, tolerance=2e-5):
+def assert_same(function, arrays, segments, weights, slots, window=None, tolerance=2e-5):
     """Output, and gradients of q, k and v."""
 
     def loss(run, *qkv):
-        out = run(*qkv, segments, slots)
+        out = run(*qkv, segments, slots, window)
         return jnp.sum(out * weights), out
 
     both = [
@@ -66,16 +66,29 @@ def test_mask_of_slots_by_hand():
     segments = jnp.array([[1, 2, 1, 2, 2, 0]])
     same = np.equal.outer(np.array(segments[0]), np.array(segments[0]))
     np.testing.assert_array_equal(causal_mask(6, segments, Slots(2, 2))[0], expected & same)
+    # A window of 2: both slots begin with the third token of the text.
+    expected[2, 0] = expected[3, :2] = expected[4, 0] = expected[5, :2] = False
+    positions = jnp.array([[0, 1, 2, 3, 2, 3]])
+    np.testing.assert_array_equal(causal_mask(6, None, Slots(2, 2), 2, positions)[0], expected)
 
 
 @pytest.mark.parametrize(
-    ("length", "slots"),
-    [(20, Slots(5, 3)), (20, Slots(2, 9)), (20, Slots(8, 12)), (20, None), (300, None), (515, Slots(395, 60))],
+    ("length", "slots", "window"),
+    [
+        (20, Slots(5, 3), None),
+        (20, Slots(2, 9), None),
+        (20, Slots(8, 12), None),
+        (20, None, 3),
+        (300, None, None),
+        (300, None, 50),
+        (515, Slots(395, 60), None),
+        (515, Slots(395, 60), 77),
+    ],
 )
-def test_without_masked_work_equal_to_the_mask(length, slots):
-    """Slots, and the causal pass in one block, in unequal blocks and as the prompt area of slots."""
+def test_without_masked_work_equal_to_the_mask(length, slots, window):
+    """Slots, and the causal pass in one block, in unequal blocks and as the prompt area of slots; windows of each."""
     arrays, segments, weights = drawn(length, 6, 2, 8, slots)
-    assert_same(_xla, arrays, segments, weights, slots)
+    assert_same(_xla, arrays, segments, weights, slots, window)
 
 
 def test_bfloat16_is_as_near_as_its_rounding():
@@ -94,8 +107,8 @@ def test_bfloat16_is_as_near_as_its_rounding():
         assert float(jnp.linalg.norm(a.astype(jnp.float32) - b) / jnp.linalg.norm(b)) < 0.01
 
 
-def _xla(query, key, value, segments, slots):
-    return causal_attention(query, key, value, segments, slots=slots, kernel="xla")
+def _xla(query, key, value, segments, slots, window=None):
+    return causal_attention(query, key, value, segments, slots=slots, kernel="xla", window=window)
 
 
 def test_no_matrix_of_a_whole_row():
@@ -123,27 +136,30 @@ def test_no_scores_are_kept_for_the_backward_pass():
 
 
 @pytest.mark.parametrize(
-    ("length", "slots", "heads", "kv_heads", "head_dim"),
-    [(90, Slots(26, 16), 4, 2, 64), (130, None, 2, 1, 128)],
+    ("length", "slots", "window", "heads", "kv_heads", "head_dim"),
+    [(90, Slots(26, 16), None, 4, 2, 64), (130, None, None, 2, 1, 128), (130, None, 40, 2, 1, 64)],
 )
-def test_splash_equals_the_mask(length, slots, heads, kv_heads, head_dim):
+def test_splash_equals_the_mask(length, slots, window, heads, kv_heads, head_dim):
     """Interpreted on CPU: rows padded to the kernel's blocks, grouped heads, segments, forward and backward."""
     arrays, segments, weights = drawn(length, heads, kv_heads, head_dim, slots)
-    assert_same(functools.partial(splash.attention, interpret=True), arrays, segments, weights, slots)
+    assert_same(functools.partial(splash.attention, interpret=True), arrays, segments, weights, slots, window)
 
 
-@pytest.mark.parametrize(("length", "slots"), [(2048, None), (1536 + 4 * 640, Slots(1536, 640)), (256, Slots(64, 64))])
-def test_splash_counts_the_blocks_that_the_mask_leaves(length, slots):
+@pytest.mark.parametrize(
+    ("length", "slots", "window"),
+    [(2048, None, None), (2048, None, 600), (1536 + 4 * 640, Slots(1536, 640), None), (256, Slots(64, 64), None)],
+)
+def test_splash_counts_the_blocks_that_the_mask_leaves(length, slots, window):
     """Against the mask itself, padded to whole blocks; a length that is no layout's is causal."""
     side = min(splash.BLOCK, length)
     padded = length + -length % side
-    mask = np.asarray(causal_mask(padded, None, slots)[0])
+    mask = np.asarray(causal_mask(padded, None, slots, window)[0])
     blocks = mask.reshape(padded // side, side, padded // side, side).any(axis=(1, 3)).sum()
     operands = [(1,), (1,), (2, 4, 3, padded, 64)]
     layouts = {length: slots} if slots else {}
     for name, products in (("splash_mqa_fwd_residuals.3", 2), ("splash_mqa_dq.1", 3), ("splash_mqa_dkv", 4)):
         expected = 2 * products * (2 * 4 * 3) * 64 * side**2 * blocks
-        assert splash.flops(name, operands, layouts) == expected
+        assert splash.flops(name, operands, layouts, window) == expected
     assert splash.flops("megablox.1", operands, layouts) is None
 
 

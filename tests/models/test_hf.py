@@ -58,6 +58,9 @@ def test_import_equals_transformers(cfg, hf_folder):
     loaded, params = hf.load(folder)
     assert loaded == cfg == hf.read_config(folder)
     assert_close(our_logits(loaded, params), expected)
+    if loaded.sliding_window:  # a token more is seen at this length
+        wrong = our_logits(dataclasses.replace(loaded, sliding_window=loaded.sliding_window + 1), params)
+        assert np.abs(wrong - expected).max() > 2e-3 * np.abs(expected).max()
 
 
 def test_export_equals_transformers(cfg, torch, tmp_path):
@@ -72,7 +75,7 @@ def test_export_equals_transformers(cfg, torch, tmp_path):
 
 
 def test_serving_engines_find_what_they_read(cfg, tmp_path):
-    """vLLM and SGLang, as their model files (qwen3.py, qwen2.py, llama.py) and loaders read a folder.
+    """vLLM and SGLang, as their model files (qwen3.py, qwen2.py, llama.py, gemma3.py) and loaders read a folder.
 
     All files of the index and no other; each tensor has a place among their fused parameters, of the shape that they
     work out from config.json, and each place is filled.
@@ -81,8 +84,11 @@ def test_serving_engines_find_what_they_read(cfg, tmp_path):
     folder = tmp_path / "out"
     hf.save(folder, cfg, random_params(cfg), max_shard_bytes=20_000)
     read = transformers.AutoConfig.from_pretrained(folder)
-    assert read.architectures[0] in ("Qwen3ForCausalLM", "Qwen2ForCausalLM", "LlamaForCausalLM")
-    assert read.hidden_act == "silu" and read.rope_parameters["rope_theta"] == cfg.rope_theta
+    assert read.architectures == [type(transformers.AutoModelForCausalLM.from_config(read)).__name__]
+    gemma = read.model_type == "gemma3_text"
+    assert (read.hidden_activation if gemma else read.hidden_act) == ("gelu_pytorch_tanh" if gemma else "silu")
+    assert (read.rope_parameters["full_attention"] if gemma else read.rope_parameters)["rope_theta"] == cfg.rope_theta
+    assert getattr(read, "sliding_window", None) == cfg.sliding_window
     width, head_dim = read.hidden_size, getattr(read, "head_dim", None) or read.hidden_size // read.num_attention_heads
     queries, keys = read.num_attention_heads * head_dim, read.num_key_value_heads * head_dim
     built = {"model.embed_tokens.weight": (read.vocab_size, width), "model.norm.weight": (width,)}
@@ -97,7 +103,9 @@ def test_serving_engines_find_what_they_read(cfg, tmp_path):
             layer + "mlp.gate_up_proj.weight": (2 * read.intermediate_size, width),
             layer + "mlp.down_proj.weight": (width, read.intermediate_size),
         }
-        if read.model_type == "qwen3":
+        if gemma:
+            built |= {layer + f"{x}_feedforward_layernorm.weight": (width,) for x in ("pre", "post")}
+        if gemma or read.model_type == "qwen3":
             built |= {layer + f"self_attn.{name}_norm.weight": (head_dim,) for name in "qk"}
         if read.model_type == "qwen2":  # always; the others by attention_bias
             built[layer + "self_attn.qkv_proj.bias"] = (queries + 2 * keys,)

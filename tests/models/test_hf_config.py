@@ -1,9 +1,10 @@
 """config.json in and out: presets, both dialects, and the refusal of what would change the maths."""
 
+import dataclasses
 import json
 
 import pytest
-from tiny_models import FAMILIES, LLAMA3, QWEN2, QWEN3
+from tiny_models import FAMILIES, GEMMA3, LLAMA3, MISTRAL, QWEN2, QWEN3
 
 from spicejax.models import families, presets, transformer
 from spicejax.models.hf_config import from_hf_config, to_hf_config
@@ -23,6 +24,8 @@ PUBLISHED = {
     "OCTOTHINKER_3B": 3213,
     "OCTOTHINKER_8B": 8030,
     "SMOLLM2_135M": 135,
+    "MISTRAL_7B": 7248,
+    "GEMMA3_1B": 1000,
 }
 PRESETS = {name: cfg for name, cfg in vars(presets).items() if isinstance(cfg, transformer.TransformerConfig)}
 
@@ -51,16 +54,19 @@ def new_dialect(cfg) -> dict:
     """The same config as transformers 5 writes it."""
     config = to_hf_config(cfg)
     scaling = config.pop("rope_scaling") or {"rope_type": "default"}
-    return config | {"rope_parameters": scaling | {"rope_theta": config.pop("rope_theta")}, "dtype": "bfloat16"}
+    rope = scaling | {"rope_theta": config.pop("rope_theta")}
+    if "layer_types" in config:
+        config["_sliding_window_pattern"] = config.pop("sliding_window_pattern")
+        local = {"rope_type": "default", "rope_theta": config.pop("rope_local_base_freq")}
+        rope = {"full_attention": rope, "sliding_attention": local}
+    return config | {"rope_parameters": rope, "dtype": "bfloat16"}
 
 
 @pytest.mark.parametrize("base", FAMILIES, ids=lambda c: c.family)
 def test_both_dialects_agree(base):
     new = new_dialect(base)
     del new["torch_dtype"]
-    cfg = from_hf_config(new)
-    assert (cfg.rope_theta, cfg.rope_scaling) == (base.rope_theta, base.rope_scaling)
-    assert cfg.param_dtype == "bfloat16"
+    assert from_hf_config(new) == dataclasses.replace(base, dtype="bfloat16", param_dtype="bfloat16")
     old_type = to_hf_config(base)
     if old_type["rope_scaling"]:
         old_type["rope_scaling"]["type"] = old_type["rope_scaling"].pop("rope_type")
@@ -125,8 +131,8 @@ def test_attributes_of_other_families_are_refused_by_name(base):
         with pytest.raises(ValueError, match=f"unknown attribute {name}=4"):
             from_hf_config(to_hf_config(base) | {name: 4})
     for name in base.row.neutral:
-        with pytest.raises(ValueError, match=f"{name}='no' changes the maths"):
-            from_hf_config(to_hf_config(base) | {name: "no"})
+        with pytest.raises(ValueError, match=f"{name}=4 changes the maths"):
+            from_hf_config(to_hf_config(base) | {name: 4})
 
 
 def test_neutral_values_pass():
@@ -142,6 +148,36 @@ def test_neutral_values_pass():
     assert from_hf_config(config) == QWEN2
     with pytest.raises(ValueError, match="use_sliding_window=True"):
         from_hf_config(config | {"use_sliding_window": True})
+
+
+@pytest.mark.parametrize(
+    ("base", "change", "said"),
+    [
+        (MISTRAL, {"sliding_window": 0}, "sliding_window=0"),
+        (MISTRAL, {"layer_types": ["full_attention"] * 3}, r"layer_types\[0\]='full_attention'.*'sliding_attention'"),
+        (GEMMA3, {"sliding_window": None}, "sliding_window=None: say how far"),
+        (GEMMA3, {"layer_types": ["full_attention", *["sliding_attention"] * 3]}, "sliding_window_pattern=3, else"),
+        (GEMMA3, {"sliding_window_pattern": 1, "layer_types": ["full_attention"] * 3 + ["sliding_attention"]}, "s.3."),
+        (GEMMA3, {"rope_parameters": {"full_attention": {}, "sliding_attention": {"rope_theta": 7.0}}}, "freq=900.0"),
+        (GEMMA3, {"rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2.0}}}, "never scaled"),
+        (GEMMA3, {"final_logit_softcapping": 30.0}, "final_logit_softcapping=30.0 changes the maths"),
+    ],
+)
+def test_windows_are_read_or_refused(base, change, said):
+    with pytest.raises(ValueError, match=said):
+        from_hf_config(to_hf_config(base) | change)
+
+
+def test_what_a_family_has_alone_must_be_stated():
+    for base in (MISTRAL, GEMMA3):
+        for name in base.row.fields.values():
+            config = to_hf_config(base)
+            del config[name]
+            if name == "sliding_window_pattern":
+                del config["layer_types"]
+            with pytest.raises(ValueError, match=f"no {name}; state"):
+                from_hf_config(config)
+    assert from_hf_config(to_hf_config(MISTRAL) | {"sliding_window": None}).sliding_window is None
 
 
 def test_unsupported_family_and_missing_number():

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_models import QWEN2, QWEN3, full_logits, random_params
+from tiny_models import GEMMA3, QWEN2, QWEN3, full_logits, random_params
 
 from spicejax.models import lora, transformer
 from spicejax.models.lora import LoraConfig
@@ -30,7 +30,7 @@ def test_fresh_adapters_change_nothing():
     np.testing.assert_array_equal(both, full_logits(QWEN3, params, tokens))
 
 
-@pytest.mark.parametrize("base", [QWEN3, QWEN2], ids=lambda c: c.family)
+@pytest.mark.parametrize("base", [QWEN2, GEMMA3], ids=lambda c: c.family)
 def test_merged_equals_unmerged(base):
     shape, params = with_adapters(base)
     tokens = jnp.arange(14).reshape(2, 7)

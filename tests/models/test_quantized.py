@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import qwix
-from tiny_models import QWEN2, QWEN3, full_logits, random_params
+from tiny_models import GEMMA3, QWEN2, QWEN3, full_logits, random_params
 
 from spicejax import configs, sharding
 from spicejax.generate import weights
@@ -23,7 +23,7 @@ def dequantized(params):
     return jax.tree.map(whole, params, is_leaf=lambda x: isinstance(x, qwix.QArray))
 
 
-@pytest.mark.parametrize("base", [QWEN3, QWEN2], ids=lambda c: c.family)
+@pytest.mark.parametrize("base", [QWEN2, GEMMA3], ids=lambda c: c.family)
 def test_the_model_is_that_of_the_dequantized_matrices(base):
     params = random_params(base)
     small = quantized.quantize(params, "float32")

@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_models import LLAMA, QWEN2, QWEN3, full_logits, random_params
+from tiny_models import GEMMA3, LLAMA, MISTRAL, QWEN2, QWEN3, full_logits, random_params
 
 from spicejax.models import cache, transformer
+from spicejax.models.attention import Slots
 from spicejax.models.cache import Context
 from spicejax.models.transformer import TransformerConfig
 
@@ -57,7 +58,7 @@ def test_init_scales():
 
 
 @pytest.mark.parametrize(
-    ("base", "prompt"), [(QWEN3, 1), (QWEN2, 5), (LLAMA, 5)], ids=lambda x: getattr(x, "family", x)
+    ("base", "prompt"), [(QWEN3, 1), (QWEN2, 5), (MISTRAL, 5), (GEMMA3, 1)], ids=lambda x: getattr(x, "family", x)
 )
 def test_cached_decode_equals_full_forward(base, prompt):
     """Prefill, then one token at a time."""
@@ -68,7 +69,7 @@ def test_cached_decode_equals_full_forward(base, prompt):
     while at < tokens.shape[1]:
         count = prompt if at == 0 else 1
         positions = jnp.broadcast_to(jnp.arange(at, at + count), (2, count))
-        seen = Context(store, jnp.broadcast_to(jnp.arange(16) < at, (2, 16)))
+        seen = Context(store, jnp.broadcast_to(jnp.arange(16) < at, (2, 16)), jnp.arange(16)[None])
         hidden, new = extend(base, params, tokens[:, at : at + count], positions, (seen,))
         store = cache.write(store, new, at)
         pieces.append(transformer.logits(base, params, hidden))
@@ -76,36 +77,39 @@ def test_cached_decode_equals_full_forward(base, prompt):
     np.testing.assert_allclose(jnp.concatenate(pieces, 1), expected, atol=2e-5 * float(jnp.abs(expected).max()))
 
 
-@pytest.mark.parametrize("cut", [False, True])
-def test_rows_that_share_a_prefix_equal_rows_of_their_own(cut):
+@pytest.mark.parametrize(("base", "cut"), [(QWEN3, False), (QWEN3, True), (GEMMA3, False), (GEMMA3, True)])
+def test_rows_that_share_a_prefix_equal_rows_of_their_own(base, cut):
     """Two prompts of different lengths, three rows each, own tokens in a second cache, two new tokens at once."""
-    params, prompts, own, new = random_params(QWEN3), tokens_of(2, 6), tokens_of(6, 4, seed=3), tokens_of(6, 2, seed=4)
+    params, prompts, own, new = random_params(base), tokens_of(2, 6), tokens_of(6, 4, seed=3), tokens_of(6, 2, seed=4)
     lengths = np.array([6, 4])
-    prefix, suffix = empty_cache(QWEN3, 2, 8), empty_cache(QWEN3, 6, 5)
-    _, entries = extend(QWEN3, params, prompts, jnp.broadcast_to(jnp.arange(6), (2, 6)))
-    prefix = Context(cache.write(prefix, entries, 0), jnp.arange(8) < lengths[:, None])
+    prefix, suffix = empty_cache(base, 2, 8), empty_cache(base, 6, 5)
+    _, entries = extend(base, params, prompts, jnp.broadcast_to(jnp.arange(6), (2, 6)))
+    prefix = Context(cache.write(prefix, entries, 0), jnp.arange(8) < lengths[:, None], jnp.arange(8)[None])
     offsets = np.repeat(lengths, 3)[:, None]
-    _, entries = extend(QWEN3, params, own, offsets + jnp.arange(4), (prefix,))
-    suffix = Context(cache.write(suffix, entries, 1), jnp.broadcast_to(jnp.arange(5) >= 1, (6, 5)))
-    hidden, written = extend(QWEN3, params, new, offsets + 4 + jnp.arange(2), (prefix, suffix))
+    _, entries = extend(base, params, own, offsets + jnp.arange(4), (prefix,))
+    suffix = Context(
+        cache.write(suffix, entries, 1), jnp.broadcast_to(jnp.arange(5) >= 1, (6, 5)), offsets - 1 + jnp.arange(5)
+    )
+    hidden, written = extend(base, params, new, offsets + 4 + jnp.arange(2), (prefix, suffix))
     if cut:
-        layers, *caches = (transformer.unstack(x, QWEN3.num_layers) for x in (params["layers"], prefix[0], suffix[0]))
-        context = [(Context(p, prefix[1]), Context(s, suffix[1])) for p, s in zip(*caches, strict=True)]
+        layers, *caches = (transformer.unstack(x, base.num_layers) for x in (params["layers"], prefix[0], suffix[0]))
+        context = [(Context(p, *prefix[1:]), Context(s, *suffix[1:])) for p, s in zip(*caches, strict=True)]
         run = jax.jit(transformer.extend_layers, static_argnums=0)
-        rotation = tuple(table[offsets + 4 + jnp.arange(2)] for table in transformer.rotations(QWEN3, 12))
-        hidden, parts = run(QWEN3, params, layers, new, rotation, context)
+        places = offsets + 4 + jnp.arange(2)
+        rotation = tuple(table[places] for table in transformer.rotations(base, 12))
+        hidden, parts = run(base, params, layers, new, places, rotation, context)
         for a, b in zip(written, jax.tree.map(lambda *x: jnp.concatenate(x), *parts), strict=True):
             assert (a is None) == (b is None)
             if a is not None:
                 np.testing.assert_allclose(a, b, atol=1e-5)
-    got = transformer.logits(QWEN3, params, hidden)
+    got = transformer.logits(base, params, hidden)
     for row in range(6):
         whole = jnp.concatenate([prompts[row // 3, : lengths[row // 3]], own[row], new[row]])[None]
-        expected = full_logits(QWEN3, params, whole)[0, -2:]
+        expected = full_logits(base, params, whole)[0, -2:]
         np.testing.assert_allclose(got[row], expected, atol=2e-5 * float(jnp.abs(expected).max()))
 
 
-@pytest.mark.parametrize("base", [QWEN3, QWEN2], ids=lambda c: c.family)
+@pytest.mark.parametrize("base", [QWEN2, MISTRAL, GEMMA3], ids=lambda c: c.family)
 def test_segments_are_isolated(base):
     """Two sequences packed in one row score as they do alone, and padding between and after changes nothing."""
     params = random_params(base)
@@ -120,6 +124,25 @@ def test_segments_are_isolated(base):
     np.testing.assert_allclose(got[:, 5:12], full_logits(base, params, second), atol=2e-5 * scale)
     mixed = transformer.logits(base, params, run(base, params, row, positions))
     assert float(jnp.abs(mixed[:, 5:12] - got[:, 5:12]).max()) > 1e-2 * scale, "without segments the second sees both"
+
+
+@pytest.mark.parametrize("base", [MISTRAL, GEMMA3], ids=lambda c: c.family)
+def test_windows_reach_from_slots_into_the_prompt(base):
+    """Two prompts in an area of 9, three responses in two slots of 6: each scores as a row of its own."""
+    params, prompts = random_params(base), [tokens_of(1, n, seed=n) for n in (6, 3)]
+    responses = [(1, tokens_of(1, 4, seed=7)), (2, tokens_of(1, 2, seed=8)), (1, tokens_of(1, 5, seed=9))]
+    row = jnp.concatenate([*prompts, *(response for _, response in responses), jnp.zeros((1, 1), int)], axis=1)
+    segments = jnp.array([[1] * 6 + [2] * 3 + [1] * 4 + [2] * 2 + [1] * 5 + [0]])
+    positions = jnp.array([[*range(6), *range(3), *range(6, 10), *range(3, 5), *range(6, 11), 0]])
+    run = jax.jit(transformer.hidden_states, static_argnums=0, static_argnames="slots")
+    hidden = run(base, params, row, positions, segment_ids=segments, slots=Slots(prompt=9, length=6))
+    got, at = transformer.logits(base, params, hidden), 9
+    for segment, response in responses:
+        prompt = prompts[segment - 1]
+        expected = full_logits(base, params, jnp.concatenate([prompt, response], axis=1))[:, prompt.shape[1] :]
+        found = got[:, at : at + response.shape[1]]
+        np.testing.assert_allclose(found, expected, atol=2e-5 * float(jnp.abs(expected).max()))
+        at += response.shape[1]
 
 
 def test_gradients_finite_and_free_of_remat():

@@ -95,7 +95,11 @@ def prepare(nano: NanoConfig, seed: int, *, model: bool = True) -> Paths:
 def places(nano: NanoConfig, seed: int) -> Paths:
     """Where the parts of a nano world are when it is made."""
     recipe: dict[str, Any] = {k: v for k, v in dataclasses.asdict(nano).items() if k != "cache"} | {"seed": seed}
-    del recipe["architecture"]["unused"]  # its tokenizer has a token for every row
+    shape = recipe["architecture"]
+    del shape["unused"]  # its tokenizer has a token for every row
+    for later in ("sliding_window", "full_every", "sliding_theta", "query_scalar"):  # fields younger than many a cache
+        if not shape[later]:
+            del shape[later]
     name = hashlib.sha256(json.dumps([recipe, world_digest(nano.world)], sort_keys=True).encode()).hexdigest()[:16]
     names = ("model", "held_out.jsonl", "corpus.jsonl", "questions.jsonl", "examples.jsonl", "answers.jsonl")
     return Paths(*(Path(nano.cache) / f"nano-{name}" / part for part in names))
