@@ -95,8 +95,8 @@ class AceSearcherConfig:
     @property
     def way(self) -> Way:
         """How a question is answered."""
-        own = {f.name: getattr(self, f.name) for f in dataclasses.fields(Way)}
-        return Way(**own)
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(Way)}
+        return Way(**fields)
 
     def __post_init__(self) -> None:
         templates = prompts.overridden("acesearcher", self.templates, self.prompts, paths.PACKAGE)
@@ -142,9 +142,9 @@ class Tried(NamedTuple):
 def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state: None = None) -> Played:
     """Walk m x m' paths of every question. Questions too long to be planned are left out and counted."""
     way = cfg.way
-    asked = [k for k, task in enumerate(questions) if world.fits("decomposer", _ask(way, task))]
+    fitting = [k for k, task in enumerate(questions) if world.fits("decomposer", _ask(way, task))]
     tried = _walk(
-        world, [questions[k] for k in asked], cfg, samples=cfg.plans, first_row=[k * cfg.plans for k in asked],
+        world, [questions[k] for k in fitting], cfg, samples=cfg.plans, first_row=[k * cfg.plans for k in fitting],
         copies=cfg.solutions, stream=0,
     )  # fmt: skip
     lessons: list[Lesson] = []
@@ -152,24 +152,24 @@ def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state:
     rejected = collections.Counter(
         each.plan.reason for own in tried for each in own if isinstance(each.plan, Rejection)
     )
-    for k, own in zip(asked, tried, strict=True):
+    for k, own in zip(fitting, tried, strict=True):
         for path in (path for each in own for path in each.paths):
             path.worth = _worth(path, cfg)
         new = _lessons(k, own, cfg)
         lessons += new
         totals.update(lesson.role for lesson in new)
         records.append(_record(questions[k], own, cfg))
-    metrics: Metrics = {"decomposer/too_long": float(len(questions) - len(asked))}
+    metrics: Metrics = {"decomposer/too_long": float(len(questions) - len(fitting))}
     metrics |= {f"rejected/{reason}": float(n) for reason, n in rejected.items()}
     metrics |= {f"{role}/lessons": float(totals[role]) for role in _ROLES}
     metrics |= _measured(tried, records)
-    shown = {"formed": "solver/formed", "pass_rate": "solver/pass_rate"}
+    progress = {"formed": "solver/formed", "pass_rate": "solver/pass_rate"}
     return Played(
         lessons,
         metrics,
         records,
-        progress={name: metrics.get(of) for name, of in shown.items()} | {"lessons": float(len(lessons))},
-        totals={"questions_asked": len(asked), "lessons": len(lessons)},
+        progress={name: metrics.get(of) for name, of in progress.items()} | {"lessons": float(len(lessons))},
+        totals={"questions_asked": len(fitting), "lessons": len(lessons)},
     )
 
 
@@ -185,9 +185,9 @@ def _walk(
     )  # fmt: skip
     tried = [[Tried(reply, paths.read_plan(reply, way), []) for reply in own] for own in replies]
     for task, first, own in zip(tasks, first_row, tried, strict=True):
-        for i, (_, plan, found) in enumerate(own):
+        for i, (_, plan, plan_paths) in enumerate(own):
             if isinstance(plan, Plan):
-                found += [Path(task, plan, (first + i) * copies + j) for j in range(copies)]
+                plan_paths += [Path(task, plan, (first + i) * copies + j) for j in range(copies)]
     everything = [path for own in tried for each in own for path in each.paths]
     paths.solve(world, everything, way, copies=copies, stream=stream + _SUB_ANSWERS)
     return tried
@@ -213,12 +213,14 @@ def _lessons(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> l
     if cfg.learn != "pairs":
         return _examples(question, tried, cfg)
     replies, plans_ = [each.reply for each in tried], [each.plan for each in tried]
-    found = [("decomposer", pair) for pair in pairs.of_plans(replies, plans_, [each.worth for each in tried], cfg.rule)]
+    preferences = [
+        ("decomposer", pair) for pair in pairs.of_plans(replies, plans_, [each.worth for each in tried], cfg.rule)
+    ]
     for each in tried:
         for good, bad in pairs.of_paths(each.paths, each.worth, cfg.rule):
-            found += [("subquestion", pair) for pair in pairs.sub_answers(good, bad, cfg.sub_pairs)]
-            found += [("solver", pair) for pair in pairs.finals(good, bad)]
-    return [Preference(role, _group(question, role), better, worse) for role, (better, worse) in found]
+            preferences += [("subquestion", pair) for pair in pairs.sub_answers(good, bad, cfg.sub_pairs)]
+            preferences += [("solver", pair) for pair in pairs.finals(good, bad)]
+    return [Preference(role, _group(question, role), better, worse) for role, (better, worse) in preferences]
 
 
 def _examples(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> list[Lesson]:
@@ -226,13 +228,13 @@ def _examples(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> 
     ranked = sorted(((each, path) for each in tried for path in each.paths), key=lambda both: -both[1].worth)
     # Differs: ReST-EM starts each round from the first model; a round here starts from the one before
     good = [both for both in ranked if _right(both[1], cfg)] if cfg.learn == "right" else ranked[:1]
-    found: dict[int, tuple[str, Rollout]] = {}
+    chosen: dict[int, tuple[str, Rollout]] = {}
     for each, path in good:
         if path.worth > 0 and path.final is not None:
-            found[id(each.reply)] = "decomposer", each.reply
-            found |= {id(reply): ("subquestion", reply) for reply in path.replies.values()}
-            found[id(path.final)] = "solver", path.final
-    return [Episode(role, _group(question, role), rollout, 1.0) for role, rollout in found.values()]
+            chosen[id(each.reply)] = "decomposer", each.reply
+            chosen |= {id(reply): ("subquestion", reply) for reply in path.replies.values()}
+            chosen[id(path.final)] = "solver", path.final
+    return [Episode(role, _group(question, role), rollout, 1.0) for role, rollout in chosen.values()]
 
 
 def _group(question: int, role: str) -> int:
@@ -242,7 +244,7 @@ def _group(question: int, role: str) -> int:
 
 def _record(task: Task, tried: Sequence[Tried], cfg: AceSearcherConfig) -> Record:
     """One question for tasks.jsonl: the answers of all paths, every plan with its paths' worth, one path in full."""
-    told = [
+    plan_records = [
         {"plan": reply.text}
         | (
             {"rejected": plan.reason}
@@ -256,7 +258,7 @@ def _record(task: Task, tried: Sequence[Tried], cfg: AceSearcherConfig) -> Recor
     mean = sum(sum(each.worth) for each in tried) / max(sum(len(each.paths) or 1 for each in tried), 1)
     every = [path for each in tried for path in each.paths]
     said, right = [path.answer for path in every], [_right(path, cfg) for path in every]
-    extra = {"id": task.id, "plans": told}
+    extra = {"id": task.id, "plans": plan_records}
     return Record(task.question, task.answer, said, right, float(mean), extra=extra)
 
 
@@ -273,9 +275,9 @@ def _measured(tried: Sequence[Sequence[Tried]], records: Sequence[Record]) -> Me
     }
     if good:
         metrics["decomposer/sub_questions"] = float(np.mean([len(plan.questions) for plan in good]))
-    wanted = sum(len(path.passages.get(k, ())) for path in everything for k in path.shown)
-    if wanted:
-        metrics["solver/passages_left_out"] = 1 - sum(sum(path.shown.values()) for path in everything) / wanted
+    looked_up = sum(len(path.passages.get(k, ())) for path in everything for k in path.shown)
+    if looked_up:
+        metrics["solver/passages_left_out"] = 1 - sum(sum(path.shown.values()) for path in everything) / looked_up
     faults = collections.Counter(path.fault for path in everything if path.fault)
     return metrics | {f"fault/{name}": float(n) for name, n in faults.items()}
 
@@ -312,9 +314,9 @@ def exam(cfg: AceSearcherConfig) -> Exam:
         return [[_reply(each.reply, each.paths[0] if each.paths else None) for each in own] for own in tried]
 
     def direct(world: World, tasks: Sequence[Task], *, max_new: int, **sampling: Any) -> list[list[Reply]]:
-        found = paths.direct(world, tasks, way, **sampling)
+        answered = paths.direct(world, tasks, way, **sampling)
         looked = [int(paths.kind_of(task, way) in paths.SEARCHING) for task in tasks]
-        return [[Reply(text, r, searches=n) for r, text in own] for own, n in zip(found, looked, strict=True)]
+        return [[Reply(text, r, searches=n) for r, text in own] for own, n in zip(answered, looked, strict=True)]
 
     respond = planned if cfg.exam == "plan" else direct
     role = "decomposer" if cfg.exam == "plan" else "solver"

@@ -71,19 +71,19 @@ class R1SearcherConfig:
 
 def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: None = None) -> Played:
     """Answer every question G times, searching. Questions too long for prompt and row are left out and counted."""
-    asked = [k for k, task in enumerate(questions) if world.fits("solver", _ask(cfg, task), cfg.limits.total)]
-    found = world.search(
+    fitting = [k for k, task in enumerate(questions) if world.fits("solver", _ask(cfg, task), cfg.limits.total)]
+    sampled = world.search(
         "solver",
-        [_ask(cfg, questions[k]) for k in asked],
+        [_ask(cfg, questions[k]) for k in fitting],
         tags=solver.tags_of(cfg.request),
         limits=cfg.limits,
         samples=cfg.group_size,
-        first_row=[k * cfg.group_size for k in asked],
+        first_row=[k * cfg.group_size for k in fitting],
         stream=0,
     )
     faults: collections.Counter[str] = collections.Counter()
     lessons, records, exact = [], [], []
-    for k, rows in zip(asked, found, strict=True):
+    for k, rows in zip(fitting, sampled, strict=True):
         task = questions[k]
         broken = [rewards.fault(row, cfg.request, strict=cfg.strict) for row in rows]
         earned = [_reward(row, task, fault, cfg) for row, fault in zip(rows, broken, strict=True)]
@@ -102,22 +102,22 @@ def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: 
                 {"id": task.id, "rewards": earned, "fault": broken[0]},
             )  # fmt: skip
         )
-    metrics: Metrics = {"solver/too_long": float(len(questions) - len(asked))}
+    metrics: Metrics = {"solver/too_long": float(len(questions) - len(fitting))}
     metrics |= {f"fault/{name}": float(count) for name, count in faults.items()}
-    rows = [row for each in found for row in each]
+    rows = [row for each in sampled for row in each]
     if rows:
         metrics |= solver.metrics_of("solver", rows) | {
             "solver/pass_rate": float(np.mean(exact)),
             "solver/well_formed": 1 - sum(faults.values()) / len(rows),
             "solver/answered": float(np.mean([solver.answer(row) is not None for row in rows])),
         }
-    shown = ("pass_rate", "searches", "well_formed")
+    progress = ("pass_rate", "searches", "well_formed")
     return Played(
         lessons,
         metrics,
         records,
-        progress={name: metrics.get(f"solver/{name}") for name in shown},
-        totals={"questions_asked": len(asked), "searches": sum(map(solver.searches, rows))},
+        progress={name: metrics.get(f"solver/{name}") for name in progress},
+        totals={"questions_asked": len(fitting), "searches": sum(map(solver.searches, rows))},
     )
 
 

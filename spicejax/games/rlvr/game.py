@@ -125,21 +125,21 @@ def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None =
 
 
 def _answer(
-    world: World, questions: Sequence[Task], messages: Sequence[Messages], asked: Sequence[int], cfg: RlvrConfig
+    world: World, questions: Sequence[Task], messages: Sequence[Messages], indices: Sequence[int], cfg: RlvrConfig
 ) -> list[_Group]:
     """Answer the questions of these numbers and judge the answers."""
     sampled = world.ask(
         "reasoner",
-        [messages[k] for k in asked],
+        [messages[k] for k in indices],
         samples=cfg.group_size,
-        first_row=[k * cfg.group_size for k in asked],
+        first_row=[k * cfg.group_size for k in indices],
         max_new=cfg.max_new,
         stream=0,
     )
-    said = [[reasoner.answer(r, cfg.judge_truncated) for r in rollouts] for rollouts in sampled]
-    pairs = [(text, questions[k]) for k, texts in zip(asked, said, strict=True) for text in texts]
+    given = [[reasoner.answer(r, cfg.judge_truncated) for r in rollouts] for rollouts in sampled]
+    pairs = [(text, questions[k]) for k, texts in zip(indices, given, strict=True) for text in texts]
     verdicts = iter(world.check(pairs))
-    rows = zip(asked, sampled, said, strict=True)
+    rows = zip(indices, sampled, given, strict=True)
     return [_Group(k, rollouts, texts, [next(verdicts) for _ in texts]) for k, rollouts, texts in rows]
 
 

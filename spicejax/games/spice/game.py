@@ -134,10 +134,10 @@ def _chooses(cfg: SpiceConfig) -> bool:
 
 def prompts_of(cfg: SpiceConfig, document: Document) -> Prompts:
     """The Challenger is asked for one of the kinds of task that there are, or for the kind."""
-    shown = None if cfg.no_corpus else document
-    asked = [formats.challenger_messages(shown, kind, cfg.style, cfg.templates) for kind in _kinds(cfg)]
-    asked += [formats.task_type_messages(document, cfg.style, cfg.templates)] if _chooses(cfg) else []
-    return [("challenger", messages) for messages in asked]
+    shown_document = None if cfg.no_corpus else document
+    requests = [formats.challenger_messages(shown_document, kind, cfg.style, cfg.templates) for kind in _kinds(cfg)]
+    requests += [formats.task_type_messages(document, cfg.style, cfg.templates)] if _chooses(cfg) else []
+    return [("challenger", messages) for messages in requests]
 
 
 def _kinds(cfg: SpiceConfig) -> Sequence[AnswerType]:
@@ -172,10 +172,10 @@ def play(world: World, documents: Sequence[Document], cfg: SpiceConfig, state: A
     kinds, choice_metrics = choose_kinds(world, documents, cfg)
     attempts = attempt_tasks(world, documents, kinds, cfg, novelty.asked_in(state, cfg.novelty))
     for i in range(len(documents)):
-        mine = [a for a in attempts if a.document == i]
-        valid = np.array([isinstance(a.outcome, Task) for a in mine])
+        of_document = [a for a in attempts if a.document == i]
+        valid = np.array([isinstance(a.outcome, Task) for a in of_document])
         for k in subsample(valid, cfg.group_size, world.rng(_PICK, i)):
-            mine[k].kept = True
+            of_document[k].kept = True
     verdicts = answer_tasks(world, attempts, cfg)
     pick_reasoner_tasks(world, attempts, len(documents), cfg)
     tasks = [a.outcome for a in attempts if isinstance(a.outcome, Task)]
@@ -241,18 +241,18 @@ def attempt_tasks(
         for d, kind in zip(documents, kinds, strict=True)
     ]
     attempts: list[Attempt] = []
-    asked = set(known)
+    keys = set(known)
     # Differs: attempts end with the round that has a valid task; algorithm 1 makes all N and subsamples them
-    made, pending, groups = 0, list(range(len(documents))), 1
-    while pending and made < cfg.max_attempts:
-        groups = min(groups, (cfg.max_attempts - made) // cfg.group_size)
+    attempted, pending, groups = 0, list(range(len(documents))), 1
+    while pending and attempted < cfg.max_attempts:
+        groups = min(groups, (cfg.max_attempts - attempted) // cfg.group_size)
         if groups == 0:
             break
         rollouts = world.ask(
             "challenger",
             [messages[i] for i in pending],
             samples=groups * cfg.group_size,
-            first_row=[i * cfg.max_attempts + made for i in pending],
+            first_row=[i * cfg.max_attempts + attempted for i in pending],
             max_new=cfg.challenger_max_new,
             stream=_ATTEMPT,
         )
@@ -261,11 +261,11 @@ def attempt_tasks(
                 outcome = _judge_text(world, rollout, kinds[i], documents[i], cfg)
                 if cfg.novelty and isinstance(outcome, Task):
                     key, question = novelty.key(outcome), outcome.question
-                    outcome = Rejection("repeated", question[:200]) if key in asked else outcome
-                    asked.add(key)
+                    outcome = Rejection("repeated", question[:200]) if key in keys else outcome
+                    keys.add(key)
                 attempts.append(Attempt(i, kinds[i], rollout, outcome))
-        made += groups * cfg.group_size
-        groups = max(1, made // cfg.group_size)
+        attempted += groups * cfg.group_size
+        groups = max(1, attempted // cfg.group_size)
         solved = {a.document for a in attempts if isinstance(a.outcome, Task)}
         pending = [i for i in pending if i not in solved]
     return attempts
@@ -309,16 +309,16 @@ def subsample(valid: np.ndarray, group_size: int, rng: np.random.Generator) -> l
     if n <= group_size:
         return list(range(n))
     good, bad = np.flatnonzero(valid), np.flatnonzero(~valid)
-    wanted = int(np.floor(group_size * len(good) / n + 0.5))
-    if len(good):
-        wanted = max(1, wanted)  # Differs: at least one, else the found task would be lost; the paper rounds by no rule
-    chosen = [*rng.choice(good, wanted, replace=False), *rng.choice(bad, group_size - wanted, replace=False)]
+    valid_count = int(np.floor(group_size * len(good) / n + 0.5))
+    if len(good):  # Differs: at least one, else the only task would be lost; the paper states no rounding
+        valid_count = max(1, valid_count)
+    chosen = [*rng.choice(good, valid_count, replace=False), *rng.choice(bad, group_size - valid_count, replace=False)]
     return sorted(int(i) for i in chosen)
 
 
 def answer_tasks(world: World, attempts: Sequence[Attempt], cfg: SpiceConfig) -> collections.Counter[str]:
     """Let the Reasoner answer each kept valid task G times, check the answers and set every kept attempt's reward."""
-    asked: list[tuple[Attempt, Task]] = []
+    distinct: list[tuple[Attempt, Task]] = []
     first: dict[tuple[int, Task], Attempt] = {}  # of equal tasks
     for attempt in attempts:
         if not attempt.kept or isinstance(attempt.outcome, Rejection):
@@ -327,8 +327,8 @@ def answer_tasks(world: World, attempts: Sequence[Attempt], cfg: SpiceConfig) ->
         if cfg.answer_equal_tasks_once and twin is not attempt:
             attempt.twin = twin
         else:
-            asked.append((attempt, attempt.outcome))
-    tasks = [task for _, task in asked]
+            distinct.append((attempt, attempt.outcome))
+    tasks = [task for _, task in distinct]
     answers = world.ask(
         "reasoner",
         [reasoner.messages(t.question, cfg.style, cfg.templates) for t in tasks],
@@ -340,7 +340,7 @@ def answer_tasks(world: World, attempts: Sequence[Attempt], cfg: SpiceConfig) ->
     pairs = [(reasoner.answer(r, cfg.judge_truncated), t) for t, rs in zip(tasks, answers, strict=True) for r in rs]
     verdicts = world.check(pairs)
     correct = np.array([v.correct for v in verdicts], bool).reshape(len(tasks), cfg.group_size)
-    for k, ((attempt, _), rollouts, row) in enumerate(zip(asked, answers, correct, strict=True)):
+    for k, ((attempt, _), rollouts, row) in enumerate(zip(distinct, answers, correct, strict=True)):
         attempt.answers, attempt.correct = rollouts, row
         attempt.said = [answer for answer, _ in pairs[k * cfg.group_size : (k + 1) * cfg.group_size]]
         attempt.reward = float(challenger_reward(int(row.sum()), len(row), kind=cfg.challenger_reward))
@@ -360,11 +360,11 @@ def answer_tasks(world: World, attempts: Sequence[Attempt], cfg: SpiceConfig) ->
 def pick_reasoner_tasks(world: World, attempts: Sequence[Attempt], num_documents: int, cfg: SpiceConfig) -> None:
     """Mark which tasks' answers train the Reasoner."""
     for i in range(num_documents):
-        mine = [a for a in attempts if a.document == i and a.correct is not None and a.twin is None]
-        count = cfg.reasoner_tasks_per_document or len(mine)
-        picked = world.rng(_PICK, i, 1).permutation(len(mine))[:count]
+        of_document = [a for a in attempts if a.document == i and a.correct is not None and a.twin is None]
+        count = cfg.reasoner_tasks_per_document or len(of_document)
+        picked = world.rng(_PICK, i, 1).permutation(len(of_document))[:count]
         for k in picked:
-            mine[k].trains_reasoner = True
+            of_document[k].trains_reasoner = True
 
 
 def _episodes(attempts: Sequence[Attempt], num_documents: int) -> list[Episode]:

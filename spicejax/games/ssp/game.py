@@ -115,32 +115,32 @@ class SspConfig:
 
 def play(world: World, answers: Sequence[Answer], cfg: SspConfig, state: Any = None) -> Played:
     """Propose, check, fill, solve, reward. `state` is what Pool.state made."""
-    wanted = [answer for answer in answers for _ in range(cfg.proposer_samples)]
-    proposed = _propose(world, wanted, list(range(len(wanted))), cfg, 0)
+    targets = [answer for answer in answers for _ in range(cfg.proposer_samples)]
+    proposed = _propose(world, targets, list(range(len(targets))), cfg, 0)
     tried = len(proposed)
     for again in range(1, cfg.tries + 1 if cfg.strategy == "resample" else 0):
         failed = [slot for slot, proposal in enumerate(proposed) if proposal.rejected]
-        found = _propose(world, [wanted[slot] for slot in failed], failed, cfg, again, proposed)
-        tried += len(found)
-        for slot, proposal in zip(failed, found, strict=True):
+        retried = _propose(world, [targets[slot] for slot in failed], failed, cfg, again, proposed)
+        tried += len(retried)
+        for slot, proposal in zip(failed, retried, strict=True):
             # Differs: the last failure is kept as the slot's lesson; the paper is silent on those before it
             proposed[slot] = proposal
     pool = Pool.of(state)
     failed = [slot for slot, proposal in enumerate(proposed) if proposal.rejected]
     drawn = pool.drawn(len(failed), cfg.replay_threshold, world.rng(_SOLVE)) if cfg.strategy == "replay" else []
     # Differs: a slot without a question is not asked; the code has a dummy answered there, which teaches nothing
-    asked = {s: (p.question, p.answer) for s, p in enumerate(proposed) if not p.rejected}
+    questions = {s: (p.question, p.answer) for s, p in enumerate(proposed) if not p.rejected}
     replayed = dict(zip(failed, drawn, strict=False))
-    asked |= {slot: (pool.kept[i].question, pool.kept[i].answer) for slot, i in replayed.items()}
-    rows = _solve(world, {slot: asked[slot] for slot in sorted(asked)}, cfg)
-    claims = [(*asked[slot], solver.answer(row)) for slot, found in rows.items() for row in found]
+    questions |= {slot: (pool.kept[i].question, pool.kept[i].answer) for slot, i in replayed.items()}
+    rows = _solve(world, {slot: questions[slot] for slot in sorted(questions)}, cfg)
+    claims = [(*questions[slot], solver.answer(row)) for slot, sampled in rows.items() for row in sampled]
     worth = iter(_right(world, claims, cfg))
-    right = {slot: [next(worth) for _ in found] for slot, found in rows.items()}
-    return _scored(proposed, asked, rows, right, cfg, pool, replayed, tried)
+    right = {slot: [next(worth) for _ in sampled] for slot, sampled in rows.items()}
+    return _scored(proposed, questions, rows, right, cfg, pool, replayed, tried)
 
 
 def _propose(
-    world: World, wanted: Sequence[Answer], slots: Sequence[int], cfg: SspConfig, again: int,
+    world: World, targets: Sequence[Answer], slots: Sequence[int], cfg: SspConfig, again: int,
     batch: Sequence[Proposal] = (),
 ) -> list[Proposal]:  # fmt: skip
     """One row of the Proposer for each of these answers, judged by the rules and verified.
@@ -148,16 +148,16 @@ def _propose(
     Args:
       slots: their places in the iteration's batch. batch: what stands there, to be replaced in these places.
     """
-    if not wanted:
+    if not targets:
         return []
     low, high = cfg.searches
     counts = [
         answer.searches or int(world.rng(3 * again, slot).integers(low, high + 1))
-        for answer, slot in zip(wanted, slots, strict=True)
+        for answer, slot in zip(targets, slots, strict=True)
     ]
-    found = world.search(
+    rows = world.search(
         "proposer",
-        [proposals.messages(a, n, cfg.request, cfg.templates) for a, n in zip(wanted, counts, strict=True)],
+        [proposals.messages(a, n, cfg.request, cfg.templates) for a, n in zip(targets, counts, strict=True)],
         tags=proposals.tags_of(cfg.request),
         limits=cfg.proposer_limits,
         samples=1,
@@ -165,7 +165,7 @@ def _propose(
         stream=3 * again,
     )
     read = [
-        proposals.read(row, answer, cfg.rules, world.examines) for (row,), answer in zip(found, wanted, strict=True)
+        proposals.read(row, answer, cfg.rules, world.examines) for (row,), answer in zip(rows, targets, strict=True)
     ]
     read = [
         dataclasses.replace(p, rejected="too_long")
@@ -182,13 +182,13 @@ def _verified(
 ) -> list[Proposal]:
     """The proposals, those that their evidence does not answer rejected; noise is drawn from all rows of the batch."""
     prompts_of_slot: dict[int, Messages] = {}
-    for place, (mine, slot) in enumerate(zip(read, slots, strict=True)):
-        if not mine.rejected:
-            asked = _verification(world, mine, batch, cfg, world.rng(stream, slot))
-            if asked is None:
-                read[place] = dataclasses.replace(mine, rejected="too_much_evidence")
+    for place, (proposal, slot) in enumerate(zip(read, slots, strict=True)):
+        if not proposal.rejected:
+            messages = _verification(world, proposal, batch, cfg, world.rng(stream, slot))
+            if messages is None:
+                read[place] = dataclasses.replace(proposal, rejected="too_much_evidence")
             else:
-                prompts_of_slot[place] = asked
+                prompts_of_slot[place] = messages
     places = list(prompts_of_slot)
     replies = world.ask(
         "verifier",
@@ -212,23 +212,23 @@ def _right(world: World, claims: Sequence[tuple[str, Answer, str | None]], cfg: 
     worth = [rewards.right(said, answer, cfg.judged) for _, answer, said in claims]
     if cfg.judged == "judge":
         doubtful = [n for n, right in enumerate(worth) if not right]
-        asked = [judge.Claim(question, answer.texts, said) for question, answer, said in (claims[n] for n in doubtful)]
-        for n, agrees in zip(doubtful, world.judge(asked, max_new=cfg.judge_max_new), strict=True):
+        unsure = [judge.Claim(question, answer.texts, said) for question, answer, said in (claims[n] for n in doubtful)]
+        for n, agrees in zip(doubtful, world.judge(unsure, max_new=cfg.judge_max_new), strict=True):
             worth[n] = float(agrees)
     return worth
 
 
 def _verification(
-    world: World, mine: Proposal, others: Sequence[Proposal], cfg: SspConfig, rng: np.random.Generator
+    world: World, proposal: Proposal, others: Sequence[Proposal], cfg: SspConfig, rng: np.random.Generator
 ) -> Messages | None:
     """The prompt of a verification, with as much of the noise as fits; None where the evidence alone does not."""
-    extra = proposals.noise(mine, others, cfg.noise, rng, whole=cfg.noise_unit == "row")
-    for kept in range(len(extra), -1, -1):
-        documents = [*mine.evidence, *extra[:kept]]
+    extra = proposals.noise(proposal, others, cfg.noise, rng, whole=cfg.noise_unit == "row")
+    for count in range(len(extra), -1, -1):
+        documents = [*proposal.evidence, *extra[:count]]
         shuffled = [documents[i] for i in rng.permutation(len(documents))]
-        asked = proposals.verification(mine.question, shuffled, cfg.request, cfg.templates)
-        if world.fits("verifier", asked):
-            return asked
+        messages = proposals.verification(proposal.question, shuffled, cfg.request, cfg.templates)
+        if world.fits("verifier", messages):
+            return messages
     return None
 
 
@@ -236,25 +236,25 @@ def _question(cfg: SspConfig, question: str) -> Messages:
     return solver.messages(question, cfg.request, cfg.templates)
 
 
-def _solve(world: World, asked: dict[int, tuple[str, Answer]], cfg: SspConfig) -> dict[int, list[Searched]]:
+def _solve(world: World, questions: dict[int, tuple[str, Answer]], cfg: SspConfig) -> dict[int, list[Searched]]:
     """The Solver's rows of each slot that has a question."""
-    if not asked:
+    if not questions:
         return {}
-    found = world.search(
+    rows = world.search(
         "solver",
-        [_question(cfg, question) for question, _ in asked.values()],
+        [_question(cfg, question) for question, _ in questions.values()],
         tags=solver.tags_of(cfg.request),
         limits=cfg.solver_limits,
         samples=cfg.solver_samples,
-        first_row=[slot * cfg.solver_samples for slot in asked],
+        first_row=[slot * cfg.solver_samples for slot in questions],
         stream=_SOLVE,
     )
-    return dict(zip(asked, found, strict=True))
+    return dict(zip(questions, rows, strict=True))
 
 
 def _scored(
     proposed: list[Proposal],
-    asked: dict[int, tuple[str, Answer]],
+    questions: dict[int, tuple[str, Answer]],
     rows: dict[int, list[Searched]],
     right: dict[int, list[float]],
     cfg: SspConfig,
@@ -269,22 +269,22 @@ def _scored(
     """
     lessons, records, success, worth = [], [], {}, []
     for slot, proposal in enumerate(proposed):
-        mine, correct = rows.get(slot, []), right.get(slot, [])
-        earned = [rewards.solved(row, r, limit_tags=cfg.limit_tags) for row, r in zip(mine, correct, strict=True)]
-        if mine:
+        rollouts, correct = rows.get(slot, []), right.get(slot, [])
+        earned = [rewards.solved(row, r, limit_tags=cfg.limit_tags) for row, r in zip(rollouts, correct, strict=True)]
+        if rollouts:
             success[slot] = float(np.mean(correct))
         reward = cfg.invalid_reward
         if not proposal.rejected:
             reward = rewards.proposed(correct, cfg.proposer_reward, left=cfg.bounded_left, width=cfg.bounded_width)
         worth.append(reward)
         lessons.append(Episode("proposer", slot // cfg.proposer_samples, proposal.row.rollout, reward))
-        solvers = zip(mine, earned, strict=True)
+        solvers = zip(rollouts, earned, strict=True)
         lessons += [Episode("solver", cfg.answers + slot, row.rollout, r) for row, r in solvers]
         extra: dict[str, Any] = {"rejected": proposal.rejected}
-        if mine:
-            extra |= {"asked": asked[slot][0], "replayed": slot in replayed, "rewards": earned}
-            extra |= {"answered": solver.transcript(mine[0])}
-        said, solved = [solver.answer(row) for row in mine], [r == 1 for r in correct]
+        if rollouts:
+            extra |= {"asked": questions[slot][0], "replayed": slot in replayed, "rewards": earned}
+            extra |= {"answered": solver.transcript(rollouts[0])}
+        said, solved = [solver.answer(row) for row in rollouts], [r == 1 for r in correct]
         transcript = solver.transcript(proposal.row)
         records.append(Record(proposal.question, proposal.answer.text, said, solved, reward, transcript, extra))
     new = [Kept(p.question, p.answer, success[s]) for s, p in enumerate(proposed) if not p.rejected]
@@ -293,20 +293,20 @@ def _scored(
     metrics = _metrics(proposed, rows, success, worth, replayed, tried)
     if after is not None:
         metrics["pool/questions"] = float(len(after.kept))
-    shown = {"valid": "proposer/valid", "pass_rate": "solver/pass_rate", "searches": "solver/searches"}
+    progress = {"valid": "proposer/valid", "pass_rate": "solver/pass_rate", "searches": "solver/searches"}
     return Played(
         lessons,
         metrics,
         records,
         state=after.state if after is not None else None,
-        progress={name: metrics.get(key) for name, key in shown.items()},
+        progress={name: metrics.get(key) for name, key in progress.items()},
         totals={"questions_proposed": tried, "questions_valid": len(new), "searches": _searches(proposed, rows)},
     )
 
 
 def _searches(proposed: Sequence[Proposal], rows: dict[int, list[Searched]]) -> int:
-    found = [p.row for p in proposed] + [row for each in rows.values() for row in each]
-    return sum(map(solver.searches, found))
+    all_rows = [p.row for p in proposed] + [row for each in rows.values() for row in each]
+    return sum(map(solver.searches, all_rows))
 
 
 def _metrics(

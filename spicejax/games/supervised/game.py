@@ -54,8 +54,8 @@ class SupervisedConfig:
 
 def play(world: World, examples: Sequence[Example], cfg: SupervisedConfig, state: None = None) -> Played:
     """Write the examples as rollouts; one too long for the longest prompt bucket or a reply is left out."""
-    asked, role = exam(cfg), exam(cfg).role
-    given = [world.given(role, example, asked.ask) for example in examples]
+    examination, role = exam(cfg), exam(cfg).role
+    rollouts = [world.given(role, example, examination.ask) for example in examples]
     room = world.players[role].buckets.prompt[-1]
 
     # Differs: AceSearcher's code cuts what is longer than 2304 tokens; half a reply teaches to end nowhere
@@ -63,14 +63,14 @@ def play(world: World, examples: Sequence[Example], cfg: SupervisedConfig, state
         behind = len(r.token_ids) - 1 if cfg.request else 0  # a row that searches stands whole in a bucket
         return len(r.prompt_ids) + behind <= room and len(r.token_ids) <= cfg.longest
 
-    lessons = [Episode(role, k, r, 1.0) for k, r in enumerate(given) if fits(r)]
+    lessons = [Episode(role, k, r, 1.0) for k, r in enumerate(rollouts) if fits(r)]
     metrics = {
         f"{role}/too_long": float(len(examples) - len(lessons)),
         f"{role}/response_length": sum(float(e.rollout.loss_mask.sum()) for e in lessons) / max(len(lessons), 1),
     }
     if any(example.turns for example in examples):
-        shown = [float((e.rollout.loss_mask == 0).sum()) for e in lessons]
-        metrics[f"{role}/observation_length"] = sum(shown) / max(len(lessons), 1)
+        observed = [float((e.rollout.loss_mask == 0).sum()) for e in lessons]
+        metrics[f"{role}/observation_length"] = sum(observed) / max(len(lessons), 1)
     progress = {"examples": float(len(lessons))}
     return Played(lessons, metrics, [], progress=progress, totals={"examples_seen": len(lessons)})
 
@@ -90,8 +90,8 @@ def exam(cfg: SupervisedConfig) -> Exam:
 
 def prompts_of(cfg: SupervisedConfig, example: Example) -> Prompts:
     """The policy is given the example's prompt."""
-    asked = exam(cfg)
-    return [(asked.role, example.messages or asked.ask(Task(example.question, "", "String")))]
+    examination = exam(cfg)
+    return [(examination.role, example.messages or examination.ask(Task(example.question, "", "String")))]
 
 
 PANELS = (
