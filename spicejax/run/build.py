@@ -8,7 +8,7 @@ import logging
 import time
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -165,24 +165,7 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
     voices = lengths.voices_of(cfg, tokenizer)
     for path in sorted({v.tokenizer.source for v in voices.values() if render.opening(*v)}):
         log.info("%s: its chat template opens thinking; of a reply counts what stands behind %s", path, THINK[1])
-    game = cfg.game.game
-    if game.reads == "documents":
-        lengths.require_documents_fit(cfg, voices)
-    source = open_items(
-        game.reads,
-        cfg.corpus.source,
-        seed=cfg.seed,
-        batch_size=cfg.game.items,
-        encode=tokenizer.encode,
-        max_tokens=cfg.corpus.max_tokens,
-        min_chars=cfg.corpus.min_chars,
-        text_field=cfg.corpus.text_field,
-        follow_links=cfg.corpus.follow_links,
-    )
-    held_out = questions.load_suites(cfg.eval.tasks, cfg.eval.max_tasks)
-    lengths.require_items_fit(cfg, source, held_out, voices)
-    if game.reads == "questions":
-        warn_of_shared(cast(Sequence[Task], source.sequence), held_out, cfg.eval.tasks)
+    source, held_out = _open_data(cfg, tokenizer, voices)
     find = open_search(cfg.retrieval or RetrievalConfig(), mesh) if cfg.searches else None
     asking = chat(cfg.judge) if cfg.judge.url else None
     interrupt.check("stopped before the model was loaded; the same command begins it")
@@ -196,7 +179,7 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
     doors = learner.make_learners(model, cfg.learner, optimizer, temperature=cfg.sampler.temperature)
     return Run(
         cfg=cfg,
-        game=game,
+        game=cfg.game.game,
         workdir=workdir,
         player=player,
         others={
@@ -215,6 +198,31 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
         chat=asking,
         sandbox=sandbox,
     )
+
+
+def _open_data(
+    cfg: RunConfig, tokenizer: tokens.Tokenizer, voices: Mapping[str, lengths.Voice]
+) -> tuple[Items, list[questions.Item]]:
+    """Open the game's items and the held-out questions. Raises ValueError where a prompt does not fit its bucket."""
+    reads = cfg.game.game.reads
+    if reads == "documents":
+        lengths.require_documents_fit(cfg, voices)
+    source = open_items(
+        reads,
+        cfg.corpus.source,
+        seed=cfg.seed,
+        batch_size=cfg.game.items,
+        encode=tokenizer.encode,
+        max_tokens=cfg.corpus.max_tokens,
+        min_chars=cfg.corpus.min_chars,
+        text_field=cfg.corpus.text_field,
+        follow_links=cfg.corpus.follow_links,
+    )
+    held_out = questions.load_suites(cfg.eval.tasks, cfg.eval.max_tasks)
+    lengths.require_items_fit(cfg, source, held_out, voices)
+    if reads == "questions":
+        warn_of_shared(cast(Sequence[Task], source.sequence), held_out, cfg.eval.tasks)
+    return source, held_out
 
 
 def warn_of_shared(asked: Sequence[Task], held_out: Sequence[questions.Item], name: str) -> None:

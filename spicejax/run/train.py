@@ -72,44 +72,58 @@ def train(
         workdir = Path(workdir)
         workdir.mkdir(parents=True, exist_ok=True)
         cfg = record.remembered(cfg, workdir)
-        kept = {"keep": cfg.checkpoint.keep, "keep_period": cfg.checkpoint.keep_period}
-        recorded = places.kept(configuration.to_json(cfg), workdir)
-        checkpoints = stack.enter_context(Checkpoints(workdir / "checkpoints", **kept, config=recorded))
-        hosts.by_first(lambda: earlier.require_checkpoints(workdir, checkpoints.steps()))
-        require_same(checkpoints.saved_config(), cfg, checkpoints.directory)
-        if back_to is not None:
-            checkpoints.go_back(back_to)
+        checkpoints = _open_checkpoints(stack, cfg, workdir, back_to)
         if hosts.leads():
             record.write(workdir, cfg)
         with clock.stage("loading"):
             run = build(cfg, workdir, screen.count)
             stack.enter_context(run.verifier)
-            start, counters = _resume(run, checkpoints)
+            start, counters = _restore(run, checkpoints)
         clock.add(counters.get("stages", {}), counters.get("seconds", 0.0))
         hosts.require_same([start, run.source.digest, len(run.held_out)], "iteration, items and held-out questions")
-        lines = counters.get("lines")
-        evaluated = start + (not _due(start, counters))
-        writer = MetricsWriter(workdir, resume_step=start, evaluated=evaluated, lines=lines, silent=not hosts.leads())
-        stack.enter_context(contextlib.closing(writer))
-        writer.saved(start)
-        tracker = Tracker(
-            cfg.tracker if hosts.leads() else "none",
-            run=f"{cfg.name}-{workdir.name}",
-            workdir=workdir,
-            config=configuration.flat(configuration.to_json(cfg)),
-            start=start,
-        )
-        stack.enter_context(contextlib.closing(tracker))
-        going = Going(run, checkpoints, writer, tracker, screen, clock, counters)
+        writer, tracker = _open_logs(stack, cfg, workdir, start, counters)
+        training = TrainingRun(run, checkpoints, writer, tracker, screen, clock, counters)
         try:
-            _loop(going, start, interrupt, Session() if session is None else session)
+            _loop(training, start, interrupt, Session() if session is None else session)
         except Stopped:
-            going.tell_stopped()
-        return _summarise(going)
+            training.report_stop()
+        return _summarise(training)
 
 
-class Going(NamedTuple):
-    """A run under way."""
+def _open_checkpoints(stack: contextlib.ExitStack, cfg: RunConfig, workdir: Path, back_to: int | None) -> Checkpoints:
+    """Open and lock the checkpoints of the work folder. Raises ValueError where another configuration made them."""
+    kept = {"keep": cfg.checkpoint.keep, "keep_period": cfg.checkpoint.keep_period}
+    recorded = places.kept(configuration.to_json(cfg), workdir)
+    checkpoints = stack.enter_context(Checkpoints(workdir / "checkpoints", **kept, config=recorded))
+    hosts.by_first(lambda: earlier.require_checkpoints(workdir, checkpoints.steps()))
+    require_same(checkpoints.saved_config(), cfg, checkpoints.directory)
+    if back_to is not None:
+        checkpoints.go_back(back_to)
+    return checkpoints
+
+
+def _open_logs(
+    stack: contextlib.ExitStack, cfg: RunConfig, workdir: Path, start: int, counters: dict[str, Any]
+) -> tuple[MetricsWriter, Tracker]:
+    """Open the files of metrics and the tracker, and drop from them what came after iteration `start`."""
+    evaluated, leads = start + (not _evaluation_due(start, counters)), hosts.leads()
+    lines = counters.get("lines")
+    writer = MetricsWriter(workdir, resume_step=start, evaluated=evaluated, lines=lines, silent=not leads)
+    stack.enter_context(contextlib.closing(writer))
+    writer.saved(start)
+    tracker = Tracker(
+        cfg.tracker if leads else "none",
+        run=f"{cfg.name}-{workdir.name}",
+        workdir=workdir,
+        config=configuration.flat(configuration.to_json(cfg)),
+        start=start,
+    )
+    stack.enter_context(contextlib.closing(tracker))
+    return writer, tracker
+
+
+class TrainingRun(NamedTuple):
+    """A run with what it writes: checkpoints, metrics, the screen, and counters that checkpoints keep."""
 
     run: Run
     checkpoints: Checkpoints
@@ -128,119 +142,135 @@ class Going(NamedTuple):
             self.checkpoints.save(done, self.run.state, host)
             self.writer.saved(done)
 
-    def tell_stopped(self, why: str = "") -> None:
-        """Say what is kept of a run that was asked to stop."""
-        kept = f"after iteration {self.checkpoints.newest}{why}; the same command goes on from here"
-        begun = self.checkpoints.newest is not None
-        self.screen.show(f"stopped {kept if begun else 'before the first iteration; the same command begins it'}")
+    def report_stop(self, why: str = "") -> None:
+        """Show after which iteration the run was saved and stopped."""
+        if self.checkpoints.newest is None:
+            self.screen.show("stopped before the first iteration; the same command begins it")
+        else:
+            self.screen.show(
+                f"stopped after iteration {self.checkpoints.newest}{why}; the same command goes on from here"
+            )
 
 
-def _loop(going: Going, start: int, interrupt: Interrupt, session: Session) -> None:
-    """Iterate until all is done, a signal comes, or what comes next would not end within the session."""
-    cfg, counters, screen = going.run.cfg, going.counters, going.screen
-    if _due(start, counters) and _holds(session):
+def _loop(training: TrainingRun, start: int, interrupt: Interrupt, session: Session) -> None:
+    """Iterate until the last iteration, a signal, or the end of the session.
+
+    No iteration and no evaluation begins that would not end, and be saved, within the session.
+    """
+    cfg, counters, screen = training.run.cfg, training.counters, training.screen
+    if _evaluation_due(start, counters) and _has_time_for(session):
         with session.measured("evaluation"):
-            _evaluate(going, start)
-    before, warned = going.clock.working, False
-    if start < cfg.iterations and not _holds(session):
+            _evaluate(training, start)
+    before, warned = training.clock.working, False
+    if start < cfg.iterations and not _has_time_for(session):
         screen.show("the session is over (checkpoint.session_hours); the same command goes on in the next one")
         return
     for iteration in range(start, cfg.iterations):
         with session.measured("iteration"):
-            played, metrics = _iterate(going, iteration)
+            played, metrics = _iterate(training, iteration)
         done = iteration + 1
         last = done == cfg.iterations
-        left = (going.clock.working - before) / (done - start) * (cfg.iterations - done)
-        _show(going, done, played, metrics["time/tokens_per_second"], left)
-        warned = warned or _warn(going, done, metrics)
+        left = (training.clock.working - before) / (done - start) * (cfg.iterations - done)
+        _show(training, done, played, metrics["time/tokens_per_second"], left)
+        warned = warned or _warn(training, done, metrics)
         late = False
         if last or (cfg.eval.every and done % cfg.eval.every == 0):
-            late = not _holds(session, "evaluation", "save")
+            late = not _has_time_for(session, "evaluation", "save")
             if late:
                 counters["unevaluated"] = True
             else:
-                _evaluate_or_save(going, done, session)
+                _evaluate_or_save(training, done, session)
         saved = last or bool(cfg.checkpoint.every and done % cfg.checkpoint.every == 0)
         if saved or (session.limited and iteration == start):
-            saved = _save(going, done, session)
-        late = late or not (last or _holds(session, "iteration", "save"))
+            saved = _save(training, done, session)
+        late = late or not (last or _has_time_for(session, "iteration", "save"))
         asked = any(hosts.exchange(interrupt.requested))  # a signal may have reached one host alone
         if late or (asked and not last):
             if not saved:
-                _save(going, done, session)
-            going.tell_stopped("" if asked else " (checkpoint.session_hours)")
+                _save(training, done, session)
+            training.report_stop("" if asked else " (checkpoint.session_hours)")
             break
 
 
-def _due(start: int, counters: dict[str, Any]) -> bool:
-    """Whether the evaluation after `start` iterations is still to come, or to be made again."""
+def _evaluation_due(start: int, counters: dict[str, Any]) -> bool:
+    """Whether the evaluation after `start` iterations has not been made, or must be repeated."""
     return (start == 0 and "accuracy_start" not in counters) or "unevaluated" in counters
 
 
-def _holds(session: Session, *parts: Part) -> bool:
-    """Whether the session holds these parts by the clocks of all hosts; without any, whether it is not over."""
+def _has_time_for(session: Session, *parts: Part) -> bool:
+    """Whether the session has time for these parts by the clocks of all hosts; without parts, whether any is left."""
     return not session.limited or all(hosts.exchange(session.holds(*parts)))
 
 
-def _save(going: Going, done: int, session: Session) -> bool:
+def _save(training: TrainingRun, done: int, session: Session) -> bool:
     with session.measured("save"):
-        going.save(done, going.run.items.get_state())
+        training.save(done, training.run.items.get_state())
     return True
 
 
-def _evaluate_or_save(going: Going, done: int, session: Session) -> None:
-    """Evaluate; where a server is gone or a signal comes, save what was trained."""
+def _evaluate_or_save(training: TrainingRun, done: int, session: Session) -> None:
+    """Evaluate; save first what was trained where a server fails or a signal comes."""
     try:
         with session.measured("evaluation"):
-            _evaluate(going, done)
+            _evaluate(training, done)
     except (ServerError, Stopped):
-        going.save(done, going.run.items.get_state())
+        training.save(done, training.run.items.get_state())
         raise
 
 
-def _iterate(going: Going, iteration: int) -> tuple[Played, Metrics]:
-    """Play, update, and write what came of it."""
-    run, _, writer, tracker, _, clock, counters = going
+def _iterate(training: TrainingRun, iteration: int) -> tuple[Played, Metrics]:
+    """Play the game, update the policy, and write metrics and records."""
+    run, writer, counters = training.run, training.writer, training.counters
     began = time.perf_counter()
-    run.clock.clear()
-    run.searched.clear()
-    items = run.items.get_state()
-    batch = next(run.items)
-    try:
-        with clock.stage("playing", f"iteration {iteration + 1}: playing"):
-            played = run.game.play(run.world(iteration), batch, run.cfg.game, run.game_state)
-    except (ServerError, Stopped):  # what was played of it is played again, alike
-        if going.checkpoints.newest != iteration:
-            going.save(iteration, items)
-        raise
-    run.game_state = played.state
-    hosts.require_same(_digest(played.lessons), f"the rollouts of iteration {iteration}")
-    sampled = time.perf_counter()
-    with clock.stage("updating", f"iteration {iteration + 1}: updating"):
+    batch, played = _play(training, iteration)
+    played_at = time.perf_counter()
+    with training.clock.stage("updating", f"iteration {iteration + 1}: updating"):
         metrics = played.metrics | update(run, played.lessons, iteration)
     for name, count in {**played.totals, **run.searched}.items():
         counters["totals"][name] = counters["totals"].get(name, 0) + count
     ended = time.perf_counter()
-    # observations were not written
-    made = sum(int(r.loss_mask.sum()) for lesson in played.lessons for r in responses(lesson))
+    rollouts = [rollout for lesson in played.lessons for rollout in responses(lesson)]
+    written = sum(int(rollout.loss_mask.sum()) for rollout in rollouts)  # tokens; observations were not written
     metrics |= {
-        "time/play": sampled - began,
-        "time/update": ended - sampled,
+        "time/play": played_at - began,
+        "time/update": ended - played_at,
         **{f"time/{what}": seconds for what, seconds in run.clock.items()},
         **{f"search/{what}": float(count) for what, count in run.searched.items()},
-        "time/tokens_per_second": made / (ended - began),
+        "time/tokens_per_second": written / (ended - began),
     }
     if run.game.reads == "documents":
         writer.documents(iteration, batch)
     writer.tasks(iteration, played.rows)
     writer.metrics(iteration, metrics)
-    tracker.log(iteration + 1, metrics)
+    training.tracker.log(iteration + 1, metrics)
     return played, metrics
 
 
-def _show(going: Going, done: int, played: Played, speed: float, left: float) -> None:
-    """The line of an iteration, and now and then an example."""
-    cfg, counters = going.run.cfg, going.counters
+def _play(training: TrainingRun, iteration: int) -> tuple[Sequence[Any], Played]:
+    """Take the next items and play the game on them; all hosts must have played the same.
+
+    Where a server is gone or a signal comes, the state before these items is saved: they are played again, alike.
+    """
+    run = training.run
+    run.clock.clear()
+    run.searched.clear()
+    position = run.items.get_state()
+    batch = next(run.items)
+    try:
+        with training.clock.stage("playing", f"iteration {iteration + 1}: playing"):
+            played = run.game.play(run.world(iteration), batch, run.cfg.game, run.game_state)
+    except (ServerError, Stopped):
+        if training.checkpoints.newest != iteration:
+            training.save(iteration, position)
+        raise
+    run.game_state = played.state
+    hosts.require_same(_digest(played.lessons), f"the rollouts of iteration {iteration}")
+    return batch, played
+
+
+def _show(training: TrainingRun, done: int, played: Played, speed: float, left: float) -> None:
+    """Show the progress line of an iteration, and every `show_every` iterations an example."""
+    cfg, counters = training.run.cfg, training.counters
     line = {
         "iteration": f"{done}/{cfg.iterations}",
         **played.progress,
@@ -249,21 +279,21 @@ def _show(going: Going, done: int, played: Played, speed: float, left: float) ->
         "eta_seconds": left,
     }
     rates = [rate for record in played.records if (rate := record.pass_rate) is not None]
-    going.screen.progress(progress_line(line), f"  pass rates 0 {bars(rates)} 1" if rates else "")
+    training.screen.progress(progress_line(line), f"  pass rates 0 {bars(rates)} 1" if rates else "")
     if cfg.show_every and done % cfg.show_every == 0 and played.example:
-        going.screen.show(played.example)
+        training.screen.show(played.example)
 
 
-def _warn(going: Going, done: int, metrics: Metrics) -> bool:
-    """Say that an iteration taught or found nothing, why, and what mends it; whether there was something to say."""
-    whys = [why for why in (learnt([metrics], going.run.game.about).why, _found_nothing(metrics)) if why]
+def _warn(training: TrainingRun, done: int, metrics: Metrics) -> bool:
+    """Show a warning where an iteration taught nothing or its searches found nothing; return whether it did."""
+    whys = [why for why in (learnt([metrics], training.run.game.about).why, _found_nothing(metrics)) if why]
     for why in whys:
-        going.screen.show(f"warning: iteration {done}: {why}")
+        training.screen.show(f"warning: iteration {done}: {why}")
     return bool(whys)
 
 
 def _found_nothing(metrics: Metrics) -> str:
-    """One line where there were queries and none found anything, else nothing."""
+    """A warning where no query of an iteration found anything, else an empty text."""
     queries = int(metrics.get("search/queries", 0))
     if not queries or metrics["search/queries_empty"] < queries:
         return ""
@@ -271,18 +301,18 @@ def _found_nothing(metrics: Metrics) -> str:
 
 
 def update(run: Run, lessons: Sequence[Lesson], iteration: int) -> Metrics:
-    """One iteration's optimizer steps on what the policy wrote, or was given."""
+    """Make one iteration's optimizer steps on the lessons of the trained roles."""
     run.player = run.player.with_params({})  # the sampler's copy makes room for the update
     estimators: dict[str, Estimator] = {ask.role: ask.estimator for ask in run.cfg.asks if ask.trained}
-    own = [e for e in lessons if e.role in estimators]
+    trained = [lesson for lesson in lessons if lesson.role in estimators]
     rng = np.random.default_rng([run.cfg.seed, iteration, 99])
-    run.state, metrics = run.updater.update(run.state, own, estimators, rng, run.baselines)
+    run.state, metrics = run.updater.update(run.state, trained, estimators, rng, run.baselines)
     run.refresh()
     return metrics
 
 
 def _digest(lessons: Sequence[Lesson]) -> int:
-    """One number for the tokens and rewards of an iteration."""
+    """A checksum of the tokens and rewards of an iteration."""
     digest = 0
     for lesson in lessons:
         reward = lesson.reward if isinstance(lesson, Episode) else 0.0
@@ -291,8 +321,8 @@ def _digest(lessons: Sequence[Lesson]) -> int:
     return digest
 
 
-def _resume(run: Run, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
-    """Put the newest good checkpoint into `run`; return its iteration and counters."""
+def _restore(run: Run, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
+    """Restore `run` from the newest good checkpoint; return its iterations and counters."""
     abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), run.state)
     restored = checkpoints.restore(abstract)
     if restored is None:
@@ -306,13 +336,13 @@ def _resume(run: Run, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
     return restored.step, restored.extra["counters"]
 
 
-def _evaluate(going: Going, done: int) -> None:
-    """Evaluate after `done` iterations and note the first and the latest accuracy."""
-    counters = going.counters
+def _evaluate(training: TrainingRun, done: int) -> None:
+    """Evaluate after `done` iterations; count the first and the latest accuracy."""
+    counters = training.counters
     counters["unevaluated"] = True  # until it is: a run that is saved before goes on with it
     began = time.perf_counter()
-    with going.clock.stage("evaluating"):
-        metrics = evaluation(going.run, done)
+    with training.clock.stage("evaluating"):
+        metrics = evaluation(training.run, done)
     del counters["unevaluated"]
     if not metrics:
         return
@@ -320,14 +350,14 @@ def _evaluate(going: Going, done: int) -> None:
         counters.setdefault("accuracy_start", metrics["eval/accuracy"])
         counters["accuracy_end"] = metrics["eval/accuracy"]
     metrics |= {"time/evaluate": time.perf_counter() - began}
-    going.writer.evaluation(done, metrics)
-    going.tracker.log(done, metrics)
+    training.writer.evaluation(done, metrics)
+    training.tracker.log(done, metrics)
     if "eval/accuracy" in metrics:
-        going.screen.show(f"held-out accuracy after {done} iterations: {metrics['eval/accuracy']:.3f}")
+        training.screen.show(f"held-out accuracy after {done} iterations: {metrics['eval/accuracy']:.3f}")
 
 
 def evaluation(run: Run, done: int) -> Metrics:
-    """Ask the policy the held-out questions, and play the probes."""
+    """Answer the held-out questions by the policy, and play the probes."""
     cfg, game = run.cfg, run.game
     metrics: Metrics = {}
     world = run.world(done, evaluating=True)
@@ -343,24 +373,28 @@ def evaluation(run: Run, done: int) -> Metrics:
             cfg.game,
             current=dataclasses.replace(run.player, buckets=run.probe_buckets),
             initial=dataclasses.replace(run.first_player(), buckets=run.probe_buckets),
-            others={role: dataclasses.replace(p, buckets=_less(p.buckets, room)) for role, p in run.others.items()},
+            others={
+                role: dataclasses.replace(p, buckets=_with_cache_share(p.buckets, room))
+                for role, p in run.others.items()
+            },
             group=cfg.eval.probe_group,
         )
     return metrics
 
 
-def _less(buckets: Buckets, share: float) -> Buckets:
+def _with_cache_share(buckets: Buckets, share: float) -> Buckets:
     """The buckets with that share of their KV cache."""
     return dataclasses.replace(buckets, kv_tokens=int(buckets.kv_tokens * share))
 
 
-def _summarise(going: Going) -> dict[str, Any]:
-    run, checkpoints, writer, tracker, screen, clock, counters = going
+def _summarise(training: TrainingRun) -> dict[str, Any]:
+    """Write the summary of the run and return it."""
+    run, checkpoints, writer, tracker, screen, clock, counters = training
     newest, gaps, parts = checkpoints.newest, writer.gaps(), clock.parts()
     rows = read_rows(writer.workdir / "metrics.jsonl") if hosts.leads() else []
-    taught = learnt(rows, run.game.about)
-    if taught.why:
-        screen.show(f"warning: over {len(rows)} iterations {taught.why}")
+    lessons = learnt(rows, run.game.about)
+    if lessons.why:
+        screen.show(f"warning: over {len(rows)} iterations {lessons.why}")
     summary = {
         "name": run.cfg.name,
         "iterations": newest or 0,
@@ -369,9 +403,9 @@ def _summarise(going: Going) -> dict[str, Any]:
         **{f"seconds/{stage}": round(seconds, 3) for stage, seconds in parts.items()},
         **counters["totals"],
         "steps": int(run.state.step) - int(run.state.skipped),
-        "valid_share": taught.valid if taught.valid is None else round(taught.valid, 4),
-        "iterations_idle": taught.idle,
-        **({"warning": taught.why} if taught.why else {}),
+        "valid_share": lessons.valid if lessons.valid is None else round(lessons.valid, 4),
+        "iterations_idle": lessons.idle,
+        **({"warning": lessons.why} if lessons.why else {}),
         "held_out_questions": len(run.held_out),
         "accuracy_start": counters.get("accuracy_start"),
         "accuracy_end": counters.get("accuracy_end"),

@@ -63,7 +63,7 @@ def test_an_evaluation_is_written_again_where_it_is_made_again(tmp_path, start, 
     writer = make_writer(tmp_path)
     writer.evaluation(start, {"run": "a"})
     writer.close()
-    assert train._due(start, counters) == made_again
+    assert train._evaluation_due(start, counters) == made_again
     writer = MetricsWriter(tmp_path, resume_step=start, evaluated=start + (not made_again))
     if made_again:
         writer.evaluation(start, {"run": "b"})
