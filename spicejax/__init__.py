@@ -100,7 +100,7 @@ def answer(
 def respond(
     model: str | Path, prompts: Sequence[str], *, max_new: int = 128, temperature: float = 0.0, seed: int = 0
 ) -> list[Rollout]:
-    """Let a model speak: each prompt is a user's turn, in the model's own template.
+    """Respond to prompts: each is a user's turn, in the model's own template.
 
     Args:
       model: see `answer`.
@@ -109,13 +109,13 @@ def respond(
     Returns: one response each, with its text, token ids and log-probabilities.
     """
     from spicejax.generate.sampler import SamplerConfig
-    from spicejax.run import speak
+    from spicejax.run import respond
     from spicejax.run.store import export
 
     run = export.find_run(Path(model))
-    found = speak.opened(str(model), run)
+    found = respond.load(str(model), run)
     asked = [found.player.render([{"role": "user", "content": prompt}]) for prompt in prompts]
-    return speak.Speaker(found.player, SamplerConfig(temperature), max_new, seed).say(asked)
+    return respond.Responder(found.player, SamplerConfig(temperature), max_new, seed).respond(asked)
 
 
 def export(run: str | Path, out: str | Path) -> Path:

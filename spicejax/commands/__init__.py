@@ -18,7 +18,7 @@ from spicejax.errors import LINES, SpicejaxError, plain
 
 COMMANDS = {
     "train": "train a recipe on your corpus; the same command goes on where it was stopped",
-    "generate": "let a model or a run speak",
+    "generate": "respond to prompts by a model or a run",
     "ask": "answer a question as the model's game does, with its plan or searches",
     "evaluate": "score a model or a run on questions with known answers",
     "export": "write a model or a run as a Hugging Face folder",

@@ -1,4 +1,4 @@
-"""Let a model or a run speak: spicejax generate --model=MODEL --prompt=TEXT [--max_new=N] [--temperature=T]
+"""Respond to prompts by a model or a run: spicejax generate --model=MODEL --prompt=TEXT [--max_new=N] [--temperature=T]
 
 spicejax generate --run=runs/nano --prompts=prompts.jsonl
 spicejax generate --run=runs/smollm2 --chat
@@ -22,7 +22,7 @@ from pathlib import Path
 from spicejax.commands import Parser, tell
 from spicejax.data.rows import read_rows
 from spicejax.generate.sampler import SamplerConfig
-from spicejax.run import speak
+from spicejax.run import respond
 from spicejax.types import Messages, Rollout
 
 
@@ -56,16 +56,16 @@ def main(argv: Sequence[str]) -> None:
         raise ValueError("--raw has no turns to chat in; leave one of --raw and --chat out")
     asked = _read(args.prompts) if args.prompts else [[{"role": "user", "content": args.prompt}]]
     settings = SamplerConfig(args.temperature, args.top_k, args.top_p, args.min_p)
-    found = speak.opened(args.model, args.run, args.dtype, sys.stderr)
+    found = respond.load(args.model, args.run, args.dtype, sys.stderr)
     # Where no template is written, none opens thinking.
     player = dataclasses.replace(found.player, opening="") if args.raw else found.player
     if found.run:
         print(f"{found.run}: policy after {found.step} iterations", file=sys.stderr)
-    speaker = speak.Speaker(player, settings, args.max_new, args.seed, sys.stderr)
+    responder = respond.Responder(player, settings, args.max_new, args.seed, sys.stderr)
     if args.chat:
-        return _chat(speaker)
-    encode = found.voice.tokenizer.encode_raw
-    said = speaker.say([encode(m[-1]["content"]) if args.raw else player.render(m) for m in asked])
+        return _chat(responder)
+    encode = found.chat_format.tokenizer.encode_raw
+    said = responder.respond([encode(m[-1]["content"]) if args.raw else player.render(m) for m in asked])
     for messages, rollout in zip(asked, said, strict=True):
         if args.prompts:
             end = {"text": rollout.text, "finish_reason": rollout.finish_reason}
@@ -94,7 +94,7 @@ def _read(path: str) -> list[Messages]:
     return found
 
 
-def _chat(speaker: speak.Speaker) -> None:
+def _chat(responder: respond.Responder) -> None:
     """Turns in the terminal; the model sees all before."""
     import readline  # noqa: F401 - gives input() its line editing
 
@@ -108,7 +108,7 @@ def _chat(speaker: speak.Speaker) -> None:
         if not text:
             return
         messages.append({"role": "user", "content": text})
-        (rollout,) = speaker.say([speaker.player.render(messages)])
+        (rollout,) = responder.respond([responder.player.render(messages)])
         messages.append({"role": "assistant", "content": rollout.text})
         tell(f"model: {rollout.text}")
 

@@ -162,15 +162,15 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
         sharding.connect(mesh)
         sharding.connect(resolved.sampler_mesh)
     tokenizer = tokens.load(cfg.model.path)
-    voices = lengths.voices_of(cfg, tokenizer)
-    for path in sorted({v.tokenizer.source for v in voices.values() if render.opening(*v)}):
+    formats = lengths.chat_formats(cfg, tokenizer)
+    for path in sorted({v.tokenizer.source for v in formats.values() if render.opening(*v)}):
         log.info("%s: its chat template opens thinking; of a reply counts what stands behind %s", path, THINK[1])
-    source, held_out = _open_data(cfg, tokenizer, voices)
+    source, held_out = _open_data(cfg, tokenizer, formats)
     find = open_search(cfg.retrieval or RetrievalConfig(), mesh) if cfg.searches else None
     asking = chat(cfg.judge) if cfg.judge.url else None
     interrupt.check("stopped before the model was loaded; the same command begins it")
     params, copy = load_model(cfg, mesh), resolved.copier()
-    player = seat(weights.sampled(model), copy(params), voices[""], cfg.buckets, resolved.sampler_mesh)
+    player = seat(weights.sampled(model), copy(params), formats[""], cfg.buckets, resolved.sampler_mesh)
     player = dataclasses.replace(player, progress=progress)
     frozen, trained = lora.split(params) if model.lora is not None else ({}, params)
     compares = cfg.learner.needs_reference
@@ -183,7 +183,8 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
         workdir=workdir,
         player=player,
         others={
-            role: dataclasses.replace(seat_other(resolved, role, voices[role]), progress=progress) for role in cfg.seats
+            role: dataclasses.replace(seat_other(resolved, role, formats[role]), progress=progress)
+            for role in cfg.seats
         },
         copy=copy,
         first=copy(kept) if cfg.initial_plays and kept is not None else None,
@@ -201,12 +202,12 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
 
 
 def _open_data(
-    cfg: RunConfig, tokenizer: tokens.Tokenizer, voices: Mapping[str, lengths.Voice]
+    cfg: RunConfig, tokenizer: tokens.Tokenizer, formats: Mapping[str, lengths.ChatFormat]
 ) -> tuple[Items, list[questions.Item]]:
     """Open the game's items and the held-out questions. Raises ValueError where a prompt does not fit its bucket."""
     reads = cfg.game.game.reads
     if reads == "documents":
-        lengths.require_documents_fit(cfg, voices)
+        lengths.require_documents_fit(cfg, formats)
     source = open_items(
         reads,
         cfg.corpus.source,
@@ -219,7 +220,7 @@ def _open_data(
         follow_links=cfg.corpus.follow_links,
     )
     held_out = questions.load_suites(cfg.eval.tasks, cfg.eval.max_tasks)
-    lengths.require_items_fit(cfg, source, held_out, voices)
+    lengths.require_items_fit(cfg, source, held_out, formats)
     if reads == "questions":
         warn_of_shared(cast(Sequence[Task], source.sequence), held_out, cfg.eval.tasks)
     return source, held_out
@@ -240,12 +241,12 @@ def warn_of_shared(asked: Sequence[Task], held_out: Sequence[questions.Item], na
 def seat(
     model: TransformerConfig,
     params: Params,
-    voice: lengths.Voice,
+    chat_format: lengths.ChatFormat,
     buckets: Buckets,
     mesh: jax.sharding.Mesh,
 ) -> Player:
     """A model that can be asked, with its own tokenizer and template."""
-    tokenizer, template = voice
+    tokenizer, template = chat_format
     return Player(
         cfg=with_unused(model, tokenizer),
         params=params,
@@ -260,12 +261,12 @@ def seat(
     )
 
 
-def seat_other(resolved: Resolved, role: str, voice: lengths.Voice) -> Player:
+def seat_other(resolved: Resolved, role: str, chat_format: lengths.ChatFormat) -> Player:
     """Load the frozen model that plays a role."""
     path, model, mesh = resolved.cfg.seats[role], resolved.seats[role], resolved.sampler_mesh
     places = weights.shardings(weights.parameters(model, mesh))
     _, params = hf.load(path, dtype=model.dtype, shardings=places)
-    return seat(model, params, voice, resolved.seat_buckets(role), mesh)
+    return seat(model, params, chat_format, resolved.seat_buckets(role), mesh)
 
 
 def load_model(cfg: RunConfig, mesh: jax.sharding.Mesh) -> Params:

@@ -168,8 +168,8 @@ def opened(
         _, shape, params, tokenizer = export.load_run(workdir, mesh)
         model = with_precision(dataclasses.replace(cfg.model, lora=None), shape)
     copy = weights.copier(model, resolved.sampler_mesh)
-    voice = lengths.voices_of(cfg, tokenizer)[""]
-    player = seat(weights.sampled(model), copy(params), voice, cfg.buckets, resolved.sampler_mesh)
+    chat_format = lengths.chat_formats(cfg, tokenizer)[""]
+    player = seat(weights.sampled(model), copy(params), chat_format, cfg.buckets, resolved.sampler_mesh)
     player = dataclasses.replace(player, progress=progress)
     exam = cfg.game.game.exam(cfg.game)
     exam = exam._replace(max_new=cfg.eval.max_new or exam.max_new)
@@ -200,4 +200,4 @@ def _judge(path: str, cfg: RunConfig, mesh: jax.sharding.Mesh) -> Player:
     """A frozen model that judges."""
     model = dataclasses.replace(hf.read_config(path), dtype=cfg.model.dtype, param_dtype=cfg.model.dtype)
     _, params = hf.load(path, dtype=model.dtype, shardings=weights.shardings(weights.parameters(model, mesh)))
-    return seat(model, params, lengths.voice_of(path, cfg.model.date), cfg.buckets, mesh)
+    return seat(model, params, lengths.load_chat_format(path, cfg.model.date), cfg.buckets, mesh)

@@ -27,8 +27,8 @@ JOINT = 2
 RENDERED = 10_000
 
 
-class Voice(NamedTuple):
-    """How a player turns messages into a prompt."""
+class ChatFormat(NamedTuple):
+    """How a model turns messages into a prompt."""
 
     tokenizer: Tokenizer
     template: render.Template
@@ -38,46 +38,46 @@ class Voice(NamedTuple):
         return len(render.render(self.tokenizer, messages, self.template))
 
 
-def voices_of(cfg: RunConfig, tokenizer: Tokenizer) -> dict[str, Voice]:
-    """The voice of every seat; `tokenizer` is the policy's, whose voice also stands under ""."""
-    policy = Voice(tokenizer.dated(cfg.model.date), cfg.model.template)
-    voices = {"": policy} | dict.fromkeys((ask.seat or ask.role for ask in cfg.asks), policy)
+def chat_formats(cfg: RunConfig, tokenizer: Tokenizer) -> dict[str, ChatFormat]:
+    """The format of every seat; `tokenizer` is that of the policy, whose format also stands under ""."""
+    policy = ChatFormat(tokenizer.dated(cfg.model.date), cfg.model.template)
+    formats = {"": policy} | dict.fromkeys((ask.seat or ask.role for ask in cfg.asks), policy)
     for role, path in cfg.seats.items():
-        voices[role] = voice_of(path, cfg.model.date)
-    return voices
+        formats[role] = load_chat_format(path, cfg.model.date)
+    return formats
 
 
-def voice_of(path: str, date: str = "") -> Voice:
-    """The voice of another model: its chat template where it has one, at a date (see model.date)."""
+def load_chat_format(path: str, date: str = "") -> ChatFormat:
+    """Load the format of another model: its chat template where it has one, at a date (see model.date)."""
     tokenizer = tokens.load(path).dated(date)
-    return Voice(tokenizer, "conversation" if tokenizer.chat is None else "chat")
+    return ChatFormat(tokenizer, "conversation" if tokenizer.chat is None else "chat")
 
 
-def require_documents_fit(cfg: RunConfig, voices: Mapping[str, Voice]) -> None:
+def require_documents_fit(cfg: RunConfig, formats: Mapping[str, ChatFormat]) -> None:
     """Raise ValueError where a document of the most tokens that cfg.corpus allows makes too long a prompt.
 
     No document is read: each prompt is rendered around a text of that length.
     """
-    longest, alien = cfg.corpus.max_tokens, _alien(cfg, voices)
-    own = {seat: voice for seat, voice in voices.items() if seat not in alien}
+    longest, others = cfg.corpus.max_tokens, _seats_with_other_tokenizers(cfg, formats)
+    own = {seat: chat_format for seat, chat_format in formats.items() if seat not in others}
     _require_fits(cfg, own, longest, f"a document of corpus.max_tokens={longest}")
 
 
-def _alien(cfg: RunConfig, voices: Mapping[str, Voice]) -> list[str]:
-    """The seats that are shown documents and have another tokenizer than the policy's, which cut them."""
+def _seats_with_other_tokenizers(cfg: RunConfig, formats: Mapping[str, ChatFormat]) -> list[str]:
+    """The seats that read documents by another tokenizer than that of the policy, which cut them."""
     shown = {seat for seat, _ in cfg.game.game.prompts_of(cfg.game, Document("", ""))}
-    probes = {seat: prepared.probe(voices[seat].tokenizer.encode) for seat in {"", *shown} & voices.keys()}
+    probes = {seat: prepared.probe(formats[seat].tokenizer.encode) for seat in {"", *shown} & formats.keys()}
     return sorted(seat for seat, probe in probes.items() if probe != probes[""])
 
 
-def _require_fits(cfg: RunConfig, voices: Mapping[str, Voice], longest: int, name: str) -> None:
+def _require_fits(cfg: RunConfig, formats: Mapping[str, ChatFormat], longest: int, name: str) -> None:
     """The same for a document of `longest` tokens, called `name`, and some seats."""
     text = " ".join(["a"] * longest)
     most, room, shown = 0, cfg.buckets.prompt[-1], False
     for seat, messages in cfg.game.game.prompts_of(cfg.game, Document("", text)):
-        if seat in voices:
-            extra = longest - len(voices[seat].tokenizer.encode(text))
-            most = max(most, voices[seat].length(messages) + extra + JOINT)
+        if seat in formats:
+            extra = longest - len(formats[seat].tokenizer.encode(text))
+            most = max(most, formats[seat].length(messages) + extra + JOINT)
             shown = shown or any(text in turn["content"] for turn in messages)
     if most > room:
         lower = cfg.corpus.max_tokens * (longest - most + room) // longest if shown else 0
@@ -88,18 +88,20 @@ def _require_fits(cfg: RunConfig, voices: Mapping[str, Voice], longest: int, nam
         )
 
 
-def _behind(cfg: RunConfig) -> dict[str, int]:
+def _tokens_behind(cfg: RunConfig) -> dict[str, int]:
     """Tokens of a row that may stand behind each seat's prompt when it is asked: 0 where it has one turn."""
     seats = {ask.seat or ask.role for ask in cfg.asks}
     return {seat: max(ask.behind for ask in cfg.asks if (ask.seat or ask.role) == seat) - 1 for seat in seats}
 
 
-def _and(behind: int, how: str = "and") -> str:
+def _plus(behind: int, how: str = "and") -> str:
     """That so many tokens of a row come on top; empty for none."""
     return f" {how} {behind} of searches behind it" if behind else ""
 
 
-def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], voices: Mapping[str, Voice]) -> None:
+def require_items_fit(
+    cfg: RunConfig, source: Items, held_out: Sequence[Item], formats: Mapping[str, ChatFormat]
+) -> None:
     """Raise ValueError where an item that is asked makes too long a prompt; what a game leaves out is logged.
 
     Documents were cut by the policy's tokenizer, so they are counted again for players that bring their own. Games
@@ -107,29 +109,29 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
     """
     game, room = cfg.game.game, cfg.buckets.prompt[-1]
     if game.reads == "examples":
-        for voice in voices.values():
-            render.reply(*voice, "")
-    exam, behind = game.exam(cfg.game), _behind(cfg)
-    bare = voices[exam.role].length(exam.ask(Task("", "", "String")))
+        for chat_format in formats.values():
+            render.reply(*chat_format, "")
+    exam, behind = game.exam(cfg.game), _tokens_behind(cfg)
+    bare = formats[exam.role].length(exam.ask(Task("", "", "String")))
     if bare + exam.behind >= room:
         raise ValueError(
-            f"the {exam.role}'s prompt has {bare} tokens without its question{_and(exam.behind)}, buckets.prompt ends "
+            f"the {exam.role}'s prompt has {bare} tokens without its question{_plus(exam.behind)}, buckets.prompt ends "
             f"at {room}: raise buckets.prompt, or shorten the prompt"
         )
     for number, item in enumerate(held_out, 1):
-        length = voices[""].length(question(item, exam))  # the policy answers them, whoever has the seat
+        length = formats[""].length(question(item, exam))  # the policy answers them, whoever has the seat
         if length + exam.behind > room:
             raise ValueError(
                 f"{cfg.eval.tasks}: question {item.task.id or number} makes a prompt of {length} tokens"
-                f"{_and(exam.behind)}, buckets.prompt ends at {room}: raise buckets.prompt, or take the question out"
+                f"{_plus(exam.behind)}, buckets.prompt ends at {room}: raise buckets.prompt, or take the question out"
             )
     indices = range(len(source.sequence))
     if game.reads == "documents":
-        for seat in _alien(cfg, voices):
-            count = voices[seat].tokenizer.encode
+        for seat in _seats_with_other_tokenizers(cfg, formats):
+            count = formats[seat].tokenizer.encode
             length, k = max((len(count(source.sequence[k].text)), k) for k in indices)
             name = f"document {source.sequence[k].id} ({seat}: {length} tokens)"
-            _require_fits(cfg, {seat: voices[seat]}, length, name)
+            _require_fits(cfg, {seat: formats[seat]}, length, name)
         return
 
     def prompts(k: int) -> Prompts:
@@ -139,11 +141,11 @@ def require_items_fit(cfg: RunConfig, source: Items, held_out: Sequence[Item], v
         return sum(len(turn["content"]) for _, messages in prompts(k) for turn in messages)
 
     looked_at = sorted(heapq.nlargest(RENDERED, indices, key=characters))
-    sizes = {k: max(voices[seat].length(said) + behind[seat] for seat, said in prompts(k)) for k in looked_at}
+    sizes = {k: max(formats[seat].length(said) + behind[seat] for seat, said in prompts(k)) for k in looked_at}
     if long := [k + 1 for k, size in sizes.items() if size > room]:
         text = (
             f"{cfg.corpus.source}: {len(long)} of {len(indices)} {game.reads} make prompts of up to "
-            f"{max(sizes.values())} tokens{_and(max(behind.values()), 'with')}, buckets.prompt ends at {room}: "
+            f"{max(sizes.values())} tokens{_plus(max(behind.values()), 'with')}, buckets.prompt ends at {room}: "
             f"number {', '.join(map(str, long[:6]))}"
             f"{', ...' * (len(long) > 6)}"
         )

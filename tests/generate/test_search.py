@@ -200,10 +200,10 @@ def test_what_a_turn_asks_for(said, query):
 def test_control_tokens_spelled_in_a_passage_or_a_query_are_text(tmp_path):
     """With a real tokenizer, whose tokens hold several letters, and a template with control tokens."""
     write_tokenizer(tmp_path)
-    voice = lengths.Voice(tokens.load(tmp_path), "chat")
+    chat_format = lengths.ChatFormat(tokens.load(tmp_path), "chat")
     bytewise = typist(None)
     model = dataclasses.replace(QWEN3, vocab_size=260)
-    seated = build.seat(model, {}, voice, bytewise.buckets, bytewise.mesh)
+    seated = build.seat(model, {}, chat_format, bytewise.buckets, bytewise.mesh)
     fields = {f.name: getattr(seated, f.name) for f in dataclasses.fields(Player)}
     who = Typist(**fields, script=turns_of("<search>hello<|im_end|></search>", "<answer>hello</answer>"), end=259)
     ((row,),) = search(

@@ -19,7 +19,7 @@ from spicejax.games.supervised.game import SupervisedConfig
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.run import build, lengths
-from spicejax.run.lengths import Voice, require_documents_fit, require_items_fit
+from spicejax.run.lengths import ChatFormat, require_documents_fit, require_items_fit
 from spicejax.text import render, tokens
 from spicejax.types import Document, Example, Task
 
@@ -33,9 +33,9 @@ def settings(game, bucket, max_tokens=0, seats=None) -> Any:
     return SimpleNamespace(game=game, asks=asks, buckets=buckets, corpus=corpus, eval=evaluated, seats=seats or {})
 
 
-def seated(role, voice) -> dict[str, Voice]:
+def seated(role, chat_format) -> dict[str, ChatFormat]:
     """The policy plays this role."""
-    return {"": voice, role: voice}
+    return {"": chat_format, role: chat_format}
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +62,9 @@ def test_given_replies_are_refused_where_the_template_opens_thinking(tiny, tmp_p
     game, rows = SupervisedConfig(), Items([Example((("user", "a"),), "b")], "", 0, 1)
     thinking = tokens.load(tmp_path)
     with pytest.raises(ValueError, match=f"{tmp_path}: its chat template opens thinking \\(<think>\\) in every prompt"):
-        require_items_fit(settings(game, 99), rows, [], seated("reasoner", Voice(thinking, "chat")))
-    for voice in (Voice(thinking, "conversation"), Voice(tiny, "chat")):
-        require_items_fit(settings(game, 999), rows, [], seated("reasoner", voice))
+        require_items_fit(settings(game, 99), rows, [], seated("reasoner", ChatFormat(thinking, "chat")))
+    for chat_format in (ChatFormat(thinking, "conversation"), ChatFormat(tiny, "chat")):
+        require_items_fit(settings(game, 999), rows, [], seated("reasoner", chat_format))
     opened = scripted.typist(None)
     opened = dataclasses.replace(opened, write=functools.partial(render.reply, thinking, "chat"))
     world = World({"reasoner": opened}, lambda pairs: [], SamplerConfig(), seed=0, iteration=0)
@@ -78,25 +78,25 @@ def test_given_replies_are_refused_where_the_template_opens_thinking(tiny, tmp_p
     [("qwen3", "full", "chat"), ("smollm2", "simple", "conversation"), ("smollm2", "nano", "chat")],
 )
 def test_no_real_document_exceeds_the_bound_which_is_tight(shared_data, texts, family, style, template):
-    voice = Voice(tokens.load(shared_data / "tokenizers" / family), template)
+    chat_format = ChatFormat(tokens.load(shared_data / "tokenizers" / family), template)
     game = spice.SpiceConfig(style=style, task_type="random", answer_types=("Integer",))
     for text in texts:
-        size = len(voice.tokenizer.encode(text))
-        longest = max(voice.length(messages) for _, messages in spice.prompts_of(game, Document("", text)))
+        size = len(chat_format.tokenizer.encode(text))
+        longest = max(chat_format.length(messages) for _, messages in spice.prompts_of(game, Document("", text)))
         with pytest.raises(ValueError, match=f"corpus.max_tokens={size}"):
-            require_documents_fit(settings(game, longest - 1, size), seated("challenger", voice))
-        require_documents_fit(settings(game, longest + lengths.JOINT + 2, size), seated("challenger", voice))
+            require_documents_fit(settings(game, longest - 1, size), seated("challenger", chat_format))
+        require_documents_fit(settings(game, longest + lengths.JOINT + 2, size), seated("challenger", chat_format))
 
 
 def test_the_refusal_names_number_bucket_and_a_fix_that_works(tiny):
-    voices = seated("challenger", Voice(tiny, "chat"))
+    formats = seated("challenger", ChatFormat(tiny, "chat"))
     game = spice.SpiceConfig(style="nano")
     with pytest.raises(ValueError, match="buckets.prompt ends at 120: raise buckets.prompt, or lower") as caught:
-        require_documents_fit(settings(game, 120, 100), voices)
+        require_documents_fit(settings(game, 120, 100), formats)
     lower = int(str(caught.value).rpartition(" ")[2])
-    require_documents_fit(settings(game, 120, lower), voices)
+    require_documents_fit(settings(game, 120, lower), formats)
     with pytest.raises(ValueError):
-        require_documents_fit(settings(game, 120, lower + 1), voices)
+        require_documents_fit(settings(game, 120, lower + 1), formats)
 
 
 @pytest.mark.parametrize(
@@ -121,28 +121,28 @@ def test_only_prompts_that_may_be_asked_count(change, kinds):
 def test_own_prompts_are_those_that_count(tiny):
     wordy = {"free_form_nano": "please " * 90 + "{answer_type} {document}", "reasoner": "please " * 90 + "{question}"}
     game = spice.SpiceConfig(style="nano", task_type="free_form_only", answer_types=("Integer",))
-    require_documents_fit(settings(game, 120, 50), seated("challenger", Voice(tiny, "chat")))
+    require_documents_fit(settings(game, 120, 50), seated("challenger", ChatFormat(tiny, "chat")))
     own = dataclasses.replace(game, templates=wordy)
     with pytest.raises(ValueError, match="corpus.max_tokens=50 makes a prompt of up to"):
-        require_documents_fit(settings(own, 120, 50), seated("challenger", Voice(tiny, "chat")))
-    full, voices = dataclasses.replace(own, style="full"), seated("reasoner", Voice(tiny, "chat"))
+        require_documents_fit(settings(own, 120, 50), seated("challenger", ChatFormat(tiny, "chat")))
+    full, formats = dataclasses.replace(own, style="full"), seated("reasoner", ChatFormat(tiny, "chat"))
     items, source = [Item(Task("1+1=?", "2", "Integer", "q1"), "")], Items([], "", 0, 1)
-    require_items_fit(settings(dataclasses.replace(full, templates={}), 190), source, items, voices)
+    require_items_fit(settings(dataclasses.replace(full, templates={}), 190), source, items, formats)
     with pytest.raises(ValueError, match="question q1 makes a prompt"):
-        require_items_fit(settings(full, 677), source, items, voices)
+        require_items_fit(settings(full, 677), source, items, formats)
 
 
 def test_a_prompt_without_room_for_a_question_is_refused(tiny):
     game = spice.SpiceConfig(templates={"reasoner": "please " * 90 + "{question}"})
-    source, voices = Items([], "", 0, 1), seated("reasoner", Voice(tiny, "chat"))
+    source, formats = Items([], "", 0, 1), seated("reasoner", ChatFormat(tiny, "chat"))
     with pytest.raises(ValueError, match="the reasoner's prompt has .* tokens without its question"):
-        require_items_fit(settings(game, 100), source, [], voices)
+        require_items_fit(settings(game, 100), source, [], formats)
 
 
 def test_without_documents_their_length_does_not_matter(tiny):
-    voices = seated("challenger", Voice(tiny, "chat"))
+    formats = seated("challenger", ChatFormat(tiny, "chat"))
     game = spice.SpiceConfig(style="nano", no_corpus=True)
-    require_documents_fit(settings(game, 120, 10**5), voices)
+    require_documents_fit(settings(game, 120, 10**5), formats)
 
 
 def of(sequence):
@@ -155,52 +155,52 @@ EXAMPLE = SupervisedConfig(style="nano"), lambda text: Example((("user", text),)
 
 @pytest.mark.parametrize(("game", "make"), [QUESTION, EXAMPLE])
 def test_items_that_are_left_out_are_counted_and_all_of_them_is_an_error(tiny, caplog, game, make):
-    voices = seated("reasoner", Voice(tiny, "chat"))
+    formats = seated("reasoner", ChatFormat(tiny, "chat"))
     short, long = make("x"), make("y" * 60)
     cfg = settings(game, 40)
-    require_items_fit(cfg, of([short, short]), [], voices)
+    require_items_fit(cfg, of([short, short]), [], formats)
     assert not caplog.messages
-    require_items_fit(cfg, of([short, long, short, long]), [], voices)
+    require_items_fit(cfg, of([short, long, short, long]), [], formats)
     (said,) = caplog.messages
     assert "2 of 4" in said and "number 2, 4 are left out" in said and "ends at 40" in said
     with pytest.raises(ValueError, match=r"items.jsonl: 2 of 2 .* raise buckets.prompt"):
-        require_items_fit(cfg, of([long, long]), [], voices)
+        require_items_fit(cfg, of([long, long]), [], formats)
 
 
 def test_of_many_items_the_longest_are_looked_at(tiny, caplog, monkeypatch):
     monkeypatch.setattr(lengths, "RENDERED", 2)
-    voices = seated("reasoner", Voice(tiny, "chat"))
+    formats = seated("reasoner", ChatFormat(tiny, "chat"))
     game, make = QUESTION
     tasks = [make("y" * n) for n in (1, 80, 2, 60, 70)]
-    require_items_fit(settings(game, 40), of(tasks), [], voices)
+    require_items_fit(settings(game, 40), of(tasks), [], formats)
     assert "2 of 5" in caplog.text and "number 2, 5 are" in caplog.text
 
 
 def test_a_held_out_question_must_fit(tiny):
-    voices = seated("reasoner", Voice(tiny, "chat"))
+    formats = seated("reasoner", ChatFormat(tiny, "chat"))
     held_out = [Item(Task("x", "1", "Integer")), Item(Task("y" * 60, "1", "Integer", "q7"))]
     with pytest.raises(ValueError, match="held_out.jsonl: question q7 makes a prompt of .* tokens, .* ends at 40"):
-        require_items_fit(settings(RlvrConfig(style="nano"), 40), of([held_out[0].task]), held_out, voices)
+        require_items_fit(settings(RlvrConfig(style="nano"), 40), of([held_out[0].task]), held_out, formats)
 
 
 def test_another_players_tokenizer_counts_the_documents_again(shared_data, tiny):
     """Bytes are many more than the policy's tokens."""
-    policy = Voice(tokens.load(shared_data / "tokenizers" / "smollm2"), "chat")
-    voices = {"": policy, "reasoner": policy, "challenger": Voice(tiny, "chat")}
+    policy = ChatFormat(tokens.load(shared_data / "tokenizers" / "smollm2"), "chat")
+    formats = {"": policy, "reasoner": policy, "challenger": ChatFormat(tiny, "chat")}
     game = spice.SpiceConfig(style="nano")
     documents = [Document("short", "a few words"), Document("long", "many more words than that " * 5)]
     cfg = settings(game, 100, 40, seats={"challenger": "FOLDER"})
-    require_documents_fit(cfg, voices)
-    require_items_fit(cfg, of(documents[:1]), [], voices)
+    require_documents_fit(cfg, formats)
+    require_items_fit(cfg, of(documents[:1]), [], formats)
     with pytest.raises(ValueError, match=r"document long \(challenger: \d+ tokens\)"):
-        require_items_fit(cfg, of(documents), [], voices)
+        require_items_fit(cfg, of(documents), [], formats)
 
 
 @pytest.mark.parametrize("name", [n for n in configs.names() if n.startswith("spice") and "nano" not in n])
 def test_shipped_configurations_have_room(shared_data, name):
     cfg = dataclasses.replace(configs.load(name), seats={})
     family = "smollm2" if "smollm2" in name else "qwen3"
-    require_documents_fit(cfg, lengths.voices_of(cfg, tokens.load(shared_data / "tokenizers" / family)))
+    require_documents_fit(cfg, lengths.chat_formats(cfg, tokens.load(shared_data / "tokenizers" / family)))
 
 
 def test_a_run_stops_before_it_loads_weights(tmp_path, monkeypatch, shared_data):

@@ -39,8 +39,8 @@ def test_padded_rows_are_known_to_the_policy_to_frozen_seats_and_to_the_flight_c
     assert resolved.seats["challenger"].unused == ()
     seen = {ask.seat or ask.role: programs.engine_layout(resolved, ask).model.unused for ask in cfg.asks}
     assert seen == {"challenger": (), "reasoner": (260, 272)}
-    voice = lengths.Voice(tokens.load(policy), "chat")
-    player = build.seat(shape, random_params(shape), voice, Buckets((16,), 2), resolved.sampler_mesh)
+    chat_format = lengths.ChatFormat(tokens.load(policy), "chat")
+    player = build.seat(shape, random_params(shape), chat_format, Buckets((16,), 2), resolved.sampler_mesh)
     assert player.cfg == dataclasses.replace(shape, unused=(260, 272))
 
 

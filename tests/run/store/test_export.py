@@ -13,7 +13,7 @@ from tiny_runs import saved
 import spicejax
 from spicejax import commands, sharding
 from spicejax.models import hf, lora
-from spicejax.run import evaluate, speak
+from spicejax.run import evaluate, respond
 from spicejax.run.store import export
 from spicejax.text import sentencepieces, tokens
 
@@ -75,7 +75,7 @@ def test_of_a_chain_the_last_policy_is_exported(chain, tmp_path, capsys):
 
 
 def test_of_a_chain_the_last_policy_is_asked(chain, tmp_path, monkeypatch, capsys):
-    player, *_, run, step = speak.opened(run=chain)
+    player, *_, run, step = respond.load(run=chain)
     assert (run, step) == (chain / "2", 1)
     jax.tree.map(np.testing.assert_array_equal, player.params, random_params(player.cfg, seed=2))
     opened = []

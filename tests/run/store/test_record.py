@@ -87,9 +87,9 @@ def test_all_voices_of_a_run_say_its_date(tmp_path):
     paths = [model(tmp_path / name, "{{ strftime_now('%d %b %Y') }}") for name in "ab"]
     changes = {"model.path": paths[0], "seats.challenger": paths[1], "model.date": "2026-02-03"}
     cfg = configuration.override(configs.load("spice_smollm2"), changes)
-    for voice in lengths.voices_of(cfg, tokens.load(paths[0])).values():
-        said = render.render(voice.tokenizer, [{"role": "user", "content": "a"}], voice.template)
-        assert voice.tokenizer.decode(said) == "03 Feb 2026"
+    for chat_format in lengths.chat_formats(cfg, tokens.load(paths[0])).values():
+        said = render.render(chat_format.tokenizer, [{"role": "user", "content": "a"}], chat_format.template)
+        assert chat_format.tokenizer.decode(said) == "03 Feb 2026"
 
 
 def test_a_start_from_a_notebook_is_told_in_the_card(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""A model or the policy of a run that speaks: prompts in, one response each."""
+"""Responses to prompts by a model, or by the policy of a run: one to each."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from spicejax.types import Rollout
 ROWS = 8  # responses written at the same time
 
 
-class Opened(NamedTuple):
-    """A model on the first device, and whose policy it is."""
+class Loaded(NamedTuple):
+    """A model on the first device, with the run whose policy it is."""
 
     player: Player
-    voice: lengths.Voice
+    chat_format: lengths.ChatFormat
     run: Path | None  # None = a model by itself
     step: int  # iterations of the run
 
 
-class Speaker(NamedTuple):
-    """A model with how it is sampled."""
+class Responder(NamedTuple):
+    """A model and how it is sampled."""
 
     player: Player
     settings: SamplerConfig
@@ -44,7 +44,7 @@ class Speaker(NamedTuple):
     seed: int
     stream: TextIO | None = None  # where it is shown how far it is
 
-    def say(self, prompts: Sequence[list[int]]) -> list[Rollout]:
+    def respond(self, prompts: Sequence[list[int]]) -> list[Rollout]:
         """One response to each prompt; the longest one, rounded up to a power of two, sets the compiled shape."""
         bucket = 1 << max(4, (max(map(len, prompts)) - 1).bit_length())
         player = dataclasses.replace(self.player, buckets=Buckets((bucket,), min(ROWS, len(prompts))))
@@ -60,28 +60,28 @@ class Speaker(NamedTuple):
         return [rollout for (rollout,) in rows]
 
 
-def opened(model: str = "", run: Path | None = None, dtype: DType = "float32", stream: TextIO | None = None) -> Opened:
+def load(model: str = "", run: Path | None = None, dtype: DType = "float32", stream: TextIO | None = None) -> Loaded:
     """The newest policy of a work folder `run`, of a chain that of its last stage with one, or what model.path takes.
 
     stream: where it is shown that it loads.
     Raises: as export.find_run, export.load_run and hf.load.
     """
     with showing(stream, stages=False) as (_, clock), clock.stage("loading"):
-        return _opened(model, run, dtype)
+        return _load(model, run, dtype)
 
 
-def _opened(model: str, run: Path | None, dtype: DType) -> Opened:
+def _load(model: str, run: Path | None, dtype: DType) -> Loaded:
     mesh = sharding.make_mesh(sharding.MeshConfig(data=1, tensor=1), jax.devices()[:1])
     step = 0
     if run is not None:
         run = export.find_run(run) or run
         step, shape, params, tokenizer = export.load_run(run, mesh)
         made = evaluate.saved_config(run)["model"]  # alone: its game may be from outside
-        voice = lengths.Voice(tokenizer.dated(made.get("date", "")), made.get("template", "chat"))
+        chat_format = lengths.ChatFormat(tokenizer.dated(made.get("date", "")), made.get("template", "chat"))
     else:
-        shape, voice = hf.read_config(model), lengths.voice_of(model)
-        shape = with_unused(shape, voice.tokenizer)
+        shape, chat_format = hf.read_config(model), lengths.load_chat_format(model)
+        shape = with_unused(shape, chat_format.tokenizer)
         _, params = hf.load(model, dtype=dtype, shardings=weights.shardings(weights.parameters(shape, mesh)))
     shape = dataclasses.replace(shape, dtype=dtype)
     params = weights.copier(shape, mesh)(params)
-    return Opened(seat(weights.sampled(shape), params, voice, Buckets((16,), 1), mesh), voice, run, step)
+    return Loaded(seat(weights.sampled(shape), params, chat_format, Buckets((16,), 1), mesh), chat_format, run, step)
