@@ -7,9 +7,11 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+from spicejax.config import key_of
 from spicejax.data.items import Kind
 from spicejax.games.world import World
 from spicejax.generate.layout import TurnLimits
+from spicejax.text import prompts
 from spicejax.types import Estimator, Lesson, LessonKind, Messages, Metrics, Rollout, Task
 
 SAID = 200  # characters that a record keeps of an answer
@@ -191,3 +193,22 @@ class GameConfig(Protocol):
     def items(self) -> int:
         """How many items an iteration takes."""
         ...
+
+
+def require(cfg: GameConfig, least: Mapping[str, float]) -> None:
+    """Raise ValueError where a field is below the least value it may have."""
+    for name, value in least.items():
+        if getattr(cfg, name) < value:
+            raise ValueError(f"{key_of(type(cfg))}.{name}={getattr(cfg, name)}: must be at least {value}")
+
+
+def read_prompts(cfg: Any, *packages: str) -> None:
+    """Read the folder `prompts` of a game into its `templates`: a run is bound to texts, not to where they once lay.
+
+    Args:
+      packages: whose prompts they stand for.
+    Raises: as `prompts.overridden`.
+    """
+    templates = prompts.overridden(key_of(type(cfg)), cfg.templates, cfg.prompts, *packages)
+    object.__setattr__(cfg, "templates", templates)
+    object.__setattr__(cfg, "prompts", "")

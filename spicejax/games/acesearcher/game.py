@@ -20,10 +20,9 @@ from spicejax.games import solver
 from spicejax.games.acesearcher import excerpts, pairs, paths, rewards
 from spicejax.games.acesearcher.paths import Path, Way
 from spicejax.games.acesearcher.plans import Plan
-from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, Reply
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, Reply, read_prompts, require
 from spicejax.games.world import World
 from spicejax.score import qa
-from spicejax.text import prompts
 from spicejax.types import Episode, Lesson, Messages, Metrics, Preference, Rejection, Rollout, Task
 
 _ROLES = ("decomposer", "subquestion", "solver")  # of lessons
@@ -99,18 +98,14 @@ class AceSearcherConfig:
         return Way(**fields)
 
     def __post_init__(self) -> None:
-        templates = prompts.overridden("acesearcher", self.templates, self.prompts, paths.PACKAGE)
-        object.__setattr__(self, "templates", templates)
-        object.__setattr__(self, "prompts", "")
+        read_prompts(self, paths.PACKAGE)
         if self.kind == "program" and self.programs == "off":
             raise ValueError(
                 "acesearcher.kind=program runs what the model writes; give acesearcher.programs=sandbox as well "
                 "(docs/security.md)"
             )
         counts = "questions plans solutions most_questions found total plan_max_new answer_max_new final_max_new"
-        for name in counts.split():
-            if getattr(self, name) < 1:
-                raise ValueError(f"acesearcher.{name}={getattr(self, name)}: must be at least 1")
+        require(self, dict.fromkeys(counts.split(), 1))
         if self.steps == "programs" and self.programs == "off":
             raise ValueError(
                 "acesearcher.steps=programs runs what the model writes; give acesearcher.programs=sandbox as well "

@@ -14,12 +14,11 @@ from typing import ClassVar
 import numpy as np
 
 from spicejax.games import solver
-from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, read_prompts, require
 from spicejax.games.r1_searcher import rewards
 from spicejax.games.world import World
 from spicejax.generate.search import Limits, Searched
 from spicejax.score import qa
-from spicejax.text import prompts
 from spicejax.types import Episode, Estimator, Metrics, Task
 
 
@@ -61,12 +60,8 @@ class R1SearcherConfig:
         return self.questions
 
     def __post_init__(self) -> None:
-        templates = prompts.overridden("r1searcher", self.templates, self.prompts, solver.PACKAGE)
-        object.__setattr__(self, "templates", templates)
-        object.__setattr__(self, "prompts", "")
-        for name, least in (("questions", 1), ("group_size", 1), ("penalty", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"r1searcher.{name}={getattr(self, name)}: must be at least {least}")
+        read_prompts(self, solver.PACKAGE)
+        require(self, {"questions": 1, "group_size": 1, "penalty": 0})
 
 
 def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: None = None) -> Played:

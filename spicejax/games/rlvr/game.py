@@ -14,9 +14,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from spicejax.games import reasoner
-from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, read_prompts, require
 from spicejax.games.world import Verdict, World
-from spicejax.text import prompts
 from spicejax.types import Episode, Estimator, Messages, Metrics, Rollout, Task
 
 
@@ -53,12 +52,8 @@ class RlvrConfig:
         return self.candidates or self.questions
 
     def __post_init__(self) -> None:
-        templates = prompts.overridden("rlvr", self.templates, self.prompts, reasoner.PACKAGE)
-        object.__setattr__(self, "templates", templates)
-        object.__setattr__(self, "prompts", "")
-        for name in ("questions", "group_size", "max_new"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"rlvr.{name}={getattr(self, name)}: must be at least 1")
+        read_prompts(self, reasoner.PACKAGE)
+        require(self, {"questions": 1, "group_size": 1, "max_new": 1})
         if self.candidates and self.candidates < self.questions:
             raise ValueError(f"rlvr.candidates={self.candidates}: give at least questions={self.questions}, or 0")
 

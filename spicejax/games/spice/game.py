@@ -10,13 +10,12 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from spicejax.games import reasoner
-from spicejax.games.game import Ask, Exam, Game, Played, Prompts
+from spicejax.games.game import Ask, Exam, Game, Played, Prompts, read_prompts, require
 from spicejax.games.spice import formats, novelty, report
 from spicejax.games.spice.report import Attempt
 from spicejax.games.spice.rewards import RewardKind, challenger_reward
 from spicejax.games.spice.validity import ValidityConfig
 from spicejax.games.world import World
-from spicejax.text import prompts
 from spicejax.types import ANSWER_TYPES, AnswerType, Document, Episode, Estimator, Metrics, Rejection, Rollout, Task
 
 # Random streams of an iteration.
@@ -95,12 +94,8 @@ class SpiceConfig:
         return self.documents
 
     def __post_init__(self) -> None:
-        templates = prompts.overridden("spice", self.templates, self.prompts, reasoner.PACKAGE, formats.PACKAGE)
-        object.__setattr__(self, "templates", templates)
-        object.__setattr__(self, "prompts", "")  # a run is bound to texts, not to where they once lay
-        for name in ("documents", "group_size", "challenger_max_new", "reasoner_max_new"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"spice.{name}={getattr(self, name)}: must be at least 1")
+        read_prompts(self, reasoner.PACKAGE, formats.PACKAGE)
+        require(self, dict.fromkeys(("documents", "group_size", "challenger_max_new", "reasoner_max_new"), 1))
         if self.max_attempts < self.group_size:
             raise ValueError(f"spice.max_attempts={self.max_attempts}: must be at least group_size={self.group_size}")
         unknown = set(self.answer_types) - set(ANSWER_TYPES) | {"MCQ"} & set(self.answer_types)

@@ -15,14 +15,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from spicejax.games import solver
-from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, read_prompts, require
 from spicejax.games.ssp import proposals, rewards
 from spicejax.games.ssp.pool import Kept, Pool
 from spicejax.games.ssp.proposals import Proposal, Rules
 from spicejax.games.world import World
 from spicejax.generate.search import Limits, Searched
 from spicejax.score import judge, qa
-from spicejax.text import prompts
 from spicejax.types import Answer, Episode, Estimator, Messages, Metrics
 
 _SOLVE = 2  # stream of the Solver's rows; round r of the Proposer has the streams 3r and 3r + 1
@@ -102,13 +101,9 @@ class SspConfig:
         return self.answers * self.proposer_samples
 
     def __post_init__(self) -> None:
-        templates = prompts.overridden("ssp", self.templates, self.prompts, proposals.PACKAGE, solver.PACKAGE)
-        object.__setattr__(self, "templates", templates)
-        object.__setattr__(self, "prompts", "")
+        read_prompts(self, proposals.PACKAGE, solver.PACKAGE)
         positive = ("answers", "proposer_samples", "solver_samples", "verify_max_new", "tries")
-        for name, least in (*((name, 1) for name in positive), ("noise", 0), ("reset_every", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"ssp.{name}={getattr(self, name)}: must be at least {least}")
+        require(self, dict.fromkeys(positive, 1) | {"noise": 0, "reset_every": 0})
         if len(self.searches) != 2 or not 1 <= self.searches[0] <= self.searches[1]:
             raise ValueError(f"ssp.searches={self.searches}: give the least and the most, such as (2, 4)")
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from spicejax.games import reasoner, solver
-from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, require
 from spicejax.games.world import World
 from spicejax.generate.search import Limits
 from spicejax.types import Episode, Example, Rollout, Task
@@ -47,9 +47,7 @@ class SupervisedConfig:
         return self.limits.total if self.request else self.max_new
 
     def __post_init__(self) -> None:
-        for name in ("examples", "max_new"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"supervised.{name}={getattr(self, name)}: must be at least 1")
+        require(self, {"examples": 1, "max_new": 1})
 
 
 def play(world: World, examples: Sequence[Example], cfg: SupervisedConfig, state: None = None) -> Played:
