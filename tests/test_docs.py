@@ -12,12 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE, for_tpu
+from processes import PATIENCE
 from tiny_runs import SPICE, WORLD
 
 import spicejax
 from spicejax import commands, config, configs
-from spicejax.flight import check
 from spicejax.report import usage
 from spicejax.report.game import QUESTION
 from spicejax.run import chain
@@ -234,14 +233,3 @@ def test_the_python_page_runs(cache, tmp_path, monkeypatch):
     assert (tmp_path / "exported" / "README.md").is_file() and list((tmp_path / "exported").glob("*.safetensors"))
     with pytest.raises(ValueError, match="unknown config 'spice_nan'"):
         names["spicejax"].train("spice_nan", "runs/other")
-
-
-@pytest.mark.slow  # a flight check, of which tests/flight has more
-def test_its_flight_check_fits():
-    python, *words = block("bash")[-1].split()
-    if not check.installed():
-        pytest.skip("libtpu is not installed (extra `dev` or `tpu`)")
-    run = {"capture_output": True, "text": True, "timeout": PATIENCE, "cwd": ROOT, "env": for_tpu()}
-    flight = subprocess.run([sys.executable, *words], check=True, **run).stdout
-    assert python == "python" and "--topology=v5e:2x2" in words
-    assert "reasoner_decode" in flight and "train_step" in flight and "verdict   fits" in flight
