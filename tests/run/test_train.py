@@ -190,20 +190,15 @@ def _episodes_with_signal(run):
     return [dataclasses.replace(e, reward=float(i % 2)) for i, e in enumerate(played.lessons)]
 
 
-def test_many_steps_move_the_policy_from_its_own_logprobs_and_a_fixed_challenger_does_not_follow(
-    whole, cache, tmp_path
-):
-    words = [
-        "learner.trajectories_per_update=4",
-        "learner.kl_coef=0.1",
-        "learner.epochs=2",
-        "spice.fixed_challenger=true",
-    ]
+def test_many_steps_move_the_policy_and_a_fixed_challenger_does_not_follow(whole, cache, tmp_path):
+    words = ["learner.trajectories_per_update=4", "learner.kl_coef=0.1", "learner.epochs=2"]
+    words += ["spice.fixed_challenger=true"]
     run = build_tiny(cache, tmp_path, *words)
     before = jax.tree.map(np.asarray, run.first)
     episodes = _episodes_with_signal(run)
     metrics = train.update(run, episodes, 0)
-    assert metrics["learner/steps"] == 2 * -(-len(episodes) // 4)
+    trained = sum(episode.role == "reasoner" for episode in episodes)
+    assert metrics["learner/steps"] == 2 * -(-trained // 4) > 2
     assert metrics["learner/kl"] > 0
     assert metrics["learner/sampler_gap"] < 1e-4  # float32: sampler and learner agree
     moved = jax.tree.map(lambda a, b: float(np.abs(a - np.asarray(b)).max()), before, run.state.params)
