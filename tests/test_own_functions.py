@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from tiny_runs import SEARCH, WORLD
+from tiny_runs import SEARCH, WORLD, saved
 
 from spicejax import commands, outside
+from spicejax import config as configuration
 from spicejax.configs import rlvr_nano, ssp_nano
 from spicejax.retrieval.source import RetrievalConfig, open_search
+from spicejax.run import evaluate
+from spicejax.run.store.checkpoint import Checkpoints
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Task
 
@@ -49,6 +52,19 @@ def test_the_retriever_of_the_page_finds(folder):
     assert [[passage.text for passage in row] for row in found] == [[PASSAGES[0], PASSAGES[1]], []]
 
 
+def test_code_that_a_work_folder_alone_names_is_not_run(folder, tmp_path):
+    run, told = saved(tmp_path / "run"), f"verifier={folder}/near.py:near"
+    cfg, _ = evaluate.config_for(str(run), None, [told])
+    assert cfg.verifier == f"{folder}/near.py:near"
+    with Checkpoints(run / "checkpoints", config=configuration.to_json(cfg)) as checkpoints:
+        checkpoints.save(2, {"params": {}}, {})
+    (folder / "near.py").write_text("raise SystemExit('code of a run folder was run')")
+    with pytest.raises(ValueError, match=f"{told}: code from outside .* runs where you name it: add {told}"):
+        evaluate.config_for(str(run), None, [])
+    assert evaluate.config_for(str(run), None, ["verifier=math_verify"])[0].verifier == "math_verify"
+    assert evaluate.config_for(str(run), dataclasses.replace(cfg), [])[0] == cfg
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "words", "changes", "seen"),
@@ -73,9 +89,9 @@ def test_its_commands_run(folder, cache, capsys, recipe, words, changes, seen):
     metrics = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
     assert any(row.get(seen) for row in metrics)
     (folder / "q.jsonl").write_text('{"question": "home of zita?", "answer": "bako", "answer_type": "String"}\n')
-    assert commands.run("evaluate", ["--model=run", "--questions=q.jsonl", "--json"]) == 0
+    assert commands.run("evaluate", ["--model=run", "--questions=q.jsonl", "--json", words[0]]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["questions"] == 1
     (folder / words[0].partition("=")[2].partition(":")[0]).unlink()
     assert commands.run("report", ["run"]) == 0
-    assert commands.run("evaluate", ["--model=run", "--questions=q.jsonl"]) == 2
+    assert commands.run("evaluate", ["--model=run", "--questions=q.jsonl", words[0]]) == 2
     assert f"error: {words[0].partition('=')[0]}=" in capsys.readouterr().err

@@ -57,9 +57,10 @@ def config_for(model: str, recipe: RunConfig | None, words: Sequence[str]) -> tu
       recipe: wins over a run's own configuration; where the run's game is from outside, and the recipe's too, it gives
         the code alone.
       words: overrides, as on a command line.
-    Raises: ValueError where neither says how; FileNotFoundError as `export.find_run` and `config_of`.
+    Raises: ValueError where neither says how, or the work folder alone names code; FileNotFoundError as
+      `export.find_run` and `config_of`.
     """
-    run = export.find_run(Path(model))
+    run, named = export.find_run(Path(model)), _code(recipe)
     if recipe is None and run is None:
         raise ValueError("--model is no run's work folder: add --config=NAME, which says how questions are asked")
     if recipe is not None and run is not None:
@@ -67,8 +68,21 @@ def config_for(model: str, recipe: RunConfig | None, words: Sequence[str]) -> tu
         if saved.get("game") and saved["game"] == configuration.outside(type(recipe.game)):
             recipe = configuration.from_json(recipe, configuration.readable(recipe, saved))
     cfg = configuration.parse(recipe or config_of(run or Path(model)), words)
+    for field, code in _code(cfg).items():
+        if code not in named.values() and not any(code in word for word in words):
+            raise ValueError(
+                f"{field}={code}: code from outside the package, which the run's folder names, runs where you name it: "
+                f"add {field}={code}, or another {field}"
+            )
     cfg = record.with_cache(cfg, run) if run else cfg
     return (cfg if run else dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, path=model))), run
+
+
+def _code(cfg: RunConfig | None) -> dict[str, str]:
+    """Fields that name functions from outside the package, and the names."""
+    engine = cfg.retrieval.engine if cfg and cfg.retrieval else ""
+    fields = {"verifier": str(cfg.verifier if cfg else ""), "retrieval.engine": str(engine)}
+    return {field: name for field, name in fields.items() if ":" in name}
 
 
 def evaluate(
