@@ -1,1 +1,1 @@
-"""Text in and out: tokenizers and chat templates, documents, benchmarks, prompt formats, buffers."""
+"""Items in: documents, questions, examples and answers, each a resumable iterator that is the same on every host."""

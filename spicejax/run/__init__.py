@@ -1,1 +1,1 @@
-"""Rooms put together: the loop, its evaluation, checkpoints, metrics and report."""
+"""A run from its configuration to its summary: what is checked before, the loop, chains, evaluations, responses."""

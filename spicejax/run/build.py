@@ -1,4 +1,4 @@
-"""A run built and ready to step: model, players, items, learner on their devices."""
+"""Building of a run: its model, players, items and learner on the devices, ready for the first iteration."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class Run:
-    """`state` is donated to every update and replaced."""
+    """A run in memory. Every update donates `state` and replaces it."""
 
     cfg: RunConfig
     game: Game
@@ -72,16 +72,16 @@ class Run:
 
     @functools.cached_property
     def examined(self) -> frozenset[str]:
-        """What the evaluation asks without a text beside it, see World."""
+        """Words of the held-out questions that are asked without a text beside them, see World."""
         return frozenset(answers.tokens(i.task.question) for i in self.held_out or () if not i.task.context)
 
     @property
     def params(self) -> Params:
-        """All parameters of the policy."""
+        """All parameters of the policy, frozen ones too."""
         return lora.join(self.updater.frozen, self.state.params)
 
     def refresh(self) -> None:
-        """Give the sampler the parameters of now."""
+        """Copy the present parameters to the sampler."""
         self.player = self.player.with_params(self.copy(self.params))
 
     def first_player(self) -> Player:
@@ -90,7 +90,7 @@ class Run:
         return self.player.with_params(first)
 
     def world(self, iteration: int, *, evaluating: bool = False) -> World:
-        """Seat the players of one iteration, or of an evaluation: today's policy answers, whoever plays in training."""
+        """Seat the players of one iteration; in an evaluation the present policy has every seat."""
         asks = self.cfg.asks
         players = {ask.seat or ask.role: self.player for ask in asks}
         if not evaluating:

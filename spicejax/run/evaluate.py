@@ -136,7 +136,7 @@ def answer(
 def likelihood(
     cfg: RunConfig, examples: Sequence[Example], workdir: Path | None = None, *, stream: TextIO | None = None
 ) -> dict[str, dict[str, float]]:
-    """How likely given replies are, source by source, see likelihood.losses and `evaluate`. Raises: as `opened`."""
+    """The likelihood of given replies for each source, see likelihood.losses and `evaluate`. Raises: as `opened`."""
     with _shown("evaluating", stream, cfg, workdir, alone=True) as (world, exam):
         return losses(world, exam, examples)
 
@@ -145,7 +145,7 @@ def likelihood(
 def _shown(
     stage: Stage, stream: TextIO | None, cfg: RunConfig, workdir: Path | None, **how: Any
 ) -> Iterator[tuple[World, Exam]]:
-    """What `opened` gives, and on a stream how far it is, and then the stage in which the model is asked."""
+    """What `opened` yields, with the progress of loading and of `stage` shown on a stream."""
     with showing(stream, stages=False) as (screen, clock), contextlib.ExitStack() as stack:
         with clock.stage("loading"):
             asked = stack.enter_context(opened(cfg, workdir, progress=screen.count, **how))

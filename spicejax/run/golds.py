@@ -1,4 +1,4 @@
-"""Right answers that nothing could match, found before a run: whoever gives them would be judged wrong."""
+"""Gold answers that the verifier would judge wrong themselves, found before a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the prompts that items make fit the sampler's longest bucket: said before the weights are loaded."""
+"""Checks that every prompt fits the longest bucket of the sampler, before the weights are loaded."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _require_fits(cfg: RunConfig, formats: Mapping[str, ChatFormat], longest: in
 
 
 def _tokens_behind(cfg: RunConfig) -> dict[str, int]:
-    """Tokens of a row that may stand behind each seat's prompt when it is asked: 0 where it has one turn."""
+    """Most tokens of a row behind the prompt of each seat when its last turn begins: 0 where it has one turn."""
     seats = {ask.seat or ask.role for ask in cfg.asks}
     return {seat: max(ask.behind for ask in cfg.asks if (ask.seat or ask.role) == seat) - 1 for seat in seats}
 

@@ -1,4 +1,4 @@
-"""Looks for what a configuration names, files, formats and packages, before anything slow starts."""
+"""Checks of the files, formats and packages that a configuration names, before anything slow starts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
 
 
 def _require_items(cfg: RunConfig, verifier: Verifier) -> None:
-    """The items can be read, and their right answers be found right."""
+    """Raise ValueError where the items cannot be read, or their gold answers would be judged wrong."""
     game = cfg.game.game
     items = look(game.reads, cfg.corpus.source, cfg.corpus.text_field, follow_links=cfg.corpus.follow_links)
     if items is None or game.matches is None:
