@@ -64,7 +64,12 @@ class Chat:
         Raises:
           ValueError: no message, a role that is no word, or a template error.
         """
-        text, mark = self._render(messages, variables, date)
+        try:
+            text, mark = self._render(messages, variables, date)
+        except ValueError:
+            if (folded := _folded(messages)) is None:
+                raise
+            text, mark = self._render(folded, variables, date)
         pieces: list[str | int] = []
         position = 0
         for match in self._split.finditer(text):
@@ -127,6 +132,16 @@ class Chat:
         broken = mark.join(text[a:b] for a, b in itertools.pairwise([0, *cuts, len(text)]))
         # An edge that could complete a token together with the template's text next to it is closed with a mark.
         return mark * text.startswith(self._tails) + broken + mark * text.endswith(self._heads)
+
+
+def _folded(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]] | None:
+    """The system's text before the user's first, for templates without a system role; None without such turns."""
+    if [m.get("role") for m in messages[:2] if isinstance(m, Mapping)] != ["system", "user"]:
+        return None
+    texts = [message.get("content") for message in messages[:2]]
+    if not all(isinstance(text, str) for text in texts):
+        return None
+    return [{**messages[1], "content": "\n\n".join(map(str, texts))}, *messages[2:]]
 
 
 def _check_messages(messages: Sequence[Mapping[str, Any]]) -> None:

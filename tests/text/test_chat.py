@@ -128,3 +128,15 @@ def test_thinking_that_the_template_opens(added, end, opening) -> None:
 def test_malformed_messages_are_refused(words, messages) -> None:
     with pytest.raises(ValueError, match="message|chat value"):
         Chat(PHI_LIKE, words.added).pieces(messages, {})
+
+
+def test_a_template_without_a_system_role_gets_its_text_before_the_question() -> None:
+    """As Gemma 3's own template has it; what is refused for another reason, or stands elsewhere, stays refused."""
+    refusal = "{% if m.role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    source = "{% for m in messages %}" + refusal + "[{{ m.role }}]{{ m.content }}{% endfor %}"
+    chat = Chat(source, [])
+    system, user = ({"role": role, "content": text} for role, text in (("system", "Be brief."), ("user", "Why?")))
+    assert chat.pieces([system, user], {}) == ["[user]Be brief.\n\nWhy?"]
+    for messages in ([system], [user, system], [system, user, system]):
+        with pytest.raises(ValueError, match="System role not supported"):
+            chat.pieces(messages, {})
