@@ -14,6 +14,8 @@ from spicejax.learn.learner import LearnerConfig, make_learner
 from spicejax.learn.packing import Aggregation, RowShape, pack, token_weights
 from spicejax.types import Batch, Rollout
 
+torch = pytest.importorskip("torch", reason="the anchor of the invariances is written in torch")
+
 MODEL = LLAMA
 L = 16  # loss_norm_length
 # Layouts change the order of float32 sums and nothing else: a few units in the last place of the largest gradient.
@@ -179,6 +181,53 @@ def alone(measure) -> tuple[float, dict]:
     weights = shares(rollouts)
     rows = [pack([r], advantages[i : i + 1], [weights[i]], RowShape(24, 1))[0] for i, r in enumerate(rollouts)]
     return measure(jax.tree.map(lambda *parts: np.concatenate(parts), *rows), len(rows))
+
+
+def torch_logprobs(params: dict, ids: np.ndarray):
+    """The model written once more, in torch and float64, for one unpadded sequence: logprob of ids[1:]."""
+    half, length = MODEL.head_dim // 2, len(ids)
+    norm = lambda x, scale: x / (x.square().mean(-1, keepdim=True) + MODEL.rms_norm_eps).sqrt() * scale  # noqa: E731
+    angle = torch.arange(length)[:, None] * MODEL.rope_theta ** (-torch.arange(half, dtype=torch.float64) / half)
+    turn = torch.polar(torch.ones_like(angle), angle)[:, None]
+
+    def rotate(x):
+        turned = torch.complex(x[..., :half], x[..., half:]) * turn
+        return torch.cat([turned.real, turned.imag], -1)
+
+    x = params["embed"][torch.tensor(ids, dtype=torch.long)]
+    future = torch.ones(length, length).triu(1).bool()
+    for i in range(MODEL.num_layers):
+        attn, mlp = ({k: v[i] for k, v in params["layers"][name].items()} for name in ("attn", "mlp"))
+        y = norm(x, params["layers"]["attn_norm"]["scale"][i])
+        q, k, v = (torch.einsum("td,dnh->tnh", y, attn[name]) for name in "qkv")
+        k, v = (x.repeat_interleave(MODEL.num_heads // MODEL.num_kv_heads, 1) for x in (rotate(k), v))
+        scores = torch.einsum("tnh,snh->nts", rotate(q), k) / MODEL.head_dim**0.5
+        seen = scores.masked_fill(future, -torch.inf).softmax(-1)
+        x = x + torch.einsum("nts,snh,nhd->td", seen, v, attn["o"])
+        y = norm(x, params["layers"]["mlp_norm"]["scale"][i])
+        x = x + (torch.nn.functional.silu(y @ mlp["gate"]) * (y @ mlp["up"])) @ mlp["down"]
+    table = (norm(x, params["norm"]["scale"]) @ params["embed"].T).log_softmax(-1)
+    return table[:-1].gather(1, torch.tensor(ids[1:], dtype=torch.long)[:, None])[:, 0]
+
+
+def test_one_per_row_is_the_sum_over_unpadded_episodes(alone):
+    """The anchor of what follows: each episode by itself in float64, without segments, padding or packing."""
+    rollouts, advantages = episodes()
+    params = jax.tree.map(
+        lambda p: torch.tensor(np.asarray(p, np.float64), requires_grad=True), random_params(MODEL, 6)
+    )
+    loss, clipped = torch.zeros((), dtype=torch.float64), 0
+    for r, advantage in zip(rollouts, advantages, strict=True):
+        scored = torch_logprobs(params, np.concatenate([r.prompt_ids, r.token_ids]))[len(r.prompt_ids) - 1 :]
+        for t in np.flatnonzero(r.loss_mask):
+            ratio = (scored[t] - float(r.sample_logprobs[t])).exp()
+            bounded = ratio.clamp(0.8, 1.2)
+            loss = loss - torch.minimum(float(advantage) * ratio, float(advantage) * bounded) / (L * len(rollouts))
+            clipped += int(ratio != bounded)
+    loss.backward()
+    assert clipped > 10
+    assert alone[0] == pytest.approx(loss.item(), rel=1e-5)
+    assert difference(jax.tree.map(lambda p: p.grad.numpy(), params), alone[1]) < 1e-5
 
 
 @pytest.mark.parametrize("shape", [RowShape(24, 8), RowShape(64, 1)], ids=lambda s: f"{s.rows}x{s.row_length}")
