@@ -134,8 +134,13 @@ def shown_commands() -> set[tuple[str, ...]]:
     return found
 
 
-def test_commands_that_are_shown_exist(capsys):
+def test_commands_that_are_shown_exist(capsys, tmp_path, monkeypatch):
     shown = shown_commands()
+    monkeypatch.chdir(tmp_path)
+    for name, code in re.findall(
+        r'```python title="([\w.]+)"\n(.*?)```', "".join(page.read_text() for page in GUIDE), re.DOTALL
+    ):
+        Path(name).write_text(code)
     assert len(shown) > 30 and len({words[0] for words in shown}) >= 10
     for name, *words in sorted(shown):
         with contextlib.suppress(SystemExit):
