@@ -82,10 +82,10 @@ async def _all(server: Server, bodies: Sequence[Any], read: Callable[[Any, Any],
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     headers |= {"Authorization": f"Bearer {server.key}"} if server.key else {}
     try:  # the deadline of `_once` covers all that could take time; redirects are not followed
-        made = httpx2.AsyncClient(headers=headers, timeout=None, verify=_trusted())
+        opened = httpx2.AsyncClient(headers=headers, timeout=None, verify=_trusted())
     except (ImportError, ValueError) as error:  # a proxy that the environment names and that cannot be used
         raise ServerError(f"{server.who}: {error}; unset ALL_PROXY, or name another proxy there") from error
-    async with made as client:
+    async with opened as client:
 
         async def one(body: Any) -> T:
             async with free:
@@ -100,22 +100,22 @@ def _trusted() -> ssl.SSLContext:
 
 
 async def _patiently(server: Server, client: httpx2.AsyncClient, body: Any, read: Callable[[Any, Any], T]) -> T:
-    said = ""
+    reason = ""
     for n in range(1, server.tries + 1):
         try:
             async with asyncio.timeout(server.timeout):
-                found = await _once(server, client, body)
+                content = await _once(server, client, body)
             try:
-                return read(body, json.loads(found))
+                return read(body, json.loads(content))
             except Exception as error:
                 raise _Odd(f"an answer that is none ({error or type(error).__name__})") from error
         except Exception as error:  # the library's, the system's, and what strange answers bring about here
-            said = plain(_said(error, server.setting))[: 2 * SHOWN]
+            reason = plain(_said(error, server.setting))[: 2 * SHOWN]
             if n < server.tries:
                 wait = min(WAIT * 2 ** (n - 1), LONGEST_WAIT)
-                log.warning("%s: %s; trying again in %g s (%d of %d)", server.who, said, wait, n + 1, server.tries)
+                log.warning("%s: %s; trying again in %g s (%d of %d)", server.who, reason, wait, n + 1, server.tries)
                 await asyncio.sleep(wait)
-    raise ServerError(f"{server.who}: {said}, {server.tries} times in a row")
+    raise ServerError(f"{server.who}: {reason}, {server.tries} times in a row")
 
 
 class _Odd(Exception):

@@ -302,8 +302,8 @@ def decode(
     def cut(tree: Any) -> tuple[Any, ...]:  # each layer by itself, or all together
         return transformer.unstack(tree, layers) if by_layer else (tree,)
 
-    caches = Caches(caches.prefix, caching.first(caches.history, reach) if caches.history else None)
-    prefixes, histories = map(cut, caches)
+    history = caching.first(caches.history, reach) if caches.history else None
+    prefixes, histories = cut(caches.prefix), cut(history)
     state = _begin(state, lanes)
     state = state._replace(recent=cut(state.recent), older=cut(state.older))
 
@@ -318,9 +318,8 @@ def decode(
         ]
         hidden, new, column = forward(state.token[:, None], positions, contexts, column)
         writes = ~state.out.done[:, None] if layout.history else None  # a finished turn stays for `append`
-        recent = tuple(
-            layout.constrain(caching.write(old, x, column, writes)) for old, x in zip(state.recent, new, strict=True)
-        )
+        pairs = zip(state.recent, new, strict=True)
+        recent = tuple(layout.constrain(caching.write(cache, x, column, writes)) for cache, x in pairs)
         logits = transformer.logits(layout.model, params, hidden[:, 0])
         drawn = draw(logits, jax.vmap(jax.random.fold_in)(row_keys, t), drawing.knobs, filtered=filtered)
         machine = drawing.transitions[drawn[0], state.machine].astype(jnp.int32)
@@ -329,8 +328,7 @@ def decode(
 
     state = _run(layout, lanes, step, state)
     state = state._replace(recent=_stacked(state.recent), older=_stacked(state.older) if layout.ring else None)
-    whole = sharding.replicated(layout.mesh)
-    return state, jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, whole), state.out)
+    return state, jax.lax.with_sharding_constraint(state.out, sharding.replicated(layout.mesh))
 
 
 # (tokens [B, 1], positions [B, 1], contexts of each part, column to write) -> hidden states, new KV entries of each

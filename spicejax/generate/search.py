@@ -104,20 +104,14 @@ def search(
         for i, j, reply in turns:
             rows[i][j] = _written(rows[i][j], reply, player, pausing, tags)
         ended = [rows[i][j] for i, j, _ in turns]
-        searching = [
-            n
-            for n, row in enumerate(ended)
-            if row.turns[-1].query and len(row.turns) < limits.turns and _room(row, limits) > bare
-        ]
+        searching = [n for n, row in enumerate(ended) if _may_search(row, limits, bare)]
 
         def observations() -> list[Observation]:
             if not searching:
                 return []
             lists = search_fn([ended[n].turns[-1].query for n in searching], limits.passages)
             if len(lists) != len(searching):
-                raise ValueError(
-                    f"search_fn found {len(lists)} lists for {len(searching)} queries; return one for each"
-                )
+                raise ValueError(f"search_fn: {len(lists)} lists for {len(searching)} queries; return one for each")
             results = []
             for n, passages in zip(searching, lists, strict=True):
                 i, j, _ = turns[n]
@@ -129,20 +123,19 @@ def search(
         return searching, observations
 
     pausing.converse(
-        prompts,
-        samples=samples,
-        first_row=first_row,
-        key=key,
-        settings=settings,
-        turn_limits=limits.turn_limits,
-        observe=observe,
-    )
+        prompts, samples=samples, first_row=first_row, key=key, settings=settings,
+        turn_limits=limits.turn_limits, observe=observe,
+    )  # fmt: skip
     return rows
 
 
 def _empty(prompt: Sequence[int]) -> Rollout:
     none = np.zeros(0, np.float32)
     return Rollout(np.asarray(prompt, np.int32), np.zeros(0, np.int32), none, none, none, "", "length")
+
+
+def _may_search(row: Searched, limits: Limits, least: int) -> bool:
+    return bool(row.turns[-1].query) and len(row.turns) < limits.turns and _room(row, limits) > least
 
 
 def _room(row: Searched, limits: Limits) -> int:
