@@ -65,7 +65,7 @@ def test_a_moved_run_is_read_without_its_code_and_asked_with_the_file_that_is_na
     (moved / "brevity.py").write_text("raise SystemExit('code of a run folder was run')")
     found = open_run(moved)
     assert found.game is not None and found.game.panels[0].title == "Length of an answer"
-    assert "Length of an answer" in page.render([found])
+    assert all(text in page.render([found]) for text in ("Length of an answer", "<td>tokens of an answer, mean</td>"))
     asked = usage.asked(found.config, moved)
     assert asked is not None and asked.messages == [{"role": "user", "content": "{question}"}] and asked.max_new == 14
     for refused in (lambda: evaluate.config_for(str(moved), None, []), lambda: configs.load(f"{moved}/config.json")):

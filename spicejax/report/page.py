@@ -16,6 +16,7 @@ from markupsafe import Markup
 from spicejax import config as configuration
 from spicejax.games.game import Panel
 from spicejax.report import curves, places
+from spicejax.report.glossary import meaning
 from spicejax.report.learnt import learnt
 from spicejax.report.read import RunFolder, open_run
 from spicejax.report.text import text
@@ -166,7 +167,7 @@ def _panels(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
 
 def _details(run: RunFolder) -> dict[str, Any]:
     """What is shown of each run by itself: invalid tasks, pass rates, time, tasks."""
-    rejected = _totals(run, "rejected/")
+    rejected, names = _totals(run, "rejected/"), {name for row in (*run.metrics, *run.evaluations) for name in row}
     rates, by_document, number = [], defaultdict(list), 0
     shown, wanted = [], _shown([task["iteration"] for task in run.tasks()])
     for number, task in enumerate(run.tasks()):
@@ -189,6 +190,7 @@ def _details(run: RunFolder) -> dict[str, Any]:
         "tasks": [_task(task, documents) for task in reversed(shown)],
         "number": number + 1 if shown else 0,
         "evolved": [_evolution(document, evolved[document], documents) for document in most],
+        "quantities": [(name, text) for name in sorted(names) if (text := meaning(name, run.game))],
     }
 
 
