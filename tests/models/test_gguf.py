@@ -136,7 +136,7 @@ def write_gguf(path, cfg, params, **overrides) -> None:
     hf.save(folder, cfg, params)
     for name, tensor in sorted(hf.open_folder(folder).items()):
         value = tensor.read()
-        if cfg.family == "llama" and ("q_proj" in name or "k_proj" in name):
+        if cfg.row.gguf_interleaved and ("q_proj" in name or "k_proj" in name):
             value = interleaved(value, cfg.head_dim)
         writer.add_tensor(known.get_name(name, (".weight", ".bias")), value)
     writer.write_header_to_file()
