@@ -105,7 +105,7 @@ def test_a_run_of_before_had_the_verifier_of_the_package():
     del saved["verifier"]
     assert configuration.from_json(type(cfg), configuration.readable(type(cfg), saved)) == cfg
     preflight.require_same(saved, cfg, Path("runs/x/checkpoints"))
-    with pytest.raises(ValueError, match="verifier: '<absent>' -> 'rules:near'"):
+    with pytest.raises(ValueError, match="verifier: 'math_verify' -> 'rules:near'"):
         preflight.require_same(saved, configuration.parse(cfg, ["verifier=rules:near"]), Path("runs/x/checkpoints"))
 
 

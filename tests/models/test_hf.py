@@ -1,5 +1,6 @@
 """Hugging Face folders: parity with transformers both ways, shards, refusals, replacement of an older export."""
 
+import dataclasses
 import json
 import os
 import re

@@ -1,6 +1,7 @@
 """What a configuration names and is not there is said at once: no world is made and no model loaded."""
 
 import json
+from pathlib import Path
 
 import pytest
 
