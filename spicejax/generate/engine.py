@@ -302,8 +302,7 @@ def decode(
     def cut(tree: Any) -> tuple[Any, ...]:  # each layer by itself, or all together
         return transformer.unstack(tree, layers) if by_layer else (tree,)
 
-    history = caching.first(caches.history, reach) if caches.history else None
-    prefixes, histories = cut(caches.prefix), cut(history)
+    prefixes, histories = cut(caches.prefix), cut(caching.first(caches.history, reach) if caches.history else None)
     state = _begin(state, lanes)
     state = state._replace(recent=cut(state.recent), older=cut(state.older))
 
