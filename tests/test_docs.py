@@ -176,9 +176,9 @@ def test_its_commands_do_what_the_page_says(cache, tmp_path, capsys):
     *lines, last = [line.replace("runs/", f"{tmp_path}/").split() for line in block("bash")]
     assert len(lines) == 4 and "--topology=v5e:2x2" in last
     said = []
-    for python, script, *words in lines:
-        assert python == "python"
-        if (name := SCRIPTS[Path(script).name]) == "train":
+    for program, name, *words in lines:
+        assert program == "spicejax"
+        if name == "train":
             changed = [word for word in words if word.startswith("iterations=")]
             words = [word for word in words if word not in changed] + [*SMALL, f"nano.cache={cache}"]
             words += ["iterations=3" if changed else "iterations=2"]
