@@ -153,8 +153,8 @@ class Batch(NamedTuple):
     loss_weight: Any  # float32, loss_mask x the token's share of the loss; 0 = not trained
     advantages: Any  # float32
     behaviour_logprobs: Any  # float32, under the distribution sampled from; 0 where not trained
-    old_logprobs: Any  # float32, the learner's own before the first update; 0 where not trained
-    reference_logprobs: Any  # float32, the frozen reference's, for the KL term; 0 without one
+    old_logprobs: Any  # float32, the learner's own before the first update; 0 where not trained, not read on policy
+    reference_logprobs: Any  # float32, the frozen reference's, for the KL term, dpo and ipo; 0 without one
     predict_from: Any  # int32, index in the row of the token before the scored one: its hidden state predicts it
     # int32, where the loss asks for it: number of the token's response in its row, from 1; of preferences k for the
     # chosen and -k for the rejected one of the row's pair k; 0 = none

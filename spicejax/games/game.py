@@ -19,7 +19,7 @@ SAID = 200  # characters that a record keeps of an answer
 
 @dataclasses.dataclass(frozen=True)
 class Ask:
-    """What a game asks of one role in an iteration, at the most. Plan, shapes and flight check read nothing else."""
+    """What a game asks of one role in an ordinary iteration. Plan, shapes and flight check read nothing else."""
 
     role: str
     prompts: int  # asked in an iteration

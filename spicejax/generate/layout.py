@@ -48,6 +48,10 @@ class Buckets:
         if not 0 <= self.refill <= 1:
             raise ValueError(f"refill={self.refill}: give a share of the rows, 0 to 1")
 
+    def with_share(self, share: float) -> Buckets:
+        """The same with that share of the KV cache, which stays bounded where it is."""
+        return dataclasses.replace(self, kv_tokens=max(1, int(self.kv_tokens * share)) if self.kv_tokens else 0)
+
     def fit(self, length: int) -> int:
         """Smallest bucket that holds `length` tokens."""
         if length <= self.prompt[-1]:

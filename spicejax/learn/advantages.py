@@ -44,7 +44,7 @@ def group_advantages(
       groups: int [N]; episodes with equal numbers share a baseline. Roles never share a number, so solvers are compared
         within their question and proposers within their document (prime-rl's hierarchical_grpo).
       tokens: trained tokens of each episode, for whitening; None = all the same.
-    Returns: float32 [N]; exactly 0 where all rewards compared are equal.
+    Returns: float32 [N]; exactly 0 where all rewards compared are equal (those of the role, for whitening).
     Raises: ValueError where a reward is not finite.
     """
     rewards = _finite(rewards)
@@ -89,7 +89,7 @@ def _finite(rewards: np.ndarray) -> np.ndarray:
 
 def _whitened(values: np.ndarray, tokens: np.ndarray | None) -> np.ndarray:
     """Values less their mean, over their deviation, both weighted by tokens, float32 [N]."""
-    if not len(values) or np.ptp(values) == 0:
+    if not len(values) or np.ptp(values) == 0 or (tokens is not None and not np.any(tokens)):
         return np.zeros(len(values), np.float32)
     mean = np.average(values, weights=tokens)
     variance = np.average((values - mean) ** 2, weights=tokens)

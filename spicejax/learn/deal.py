@@ -34,7 +34,7 @@ def advantages(
 
     Args:
       baselines: moving average of the rewards of each role whose estimator is `rae`; moved on in place.
-      decay: share of it that an episode leaves.
+      decay: share of it that remains after an episode.
     """
     if any(isinstance(lesson, Preference) for lesson in lessons):
         counts = Counter(lesson.role for lesson in lessons)
@@ -65,7 +65,7 @@ def steps(
     """Rows of each optimizer step, by shape; a step in which nothing can be learnt is left out.
 
     Lessons whose advantage is exactly 0 add nothing to the gradient while the KL term is off: they count in the mean
-    but are not laid out. A preference weighs 1 / N on each of its tokens.
+    but are not laid out. A preference weighs 1 / N on each of its tokens, N the mean lessons of a step.
     """
     size = cfg.trajectories_per_update or len(lessons)
     share = len(lessons) / -(-len(lessons) // size)  # lessons of a step, on average
@@ -107,7 +107,9 @@ def referenced(lessons: Sequence[Lesson], score: Callable[[Part], np.ndarray], c
     rollouts = [r for lesson in lessons for r in responses(lesson)]
     ends = np.cumsum([0, *(len(r.token_ids) for r in rollouts)])
     # Every token has a number, from 1. It is packed as the token's weight, so each row says which token stands where.
-    # Float32 holds whole numbers below 2^24.
+    # Float32 holds whole numbers to 2^24.
+    if ends[-1] > 2**24:
+        raise ValueError(f"{ends[-1]} tokens in an iteration are too many for learner.reference=kept; take live")
     numbers = [np.arange(start, end, dtype=np.float32) + 1 for start, end in itertools.pairwise(ends)]
     logprobs = np.zeros(ends[-1] + 1, np.float32)  # by number; 0 takes the scores of what is no token
     for part in _lay_out(rollouts, np.ones(len(rollouts), np.float32), numbers, cfg):

@@ -93,8 +93,8 @@ class LearnerConfig:
     # `aggregation` and `kl_coef` of each role of role_order, in its order; () = those above for all of them
     role_aggregation: tuple[Aggregation, ...] = ()
     role_kl_coef: tuple[float, ...] = ()
-    # when the first policy scores what dpo, ipo and the KL term compare with: live = each batch just before its step;
-    # kept = every lesson once, before the first step of the iteration, for all epochs
+    # when the first policy scores what dpo, ipo and the KL term compare with: live = the rows of every epoch, on the
+    # devices, before the first step (old_policy=role: of the role); kept = every lesson once, for all epochs
     reference: Literal["live", "kept"] = "live"
     # estimator `rae`: share of a role's moving baseline that an episode leaves as it was (SPIRAL: 0.95)
     baseline_decay: float = 0.95
@@ -128,13 +128,14 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loss", losses.ALIASES.get(self.loss, self.loss))
-        positive = "learning_rate max_grad_norm loss_norm_length epochs row_length slot_length slots rows"
-        for name in (*positive.split(), "min_micro_batches"):
+        # At a bound that is the ratio itself, 1, clipping would halve the gradient
+        positive = "clip_low clip_high learning_rate max_grad_norm loss_norm_length epochs row_length slot_length slots"
+        for name in (*positive.split(), "rows", "min_micro_batches"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"learner.{name}={getattr(self, name)}: must be positive")
         if 0 < self.dual_clip <= 1:
             raise ValueError(f"learner.dual_clip={self.dual_clip}: give more than 1 (3.0 is usual), or 0 for none")
-        other = "dual_clip clip_low clip_high tis_cap kl_coef weight_decay trajectories_per_update vocab_chunk"
+        other = "dual_clip tis_cap kl_coef weight_decay trajectories_per_update vocab_chunk"
         for name in (*other.split(), "warmup_steps", "decay_steps"):
             if getattr(self, name) < 0:
                 raise ValueError(f"learner.{name}={getattr(self, name)}: must not be negative")

@@ -69,7 +69,8 @@ def token_weights(
     sequence_mean: loss_mask / (own trained tokens x N)
     token_mean:    loss_mask / (trained tokens of all)
     sum:           loss_mask / N                     REINFORCE: the log-probability of the whole response
-    N = `count`, the iteration's mean over its steps, so that all its trajectories weigh the same; 0 = those given.
+    N = `count`, the iteration's mean over its steps, so that all its trajectories weigh the same; 0 = those given. The
+    token mean is over this step's tokens.
     """
     n = count or len(rollouts)
     if aggregation == "sum":

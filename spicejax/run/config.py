@@ -250,7 +250,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "verifier", outside.name_of(self.verifier, "verifier", [verifiers.BUILT_IN]))
         asks = self.asks
-        samples = {ask.samples: f"the {ask.role}'s" for ask in asks} | {self.eval.probe_group: "eval.probe_group's"}
+        samples = {self.eval.probe_group: "eval.probe_group's"} if self.eval.probe_documents else {}
+        samples |= {ask.samples: f"the {ask.role}'s" for ask in asks}
         for number, whose in samples.items():
             if number and self.buckets.rows % number:
                 raise ValueError(f"buckets.rows={self.buckets.rows} must be a multiple of {whose} {number} samples")

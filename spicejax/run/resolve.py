@@ -98,7 +98,7 @@ class Resolved:
         """The sampler's shapes for the model of another player: the same memory for its KV entries."""
         buckets, models = self.cfg.buckets, (self.model, self.seats[role])
         policy, other = (weights.token_bytes(model, self.sampler_mesh, "float32") for model in models)
-        return dataclasses.replace(buckets, kv_tokens=int(buckets.kv_tokens * policy / other))
+        return buckets.with_share(policy / other)
 
     @property
     def probe_buckets(self) -> Buckets:
@@ -200,7 +200,8 @@ def _with_whole_rows(cfg: RunConfig, mesh: Mesh, sampler_mesh: Mesh) -> RunConfi
     Rows that do not divide would be computed whole on every chip.
     """
     ways = sharding.ways(mesh, 0)
-    groups = sharding.ways(sampler_mesh, 0) * math.lcm(*(ask.samples or 1 for ask in cfg.asks))
+    probed = cfg.eval.probe_group if cfg.eval.probe_documents else 1
+    groups = sharding.ways(sampler_mesh, 0) * math.lcm(probed, *(ask.samples or 1 for ask in cfg.asks))
     return dataclasses.replace(
         cfg,
         learner=dataclasses.replace(cfg.learner, rows=math.ceil(cfg.learner.rows / ways) * ways),

@@ -20,7 +20,6 @@ from spicejax import hosts
 from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.probes import probes
 from spicejax.games.game import Played
-from spicejax.generate.layout import Buckets
 from spicejax.interrupt import Interrupt, Stopped
 from spicejax.learn.deal import responses
 from spicejax.remote import ServerError
@@ -373,18 +372,10 @@ def evaluation(run: Run, done: int) -> Metrics:
             cfg.game,
             current=dataclasses.replace(run.player, buckets=run.probe_buckets),
             initial=dataclasses.replace(run.first_player(), buckets=run.probe_buckets),
-            others={
-                role: dataclasses.replace(p, buckets=_with_cache_share(p.buckets, room))
-                for role, p in run.others.items()
-            },
+            others={role: dataclasses.replace(p, buckets=p.buckets.with_share(room)) for role, p in run.others.items()},
             group=cfg.eval.probe_group,
         )
     return metrics
-
-
-def _with_cache_share(buckets: Buckets, share: float) -> Buckets:
-    """The buckets with that share of their KV cache."""
-    return dataclasses.replace(buckets, kv_tokens=int(buckets.kv_tokens * share))
 
 
 def _summarise(training: TrainingRun) -> dict[str, Any]:

@@ -127,3 +127,5 @@ def test_another_players_cache_takes_the_same_memory():
     resolved = Resolved(cfg, with_precision(cfg.model, MODEL), *meshes, {"challenger": SMOLLM2_135M})
     other = cache.token_bytes(30, 3, 64, "bfloat16")
     assert resolved.seat_buckets("challenger").kv_tokens == pytest.approx(100_000 * (TOKEN / 4) / other, abs=1)
+    few, free = (dataclasses.replace(cfg.buckets, kv_tokens=tokens).with_share(0.1).kv_tokens for tokens in (1, 0))
+    assert (few, free) == (1, 0), "a bound stays a bound"

@@ -146,6 +146,7 @@ def test_whitening_weighs_episodes_by_their_tokens(estimator, expected):
     got = group_advantages(np.array([1.0, 0, 0]), np.array([0, 0, 1]), np.array([1, 1, 2]), estimator=estimator)
     np.testing.assert_allclose(got, expected, rtol=1e-6)
     assert not group_advantages(np.ones(3), np.arange(3), np.array([1, 1, 2]), estimator=estimator).any()
+    assert not group_advantages(np.arange(3.0), np.array([0, 0, 1]), np.zeros(3, int), estimator=estimator).any()
 
 
 def test_none_passes_rewards_through():

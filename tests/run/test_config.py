@@ -80,6 +80,13 @@ def test_a_step_that_bfloat16_rounds_away_is_refused():
     dataclasses.replace(cfg, model=adapters, learner=dataclasses.replace(cfg.learner, learning_rate=1e-6))
 
 
+def test_samples_of_probes_have_rows_where_there_are_probes():
+    words = ["spice.group_size=6", "spice.max_attempts=6", "buckets.rows=6", "eval.probe_documents=0"]
+    configuration.parse(configs.load("spice_nano"), words)
+    with pytest.raises(ValueError, match="buckets.rows=6 must be a multiple of eval.probe_group's 8 samples"):
+        configuration.parse(configs.load("spice_nano"), [*words, "eval.probe_documents=8"])
+
+
 @pytest.mark.parametrize("name", ["spice_qwen4b", "spice_qwen8b", "spice_octothinker3b", "spice_octothinker8b"])
 def test_the_papers_configurations_probe_and_keep_what_figure_3_needs(name):
     cfg = configs.load(name)

@@ -44,7 +44,7 @@ class SpiceConfig:
     task_type: Literal["model", "random", "mcq_only", "free_form_only"] = "model"
     # answer types of free-form tasks drawn when the model does not choose one
     answer_types: tuple[AnswerType, ...] = ("Integer", "Expression", "String")
-    # share of multiple choice when `task_type=random`
+    # share of multiple choice where the kind is drawn: `task_type=random`, `no_corpus`, a choice that cannot be read
     mcq_fraction: float = 0.5
     # prompts: `full` asks for every field of the paper's JSON, `simple` for the few that the game reads,
     # `nano` is the tersest form, for models of a few million parameters

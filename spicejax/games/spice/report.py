@@ -150,7 +150,7 @@ GLOSSARY = {
     "challenger/always_solved": "share of tasks with pass rate 1",
     "challenger/mcq_fraction": "share of multiple-choice questions among the valid tasks",
     "challenger/distinct_questions": "share of different questions among the valid tasks",
-    "challenger/repeated_questions": "share that was asked before in this or the last iterations (`novelty`)",
+    "challenger/repeated_questions": "share that was asked in the ten iterations before",
     "challenger/held_out_questions": "share that the evaluation asks too, word for word (`validity.no_held_out`)",
 }
 ABOUT = About(
