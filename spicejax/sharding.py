@@ -56,7 +56,7 @@ class MeshConfig:
     # ways the parameters and the optimizer are split along the embedding axis; rows are split too
     fsdp: int = 1
     # ways heads, MLP and vocabulary are split; 0 (learner only) = the fewest, as far as the kv heads divide, with which
-    # data x fsdp is no larger than learner.rows
+    # data x fsdp is no larger than learner.rows, or what both fix
     tensor: int = 1
 
     def __post_init__(self) -> None:

@@ -134,6 +134,9 @@ def test_the_learner_splits_heads_where_a_slice_has_more_chips_than_rows():
     assert resolve._with_tensor_axis(cfg, 3, 256).mesh.tensor == 1, "three heads cannot be halved"
     said = dataclasses.replace(cfg, mesh=sharding.MeshConfig(data=1, tensor=2))
     assert resolve._with_tensor_axis(said, 8, 256) == said
+    for data, fsdp, chips, ways in ((1, 4, 8, 2), (-1, 16, 32, 2), (3, -1, 96, 8)):
+        fixed = dataclasses.replace(cfg, mesh=sharding.MeshConfig(data=data, fsdp=fsdp, tensor=0))
+        assert resolve._with_tensor_axis(fixed, 8, chips).mesh.tensor == ways, "what data and fsdp fix stays"
     with pytest.raises(ValueError, match=r"mesh\.tensor=0"):
         sharding.make_mesh(cfg.mesh)
 

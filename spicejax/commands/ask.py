@@ -26,7 +26,7 @@ from spicejax.games.game import Reply
 def main(argv: Sequence[str]) -> None:
     """Answer."""
     parser = Parser(__name__, __doc__)
-    parser.add_argument("--model", required=True, help="work folder of a run, or folder, .gguf file, package:NAME")
+    parser.add_argument("--model", required=True, help="work folder of a run, or what model.path takes")
     parser.add_argument(
         "--config",
         default="",

@@ -1,6 +1,6 @@
 """Export a Hugging Face folder: spicejax export --run=WORKDIR --out=DIR   (or --model=SRC)
 
---run takes the newest good checkpoint of a run, --model a Hugging Face folder, a .gguf file, or package:NAME. Written
+--run takes the newest good checkpoint of a run, --model what model.path takes. Written
 are sharded safetensors, config, generation config, tokenizer, chat template and, of a run, a model card. --adapter
 writes the adapters of a run alone, as PEFT reads them; else they are merged. --push=ORG/NAME uploads the folder to the
 Hugging Face Hub (`hf auth login` first); where that fails the folder stays, and the same command tries again.
@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> None:
     parser = Parser(__name__, __doc__)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--run", type=Path, help="work folder of a training run")
-    source.add_argument("--model", help="Hugging Face folder, .gguf file, or package:NAME")
+    source.add_argument("--model", help="Hugging Face folder, ORG/NAME of the Hub, .gguf file, or package:NAME")
     parser.add_argument("--out", required=True, type=Path, help="folder to write; an older export is replaced")
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), help="of the written weights (default: as trained)")
     parser.add_argument("--adapter", action="store_true", help="the adapters alone, as PEFT reads them")

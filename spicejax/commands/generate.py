@@ -4,10 +4,9 @@ spicejax generate --run=runs/nano --prompts=prompts.jsonl
 spicejax generate --run=runs/smollm2 --chat
 
 --run takes the newest policy of a work folder (of a chain, of its last stage that has one), --model what model.path
-takes: a Hugging Face folder, a .gguf file or package:NAME. --prompts=FILE (- for stdin) answers every line of a text
-file, or every row of a .jsonl file with a "prompt" or "messages", with one JSON object a line. --chat talks until an
-empty line. --raw skips the chat template. --json prints one object with prompt_ids, token_ids, logprobs (of the plain
-model, temperature 1), text and finish_reason.
+takes. --prompts=FILE (- for stdin) answers every line of a text file, or every row of a .jsonl file with a "prompt" or
+"messages", with one JSON object a line. --chat talks until an empty line. --raw skips the chat template. --json prints
+one object with prompt_ids, token_ids, logprobs (of the plain model, temperature 1), text and finish_reason.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from spicejax.types import Messages, Rollout
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(__name__, __doc__)
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--model", help="folder, .gguf file or package:NAME")
+    source.add_argument("--model", help="Hugging Face folder, ORG/NAME of the Hub, .gguf file, or package:NAME")
     source.add_argument("--run", type=Path, help="work folder of a training run")
     asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("--prompt", help="text of the user's turn, or with --raw the text to continue")

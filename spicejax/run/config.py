@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 from spicejax import config as configuration
 from spicejax import outside
@@ -24,6 +24,7 @@ from spicejax.run.store import track
 from spicejax.score import verifiers
 from spicejax.sharding import MeshConfig
 from spicejax.text.render import Template
+from spicejax.types import Estimator
 from spicejax.worlds.nano.maker import NanoConfig
 
 # bfloat16 keeps 8 bits of a number, so AdamW's step, as large as the learning rate, is rounded away where a parameter
@@ -51,8 +52,8 @@ _GAMES_CHOSEN = 3
 class ModelConfig:
     """The policy that is trained."""
 
-    # where its weights and tokenizer come from: a local Hugging Face folder, a .gguf file, or package:NAME for an
-    # installed package that carries one .gguf
+    # where its weights and tokenizer come from: a Hugging Face folder, ORG/NAME of the Hugging Face Hub, a .gguf file,
+    # or package:NAME for an installed package that carries one .gguf
     path: str
     # shape of the model, for plans made without its weights (--dry_run); the weights' own config wins
     architecture: TransformerConfig | None = None
@@ -270,6 +271,8 @@ class RunConfig:
                     f"{ask.role}: estimator {ask.estimator} with groups of one response compares each with itself, so "
                     "that nothing is learnt; take more samples (group_size, ..._samples), or the estimator none"
                 )
+            if ask.estimator not in get_args(Estimator):
+                raise ValueError(f"{ask.role}: estimator {ask.estimator}: one of {', '.join(get_args(Estimator))}")
             if ask.lesson != self.learner.lesson:
                 what, loss = _LESSONS[ask.lesson]
                 raise ValueError(f"learner.loss={self.learner.loss}: this game's lessons are {what}; take {loss}")

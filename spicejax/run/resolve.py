@@ -184,12 +184,14 @@ def _with_tensor_axis(cfg: RunConfig, kv_heads: int, devices: int) -> RunConfig:
     """The configuration with `mesh.tensor` chosen where it is 0.
 
     Each part of data x fsdp needs a row of its own, and an optimizer step has only so many: on a larger slice the heads
-    of a row are split, by powers of two that divide the kv heads.
+    of a row are split, by powers of two that divide the kv heads and leave what `data` and `fsdp` fix.
     """
     if cfg.mesh.tensor:
         return cfg
+    fixed = math.prod(size for size in (cfg.mesh.data, cfg.mesh.fsdp) if size != -1)
+    most = cfg.learner.rows if -1 in (cfg.mesh.data, cfg.mesh.fsdp) else fixed
     ways = 1
-    while devices // ways > cfg.learner.rows and devices % (2 * ways) == 0 and kv_heads % (2 * ways) == 0:
+    while devices // ways > most and devices % (2 * ways * fixed) == 0 and kv_heads % (2 * ways) == 0:
         ways *= 2
     return dataclasses.replace(cfg, mesh=dataclasses.replace(cfg.mesh, tensor=ways))
 

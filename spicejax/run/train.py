@@ -78,6 +78,7 @@ def train(
             run = build(cfg, workdir, screen.count)
             stack.enter_context(run.verifier)
             start, counters = _restore(run, checkpoints)
+            _count_late_evaluation(workdir, start, counters)
         clock.add(counters.get("stages", {}), counters.get("seconds", 0.0))
         hosts.require_same([start, run.source.digest, len(run.held_out)], "iteration, items and held-out questions")
         writer, tracker = _open_logs(stack, cfg, workdir, start, counters)
@@ -189,6 +190,16 @@ def _loop(training: TrainingRun, start: int, interrupt: Interrupt, session: Sess
                 _save(training, done, session)
             training.report_stop("" if asked else " (checkpoint.session_hours)")
             break
+
+
+def _count_late_evaluation(workdir: Path, start: int, counters: dict[str, Any]) -> None:
+    """Count the evaluation of a checkpoint that was saved before it and that an earlier start has made since."""
+    if "unevaluated" not in counters:
+        return
+    rows = hosts.by_first(lambda: read_rows(workdir / "evaluations.jsonl"))
+    if made := [row for row in rows if row["iteration"] == start]:
+        del counters["unevaluated"]
+        _count_accuracy(counters, made[-1])
 
 
 def _evaluation_due(start: int, counters: dict[str, Any]) -> bool:
@@ -336,7 +347,7 @@ def _restore(run: Run, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
 
 
 def _evaluate(training: TrainingRun, done: int) -> None:
-    """Evaluate after `done` iterations; count the first and the latest accuracy."""
+    """Evaluate after `done` iterations."""
     counters = training.counters
     counters["unevaluated"] = True  # until it is: a run that is saved before goes on with it
     began = time.perf_counter()
@@ -345,14 +356,19 @@ def _evaluate(training: TrainingRun, done: int) -> None:
     del counters["unevaluated"]
     if not metrics:
         return
-    if "eval/accuracy" in metrics:
-        counters.setdefault("accuracy_start", metrics["eval/accuracy"])
-        counters["accuracy_end"] = metrics["eval/accuracy"]
+    _count_accuracy(counters, metrics)
     metrics |= {"time/evaluate": time.perf_counter() - began}
     training.writer.evaluation(done, metrics)
     training.tracker.log(done, metrics)
     if "eval/accuracy" in metrics:
         training.screen.show(f"held-out accuracy after {done} iterations: {metrics['eval/accuracy']:.3f}")
+
+
+def _count_accuracy(counters: dict[str, Any], metrics: Metrics) -> None:
+    """Count the first and the latest accuracy."""
+    if "eval/accuracy" in metrics:
+        counters.setdefault("accuracy_start", metrics["eval/accuracy"])
+        counters["accuracy_end"] = metrics["eval/accuracy"]
 
 
 def evaluation(run: Run, done: int) -> Metrics:

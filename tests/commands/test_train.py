@@ -110,32 +110,32 @@ def test_a_run_of_before_had_the_verifier_of_the_package():
 
 
 @pytest.fixture
-def settle(monkeypatch, tmp_path):
+def launched(monkeypatch, tmp_path):
     """What a launcher makes of its words: the runs it would start, and where."""
     monkeypatch.setenv("GLIBC_TUNABLES", "")  # or it would start this process again
     monkeypatch.chdir(tmp_path)
     found = []
     monkeypatch.setattr(train, "_run", lambda stages, workdir, **_: found.append((stages, workdir)) or 0)
 
-    def settle(door, *words):
-        monkeypatch.setattr(sys, "argv", [str(door), *words])
+    def run(script, *words):
+        monkeypatch.setattr(sys, "argv", [str(script), *words])
         with pytest.raises(SystemExit) as stopped:
-            runpy.run_path(str(door), run_name="__main__")
+            runpy.run_path(str(script), run_name="__main__")
         assert stopped.value.code == 0
         return found.pop()
 
-    return settle
+    return run
 
 
 @pytest.mark.parametrize("name", ["spice_nano", "acesearcher_nano"])
-def test_every_spelling_of_the_launcher_starts_the_same_run(name, settle):
+def test_every_spelling_of_the_launcher_starts_the_same_run(name, launched):
     changes = ["seed=3", "checkpoint.keep=5"]
     script, console = ROOT / "launch" / "tpu_run.py", ROOT / "spicejax" / "__main__.py"
     expected = chain.override(configs.stages(name), changes), Path("runs") / name
-    assert settle(script, f"--config={name}", *changes) == expected
-    assert settle(console, "train", f"--config={name}", *changes) == expected
-    assert settle(console, "train", name, *changes) == expected
-    assert settle(console, "train", "--checkpoint.keep", "5", name, "--seed=3") == expected
+    assert launched(script, f"--config={name}", *changes) == expected
+    assert launched(console, "train", f"--config={name}", *changes) == expected
+    assert launched(console, "train", name, *changes) == expected
+    assert launched(console, "train", "--checkpoint.keep", "5", name, "--seed=3") == expected
 
 
 def test_a_recipe_is_given_once(capsys):
@@ -155,22 +155,22 @@ def elsewhere(cfg):
 
 
 @pytest.mark.parametrize("name", configs.names())
-def test_what_a_run_recorded_starts_it_again(name, settle, tmp_path):
+def test_what_a_run_recorded_starts_it_again(name, launched, tmp_path):
     """--config=RUN/config.json, as the run itself wrote it, changes of the command line included."""
     for number, cfg in enumerate(chain.override(configs.stages(name), ["seed=7", "eval.every=3"])):
         folder = tmp_path / str(number)
         folder.mkdir()
         record.write(folder, cfg)
-        (again,), _ = settle(ROOT / "launch" / "tpu_run.py", f"--config={folder / 'config.json'}")
+        (again,), _ = launched(ROOT / "launch" / "tpu_run.py", f"--config={folder / 'config.json'}")
         assert again == configs.load(str(folder / "config.json")) == elsewhere(cfg)
 
 
-def test_prompts_of_ones_own_are_recorded_too(settle, tmp_path):
+def test_prompts_of_ones_own_are_recorded_too(launched, tmp_path):
     (tmp_path / "prompts").mkdir()
     file = ROOT / "spicejax" / "games" / "spice" / "prompts" / "free_form_nano.txt"
     (tmp_path / "prompts" / file.name).write_text(file.read_text() + "\nBe brief.\n")
-    (cfg,), _ = settle(ROOT / "launch" / "tpu_run.py", NANO, f"spice.prompts={tmp_path / 'prompts'}")
+    (cfg,), _ = launched(ROOT / "launch" / "tpu_run.py", NANO, f"spice.prompts={tmp_path / 'prompts'}")
     assert "Be brief." in str(cfg.game)
     record.write(tmp_path, cfg)
     (tmp_path / "prompts" / file.name).unlink()
-    assert settle(ROOT / "launch" / "tpu_run.py", f"--config={tmp_path / 'config.json'}")[0] == [elsewhere(cfg)]
+    assert launched(ROOT / "launch" / "tpu_run.py", f"--config={tmp_path / 'config.json'}")[0] == [elsewhere(cfg)]

@@ -1,5 +1,6 @@
 """Tests of the corpus: one content in many formats, and an iterator that resumes exactly."""
 
+import inspect
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from spicejax.data import corpus as corpus_module
 from spicejax.data import prepared
 from spicejax.data.corpus import Corpus, open_corpus
 from spicejax.data.items import look
+from spicejax.run.config import CorpusConfig
 from spicejax.text import tokens
 from spicejax.types import Document
 
@@ -94,7 +96,7 @@ def test_counts_by_reason_and_ids(tmp_path: Path) -> None:
 def test_no_usable_document_is_an_error_that_says_why(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"text": "short"}\n{"text": ""}\nnot json\n')
-    with pytest.raises(ValueError, match="3 read.*1 bad_json, 1 empty, 1 too_short.*min_chars=100"):
+    with pytest.raises(ValueError, match="3 read.*1 bad_json, 1 empty, 1 too_short.*min_chars=32"):
         _open(str(path))
 
 
@@ -118,6 +120,12 @@ def test_prepare_corpus_writes_a_folder_that_opens_as_it_is(tmp_path: Path, shar
     tokenizer = tokens.load(tokenizer_folder)
     raw = _open(source, encode=tokenizer.encode, max_tokens=128)
     again = _open(str(out), encode=tokenizer.encode, max_tokens=128)
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert (
+        manifest["min_chars"]
+        == CorpusConfig.min_chars
+        == inspect.signature(open_corpus).parameters["min_chars"].default
+    )
     assert again.digest == raw.digest and dict(again.counts) == dict(raw.counts)
     assert _all(again) == _all(raw)
     assert prepared.digest(again.documents) == again.digest

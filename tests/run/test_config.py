@@ -80,6 +80,12 @@ def test_a_step_that_bfloat16_rounds_away_is_refused():
     dataclasses.replace(cfg, model=adapters, learner=dataclasses.replace(cfg.learner, learning_rate=1e-6))
 
 
+def test_an_estimator_that_there_is_not_is_refused():
+    cfg = configs.load("rlvr_nano")
+    with pytest.raises(ValueError, match="reasoner: estimator grpo: one of mean, mean_std, .*rae, none"):
+        dataclasses.replace(cfg, game=dataclasses.replace(cfg.game, estimator="grpo"))
+
+
 def test_samples_of_probes_have_rows_where_there_are_probes():
     words = ["spice.group_size=6", "spice.max_attempts=6", "buckets.rows=6", "eval.probe_documents=0"]
     configuration.parse(configs.load("spice_nano"), words)

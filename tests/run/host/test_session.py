@@ -76,7 +76,7 @@ def test_the_first_save_is_tried_early_so_that_its_time_is_known(cache, tmp_path
     assert clock.parts == ["evaluation", *["iteration"] * 3, "evaluation", "save"]
 
 
-def test_an_evaluation_that_would_not_end_is_made_in_the_next_session(cache, tmp_path, clock, capsys):
+def test_an_evaluation_that_would_not_end_is_made_in_the_next_session_once(cache, tmp_path, clock, capsys):
     """0 to 200: the first evaluation; 260: iteration 1; 360: its save; 420: iteration 2, whose evaluation is due."""
     cfg = tiny(cache, **{"checkpoint.every": "0", "eval.every": "2", "iterations": "2"})
     summary = train.train(cfg, tmp_path, session=Session(720.0, now=clock))
@@ -86,6 +86,9 @@ def test_an_evaluation_that_would_not_end_is_made_in_the_next_session(cache, tmp
     clock.parts.clear()
     summary = train.train(cfg, tmp_path, session=Session(clock.now + 720.0, now=clock))
     assert clock.parts == ["evaluation"] and summary["complete"]
+    again = train.train(cfg, tmp_path, session=Session(clock.now + 720.0, now=clock))
+    assert clock.parts == ["evaluation"] and again["complete"]
+    assert again["accuracy_end"] == summary["accuracy_end"] is not None
     told = [json.loads(line)["iteration"] for line in (tmp_path / "evaluations.jsonl").read_text().splitlines()]
     assert told == [0, 2]
 
