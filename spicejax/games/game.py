@@ -181,6 +181,8 @@ class Game(NamedTuple):
     # the config of a probe with so many items and samples, and the metrics looked at (evaluation/probes.py)
     probe: Callable[[Any, int, int], Any] | None = None
     probed: tuple[str, ...] = ()
+    # fields that its Config has no more, with the value that they did nothing at: a run with that value goes on
+    removed: Mapping[str, Any] = {}
 
 
 class GameConfig(Protocol):

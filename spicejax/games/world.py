@@ -44,7 +44,7 @@ class World:
     chat: Chat | None = None  # the run's server for judging, where it names one
     programs: Callable[[Sequence[str]], Sequence[Ran]] | None = None  # runs them, where the game may
     examined: frozenset[str] = frozenset()  # what the evaluation asks, as `answers.tokens` has it
-    # seconds spent, by what: sampling, searching, checking, programs
+    # seconds spent, each once, by what: sampling, searching, checking, judging, programs
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
 
     def ask(
@@ -146,7 +146,8 @@ class World:
         elif self.chat is not None:
             replies = self.chat(prompts)
         else:
-            greedy = dataclasses.replace(self, sampler=SamplerConfig(temperature=0.0))
+            # With a clock of its own, or its seconds would count as sampling too
+            greedy = dataclasses.replace(self, sampler=SamplerConfig(temperature=0.0), clock=defaultdict(float))
             rows = list(messages)
             rollouts = greedy.ask("judge", prompts, samples=1, first_row=rows, max_new=max_new, stream=0)
             replies = [reply.text for (reply,) in rollouts]

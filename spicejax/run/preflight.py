@@ -36,7 +36,7 @@ CHANGEABLE = (
 
 # (field, value of an older run, what it is called now)
 RENAMED = (("learner.loss", "drgrpo", "ppo_clip"),)
-# Fields that there are no more, with the value that they did nothing at
+# Fields that there are no more, with the value that they did nothing at; those of a game stand in `Game.removed`
 REMOVED: dict[str, Any] = {}
 _MADE_UP = Task("What is 2 + 2?", "4", "Integer")  # asked of a verifier where there is no question
 
@@ -116,11 +116,13 @@ def require_same(saved: dict[str, Any] | None, cfg: RunConfig, place: Path) -> N
         return
     then = configuration.readable(cfg, saved, unknown=True)
     now = places.found(places.kept(configuration.to_json(cfg), place.parent), place.parent)
+    section = configuration.key_of(type(cfg.game))
+    removed = REMOVED | {f"{section}.{name}": value for name, value in cfg.game.game.removed.items()}
     changed = [
         f"{path}: {_from_difference(old, new)} -> {_from_difference(new, old)}"
         for path, old, new in configuration.diff(then, now)
         if not path.startswith(CHANGEABLE)
-        and not (new == configuration.ABSENT and path in REMOVED and REMOVED[path] == old)
+        and not (new == configuration.ABSENT and path in removed and removed[path] == old)
         and (path, old, new) not in RENAMED
         and not places.moved(path, old, new)
     ]

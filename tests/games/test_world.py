@@ -2,11 +2,13 @@
 
 import time
 
-from scripted import typist
+from scripted import Scripted, typist
 
 from spicejax.games.world import World
+from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import Limits, search
+from spicejax.score.judge import Claim
 from spicejax.tags import SEARCH_TAGS
 from spicejax.types import Passage
 
@@ -34,3 +36,11 @@ def test_search_renders_names_the_stream_and_counts_seconds():
     assert len(keys) == 2 and keys == who.keys[2:]
     assert world.clock["searching"] >= 0.05 and 0 <= world.clock["sampling"]
     assert world.clock["sampling"] + world.clock["searching"] <= took, "no second is counted twice"
+
+
+def test_seconds_of_a_judge_in_a_seat_count_as_judging_alone():
+    judge = Scripted(lambda text, row: "yes" if "Answer: Roma" in text else "no", buckets=Buckets((5000,), 8))
+    world = World({"judge": judge}, lambda pairs: [], SamplerConfig(), seed=3, iteration=2)
+    claims = [Claim("Where?", ("Rome",), said) for said in ("Roma", "Oslo", None)]
+    assert world.judge(claims, max_new=4) == [True, False, False]
+    assert set(world.clock) == {"judging"}

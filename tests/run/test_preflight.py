@@ -116,6 +116,16 @@ def test_a_field_that_is_new_or_gone_stops_no_run_that_did_without_it(monkeypatc
         preflight.require_same(saved, changed, place)
 
 
+def test_a_game_names_the_fields_that_it_has_no_more():
+    cfg, place = configs.load("ssp_nano"), Path("DIR/checkpoints")
+    saved = configuration.to_json(cfg)
+    saved["ssp"] |= {"noise_unit": "passage", "bounded_left": 0.0}
+    preflight.require_same(saved, cfg, place)
+    saved["ssp"]["noise_unit"] = "row"
+    with pytest.raises(ValueError, match=r"\(ssp.noise_unit: 'row' -> '<absent>'\)"):
+        preflight.require_same(saved, cfg, place)
+
+
 _OWN = """
 def same(text, task):
     return text.lower() == task.answer

@@ -74,8 +74,6 @@ class AceSearcherConfig:
     learn: Literal["pairs", "best", "right"] = "pairs"
     # which replies are paired: paper = best and worst; code = by the public code's thresholds, for `summed`
     rule: pairs.Rule = "paper"
-    # which sub-answers are paired: all that differ (paper), first = the first that differ, if they share no word, none
-    sub_pairs: pairs.SubPairs = "all"
     # whose paths are learnt from: initial = those of the policy that the run starts from (a round of the paper);
     # policy = of today's
     sampled_by: Literal["initial", "policy"] = "initial"
@@ -213,7 +211,7 @@ def _lessons(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> l
     ]
     for each in tried:
         for good, bad in pairs.of_paths(each.paths, each.worth, cfg.rule):
-            preferences += [("subquestion", pair) for pair in pairs.sub_answers(good, bad, cfg.sub_pairs)]
+            preferences += [("subquestion", pair) for pair in pairs.sub_answers(good, bad)]
             preferences += [("solver", pair) for pair in pairs.finals(good, bad)]
     return [Preference(role, _group(question, role), better, worse) for role, (better, worse) in preferences]
 
@@ -380,5 +378,5 @@ ABOUT = About(
 )
 AceSearcherConfig.game = Game(
     "questions", play, demand, exam, prompts_of, ABOUT,
-    lambda cfg, task: qa.matches_itself((task.answer, *task.aliases)),
+    lambda cfg, task: qa.matches_itself((task.answer, *task.aliases)), removed={"sub_pairs": "all"},
 )  # fmt: skip

@@ -10,14 +10,10 @@ from typing import Literal
 from spicejax.games.acesearcher import plans
 from spicejax.games.acesearcher.paths import Path
 from spicejax.games.acesearcher.plans import Plan
-from spicejax.score import qa
 from spicejax.types import Rejection, Rollout
 
 # paper: best against worst (section 4.2); code: the public code's thresholds, for the reward `summed`, 0 to 3
 Rule = Literal["paper", "code"]
-# which sub-answers are compared: all that differ (the paper's D_subq); first = the first that differ, if they share no
-# word (the code makes these and leaves them out of its mixture); none
-SubPairs = Literal["all", "first", "none"]
 
 MEAN_GAP, MEAN_WORST = Fraction("1.33"), 1  # code: of the mean worths of a question's plans
 GAP, WORST, COMPARED, ALIKE = Fraction("1.33"), Fraction("1.2"), 2, Fraction("0.666")  # code: of a plan's paths
@@ -92,13 +88,10 @@ def finals(good: Path, bad: Path) -> list[Pair]:
     return [(good.final, _under(good.final, bad.final))]
 
 
-def sub_answers(good: Path, bad: Path, which: SubPairs) -> list[Pair]:
+def sub_answers(good: Path, bad: Path) -> list[Pair]:
     """Their sub-answers where these differ (D_subq)."""
+    # Differs: the code makes such a pair of the first that share no word, and leaves it out of its mixture
     differ = [k for k in sorted(good.replies) if k in bad.replies and good.answers[k] != bad.answers[k]]
-    if which == "none":
-        return []
-    if which == "first":
-        differ = [k for k in differ[:1] if qa.f1(bad.answers[k], [good.answers[k]]) == 0]
     return [(good.replies[k], _under(good.replies[k], bad.replies[k])) for k in differ]
 
 

@@ -56,8 +56,6 @@ class SspConfig:
     verify: bool = True
     # documents of other rows among them
     noise: int = 4
-    # what one of them is: passage (the paper), or row = all that another row was shown (its code)
-    noise_unit: Literal["passage", "row"] = "passage"
     # longest answer of a verification, in tokens
     verify_max_new: int = 256
     # how right an answer is, a verification's too: exact, f1; judge = exact, and where that fails the word of the seat
@@ -68,10 +66,9 @@ class SspConfig:
     judge_max_new: int = 16
     # more than ten answer tags cost three quarters of a reward, as in the code; the paper's reward is plain
     limit_tags: bool = True
-    # of a valid question: failures = share of wrong answers; bounded = 4 (left + p)(width - p), 0 where p is 0 or 1
+    # of a valid question: failures = share of wrong answers; bounded = 4 p (1 - p) of the share p of right ones, as
+    # the code can have it
     proposer_reward: rewards.ProposerReward = "failures"
-    bounded_left: float = 0.0
-    bounded_width: float = 1.0
     # of an invalid one; the paper tried -0.1, and the Proposer fell silent
     invalid_reward: float = 0.0
     # what takes the place of an invalid question: dummy = nothing, resample = another try, replay = an earlier question
@@ -217,7 +214,7 @@ def _verification(
     world: World, proposal: Proposal, others: Sequence[Proposal], cfg: SspConfig, rng: np.random.Generator
 ) -> Messages | None:
     """The prompt of a verification, with as much of the noise as fits; None where the evidence alone does not."""
-    extra = proposals.noise(proposal, others, cfg.noise, rng, whole=cfg.noise_unit == "row")
+    extra = proposals.noise(proposal, others, cfg.noise, rng)
     for count in range(len(extra), -1, -1):
         documents = [*proposal.evidence, *extra[:count]]
         shuffled = [documents[i] for i in rng.permutation(len(documents))]
@@ -270,7 +267,7 @@ def _scored(
             success[slot] = float(np.mean(correct))
         reward = cfg.invalid_reward
         if not proposal.rejected:
-            reward = rewards.proposed(correct, cfg.proposer_reward, left=cfg.bounded_left, width=cfg.bounded_width)
+            reward = rewards.proposed(correct, cfg.proposer_reward)
         worth.append(reward)
         lessons.append(Episode("proposer", slot // cfg.proposer_samples, proposal.row.rollout, reward))
         solvers = zip(rollouts, earned, strict=True)
@@ -399,4 +396,5 @@ ABOUT = About(
 SspConfig.game = Game(
     "answers", play, demand, exam, prompts_of, ABOUT,
     lambda cfg, answer: cfg.judged == "judge" or qa.matches_itself(answer.texts),
+    removed={"bounded_left": 0.0, "bounded_width": 1.0, "noise_unit": "passage"},
 )  # fmt: skip

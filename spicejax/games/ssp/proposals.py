@@ -102,20 +102,14 @@ def _turns(name: str, request: Request, templates: Templates, values: Mapping[st
     return prompts.turns(template, examples, values)
 
 
-def noise(
-    proposal: Proposal, others: Sequence[Proposal], limit: int, rng: np.random.Generator, *, whole: bool
-) -> list[Passage]:
-    """Passages that other rows were shown and this one was not.
+def noise(proposal: Proposal, others: Sequence[Proposal], limit: int, rng: np.random.Generator) -> list[Passage]:
+    """At most `limit` passages that other rows were shown and this one was not.
 
     Args:
       others: all rows of the batch; `proposal` may be among them.
-      limit: passages, or with `whole` rows, all of whose passages are taken, as the public code does.
     """
+    # Differs: single passages, as in the paper; the code takes all that another row was shown for one of them
     own_evidence = set(proposal.evidence)
-    if whole:
-        rows = [evidence for other in others if (evidence := [p for p in other.evidence if p not in own_evidence])]
-        picked = [rows[i] for i in rng.permutation(len(rows))[:limit]]
-        return list(dict.fromkeys(p for evidence in picked for p in evidence))
     unknown = list(dict.fromkeys(p for other in others for p in other.evidence if p not in own_evidence))
     return [unknown[i] for i in rng.permutation(len(unknown))[:limit]]
 

@@ -34,14 +34,12 @@ def solved(row: Searched, right: float, *, limit_tags: bool) -> float:
     return right * (MANY_TAGS_WORTH if many else 1.0)
 
 
-def proposed(right: Sequence[float], kind: ProposerReward, *, left: float = 0.0, width: float = 1.0) -> float:
+def proposed(right: Sequence[float], kind: ProposerReward) -> float:
     """Reward a valid question by how right the Solver's answers to it are, whatever its many tags cost the Solver.
 
     failures: 1 - p
-    bounded:  4 (left + p)(width - p) for 0 < p < 1, else 0
+    bounded:  4 p (1 - p)
     p = mean(right); of answers that are right or wrong the share that is right
     """
     share = sum((Fraction(float(r)) for r in right), Fraction(0)) / len(right)  # exact: in any order the same
-    if kind == "failures":
-        return float(1 - share)
-    return float(4 * (Fraction(left) + share) * (Fraction(width) - share)) if 0 < share < 1 else 0.0
+    return float(1 - share if kind == "failures" else 4 * share * (1 - share))

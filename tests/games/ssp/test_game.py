@@ -165,7 +165,7 @@ def test_no_valid_question_teaches_the_solver_nothing():
 
 def test_a_judge_is_asked_where_the_words_differ():
     """About answers alone, never where they are right by the letter or missing."""
-    cfg, asked = dataclasses.replace(CFG, judged="judge"), []
+    cfg, asked = dataclasses.replace(CFG, judged="judge", judge_max_new=64), []
 
     def word(text, row):
         asked.append(text)
@@ -176,7 +176,7 @@ def test_a_judge_is_asked_where_the_words_differ():
     played = ssp.play(world(**players), ANSWERS, cfg)
     assert of(played, "solver") == [(3, 1.0), (3, 0.0), (5, 1.0), (5, 1.0)]
     assert len(asked) == 2 and all("Answer: no" in text for text in asked)
-    assert [ask.role for ask in ssp.demand(cfg)] == ["proposer", "judge", "solver"]
+    assert [(ask.role, ask.max_new) for ask in ssp.demand(cfg)][1:] == [("judge", 64), ("solver", 400)]
     server = dataclasses.replace(world(), chat=lambda prompts: ["yes"] * len(prompts))
     assert [r for _, r in of(ssp.play(server, ANSWERS, cfg), "solver")] == [1.0] * 4
 
