@@ -179,7 +179,7 @@ class Trained:
         self, model: TransformerConfig, params: Any, config: learner.LearnerConfig, batch: Batch, used: int
     ) -> None:
         optimizer = learner.make_optimizer(config)
-        self.doors = learner.make_learner(model, config, optimizer)
+        self.learner = learner.make_learner(model, config, optimizer)
         self.params, self.state = params, learner.init_state(jax.tree.map(jnp.copy, params), optimizer)
         self.batch, self.used, self.scored = jax.device_put(batch), jnp.int32(used), config.needs_reference
 
@@ -187,8 +187,8 @@ class Trained:
         """One optimizer step, behind the pass of the reference where the loss has one."""
         batch = self.batch
         if self.scored:
-            batch = batch._replace(reference_logprobs=self.doors.score(self.params, batch, self.used))
-        self.state, metrics = self.doors.step(self.state, batch, self.used)
+            batch = batch._replace(reference_logprobs=self.learner.score(self.params, batch, self.used))
+        self.state, metrics = self.learner.step(self.state, batch, self.used)
         jax.block_until_ready(self.state)
         return {name: float(metrics[name]) for name in ("loss", "grad_norm")}
 

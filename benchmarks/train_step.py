@@ -130,20 +130,20 @@ def tunix_step(model: TransformerConfig, folder: Path, case: Case) -> Step:
     algorithm: Any = grpo_learner.GRPOConfig(num_generations=max(case.samples, 2), beta=0.0, epsilon=0.2)
     algorithm.temperature = 1.0
     loss = function_registry.get_policy_loss_fn("grpo")
-    door = trainer.Trainer(
+    theirs = trainer.Trainer(
         decoder,
         optax.adamw(harness.LEARNING_RATE, weight_decay=0.0),
         peft_trainer.TrainingConfig(eval_every_n_steps=10**9),
         custom_checkpoint_metadata_fn=dict,
     )
-    door.with_loss_fn(
+    theirs.with_loss_fn(
         lambda decoder, train_example, algo_config: loss(
             decoder, train_example, algo_config=algorithm, pad_id=0, eos_id=2
         ),
         has_aux=True,
     )
-    door.with_gen_model_input_fn(lambda x: {"train_example": x, "algo_config": algorithm})
-    jitted = door.jit_train_and_eval_step(cache_nnx_graph=True)[0]
+    theirs.with_gen_model_input_fn(lambda x: {"train_example": x, "algo_config": algorithm})
+    jitted = theirs.jit_train_and_eval_step(cache_nnx_graph=True)[0]
     arrays = {name: jnp.asarray(x) for name, x in case.padded(model.vocab_size).items()}
     example = grpo_learner.TrainExample(
         prompt_ids=arrays["prompt"],

@@ -104,8 +104,8 @@ def test_the_same_texts_and_update_on_one_and_on_eight_devices():
             shares = packing.token_weights(rollouts, aggregation="constant", norm_length=8)
             batch, micro = packing.pack(rollouts, np.linspace(-1, 1, 8), shares, packing.RowShape(32, 4))
             batch = jax.device_put(batch, sharding.rows(mesh, 4, axis=1))
-            doors = learner.make_learner(cfg, config, optimizer)
-            state, _ = doors.step(learner.init_state(params, optimizer), batch, jnp.int32(micro))
+            jitted = learner.make_learner(cfg, config, optimizer)
+            state, _ = jitted.step(learner.init_state(params, optimizer), batch, jnp.int32(micro))
             return [*(r.text for r in rollouts + split + few), *sorted(told.items())], jax.device_get(state.params)
 
         whole = jax.device_get(whole)

@@ -143,8 +143,8 @@ def _learning(resolved: Resolved, kept: dict[str, Tree]) -> list[Program]:
     cfg, model, mesh, learn = resolved.cfg, resolved.model, resolved.mesh, resolved.cfg.learner
     params, (state, frozen) = weights.parameters(model, mesh), resolved.state
     optimizer = learner.make_optimizer(learn)
-    doors = learner.make_learners(model, learn, optimizer, temperature=cfg.sampler.temperature)
-    doors = doors[max(doors, key=lambda role: learn.of(role).kl_coef)]  # with the KL term, where a role has it
+    learners = learner.make_learners(model, learn, optimizer, temperature=cfg.sampler.temperature)
+    jitted = learners[max(learners, key=lambda role: learn.of(role).kl_coef)]  # with the KL term, where a role has it
     used, steps = micro_batches(cfg), optimizer_steps(cfg)
     slots = {s.row_length: Slots(s.prompt, s.slot_length) for s in learn.shapes if s.prompt}
     # Where only some layers slide the compiler's text does not say which call is whose: counted as if all saw all.
@@ -155,13 +155,13 @@ def _learning(resolved: Resolved, kept: dict[str, Tree]) -> list[Program]:
     scalar = jax.ShapeDtypeStruct((), jnp.int32, sharding=sharding.replicated(mesh))
     size = float(transformer.num_params(model))
 
-    def lower(door: Any, *arguments: Any) -> jax.stages.Lowered:
+    def lower(function: Any, *arguments: Any) -> jax.stages.Lowered:
         with sharding.activations(mesh, transformer.activation_sizes(model, learn.rows)):
-            return door.lower(*arguments)
+            return function.lower(*arguments)
 
     train = Program(
         "train_step",
-        lambda: lower(doors.step, state, batches, (scalar,) * len(batches), frozen),
+        lambda: lower(jitted.step, state, batches, (scalar,) * len(batches), frozen),
         steps,
         {"parameters": params, "optimizer": state.opt_state, "batch": batches},
         kept,
@@ -175,7 +175,7 @@ def _learning(resolved: Resolved, kept: dict[str, Tree]) -> list[Program]:
     scores = [
         Program(
             f"score_{shape.row_length}",
-            functools.partial(lower, doors.score, params, batch, scalar),
+            functools.partial(lower, jitted.score, params, batch, scalar),
             steps * passes,
             {"parameters": params, "batch": batch},
             {"optimizer": state.opt_state} | kept,

@@ -263,7 +263,7 @@ def scored_logprobs(
 
 
 class Learner(NamedTuple):
-    """The jitted doors of the learner. Build once per run with `make_learner`."""
+    """The jitted functions of the learner. Build once per run with `make_learner`."""
 
     # (TrainState, Batch, num_micro, frozen params = None) -> (TrainState, dict of scalars). A step on several batches
     # of different shapes takes a tuple of them and a tuple of their num_micro.
@@ -313,8 +313,8 @@ def make_learner(
         `Batch.old_logprobs` is not read. Otherwise fill it with `score` before the first update. None = as `cfg` says.
     """
     on_policy = cfg.on_policy if on_policy is None else on_policy
-    sharpness = (temperature or 1.0) if cfg.lesson == "scored" else 1.0
-    settings = {"slot_length": cfg.slot_length, "temperature": sharpness, "chunk": cfg.vocab_chunk}
+    temperature = (temperature or 1.0) if cfg.lesson == "scored" else 1.0
+    settings = {"slot_length": cfg.slot_length, "temperature": temperature, "chunk": cfg.vocab_chunk}
     logprobs_of = functools.partial(scored_logprobs, model, **settings)
 
     def step(

@@ -44,7 +44,7 @@ class Updater:
     cfg: LearnerConfig
     model: transformer.TransformerConfig
     mesh: jax.sharding.Mesh
-    doors: Mapping[str, Learner]  # by the role that steps are on, see learner.make_learners
+    learners: Mapping[str, Learner]  # by the role that steps are on, see learner.make_learners
     frozen: Params  # what is not trained: empty, or everything but the adapters
     reference: Params | None  # all parameters of the first policy, where the loss compares with it
 
@@ -83,7 +83,7 @@ class Updater:
             for parts, rows in zip(placed, steps, strict=True):
                 batches, micros = zip(*parts, strict=True)
                 with sharding.activations(self.mesh, transformer.activation_sizes(self.model, self.cfg.rows)):
-                    state, out = self.doors[role].step(state, batches, micros, self.frozen)
+                    state, out = self.learners[role].step(state, batches, micros, self.frozen)
                 # A role without a KL term has measured none: its 0 would dilute that of the others.
                 absent = {"kl"} if self.cfg.of(role).kl_coef == 0 < max(self.cfg.kl_coefs) else set()
                 measured.add(
@@ -127,4 +127,4 @@ class Updater:
 
     def _score(self, params: Any, batch: Batch, micro: Any) -> Any:
         with sharding.activations(self.mesh, transformer.activation_sizes(self.model, self.cfg.rows)):
-            return next(iter(self.doors.values())).score(params, batch, micro)
+            return next(iter(self.learners.values())).score(params, batch, micro)

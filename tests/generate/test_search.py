@@ -470,10 +470,10 @@ def test_an_int8_history_stays_close_to_the_model(params):
 
 
 def test_nothing_compiles_for_other_rows(params, rows):
-    doors = engine.prefill_jit, engine.insert_jit, engine.decode_jit, engine.append_jit
-    before = [door._cache_size() for door in doors]
+    programs = engine.prefill_jit, engine.insert_jit, engine.decode_jit, engine.append_jit
+    before = [program._cache_size() for program in programs]
     searched(player(params), PROMPTS[:5], first_row=[1000 + 10 * i for i in range(5)])
-    assert [door._cache_size() for door in doors] == before
+    assert [program._cache_size() for program in programs] == before
 
 
 # --- the learner ----------------------------------------------------------------------------------------------------

@@ -67,14 +67,14 @@ def recorder(cfg: LearnerConfig) -> Learner:
 def stepped(cfg: LearnerConfig, pairs: list[Preference], reference=None, params=None) -> tuple[dict, dict]:
     """Metrics and gradient of one step on all pairs, against the reference's parameters."""
     ((*parts,),) = deal.steps(pairs, np.ones(len(pairs), np.float32), cfg, np.random.default_rng(0))
-    doors = recorder(cfg)
+    learner = recorder(cfg)
     reference = random_params(MODEL, 6) if reference is None else reference
     filled = [
-        (batch._replace(reference_logprobs=doors.score(reference, batch, jnp.int32(n))), jnp.int32(n))
+        (batch._replace(reference_logprobs=learner.score(reference, batch, jnp.int32(n))), jnp.int32(n))
         for batch, n in parts
     ]
     batches, used = zip(*filled, strict=True)
-    return measure(doors, random_params(MODEL, 5) if params is None else params, batches, used)
+    return measure(learner, random_params(MODEL, 5) if params is None else params, batches, used)
 
 
 # --- hand numbers ---------------------------------------------------------------------------------------------------
@@ -305,14 +305,14 @@ def test_reference_kept_or_live_is_one_loss(layout):
     found = {}
     for when in ("live", "kept"):
         cfg = config(layout, "dpo", trajectories_per_update=4, epochs=2, reference=when)
-        doors, calls = recorder(cfg), []
+        learner, calls = recorder(cfg), []
 
-        def score(*arguments, door=doors.score, calls=calls):
+        def score(*arguments, real=learner.score, calls=calls):
             calls.append(float((arguments[1].loss_weight > 0).sum()))
-            return door(*arguments)
+            return real(*arguments)
 
         mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
-        updater = Updater(cfg, MODEL, mesh, {"": doors._replace(score=score)}, {}, random_params(MODEL, 6))
+        updater = Updater(cfg, MODEL, mesh, {"": learner._replace(score=score)}, {}, random_params(MODEL, 6))
         state = init_state(random_params(MODEL, 5), RECORDER)
         state, metrics = updater.update(state, preferences(), {"solver": "none"}, np.random.default_rng(0))
         found[when] = metrics, sum(calls)

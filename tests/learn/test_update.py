@@ -100,13 +100,13 @@ def test_settings_by_role_are_those_of_an_update_of_each():
 def test_a_quantity_is_averaged_over_the_steps_that_have_it():
     """The Proposer's steps have no KL term, so they do not dilute the Solver's; of a maximum the largest is told."""
 
-    def door(kl, gap):
+    def learner(kl, gap):
         out = {"kl": np.float32(kl), "loss": np.float32(1 + kl), "sampler_gap_max": np.float32(gap)}
         return Learner(lambda state, *_: (state, out), lambda params, batch, used: batch.old_logprobs)
 
     mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
-    doors = {"proposer": door(0.0, 0.25), "solver": door(0.5, 0.125)}
-    updater = Updater(dataclasses.replace(CFG, **BY_ROLE), LLAMA, mesh, doors, {}, {})
+    learners = {"proposer": learner(0.0, 0.25), "solver": learner(0.5, 0.125)}
+    updater = Updater(dataclasses.replace(CFG, **BY_ROLE), LLAMA, mesh, learners, {}, {})
     _, metrics = updater.update(TrainState(0, {}, {}, 0), lessons(), ESTIMATORS, np.random.default_rng(0))
     assert (metrics["learner/steps"], metrics["learner/kl"], metrics["learner/loss"]) == (2, 0.5, 1.25)
     assert metrics["learner/sampler_gap_max"] == 0.25

@@ -1,4 +1,4 @@
-"""Attention of the training door: slots without masked work, and the splash kernel, against a masked softmax."""
+"""Attention in training: slots without masked work, and the splash kernel, against a masked softmax."""
 
 import functools
 import os

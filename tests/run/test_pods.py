@@ -49,7 +49,7 @@ SMALL = textwrap.dedent(
 
     config = learner.LearnerConfig(learning_rate=1e-2, row_length=32, rows=4, loss_norm_length=8)
     optimizer = learner.make_optimizer(config)
-    doors = learner.make_learner(model, config, optimizer)
+    jitted = learner.make_learner(model, config, optimizer)
     state = sharding.on_mesh(learner.init_state(params, optimizer), mesh)
     checkpoints = Checkpoints(Path(folder) / "checkpoints", config={})
     step, texts = 0, []
@@ -61,7 +61,7 @@ SMALL = textwrap.dedent(
         weights = packing.token_weights(rollouts, aggregation="constant", norm_length=8)
         batch, micro = packing.pack(rollouts, np.linspace(-1, 1, 8), weights, packing.RowShape(32, 4))
         batch = sharding.put_global(batch, sharding.rows(mesh, 4, axis=1))
-        state, metrics = doors.step(state, batch, jnp.int32(micro))
+        state, metrics = jitted.step(state, batch, jnp.int32(micro))
         step += 1
         checkpoints.save(step, state, {"texts": texts, "loss": float(sharding.fetch(metrics["loss"]))})
     checkpoints.close()

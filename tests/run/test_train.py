@@ -181,7 +181,7 @@ def test_nothing_compiles_after_the_first_iterations(whole, cache, tmp_path):
             played = run.game.play(run.world(iteration), next(run.items), run.cfg.game, None)
             train.update(run, played.lessons, iteration)
             sizes = [f._cache_size() for f in (engine.prefill_jit, engine.insert_jit, engine.decode_jit)]
-            compiled.append((*sizes, run.updater.doors[""].step._cache_size()))
+            compiled.append((*sizes, run.updater.learners[""].step._cache_size()))
     assert compiled[2] == compiled[-1], compiled
 
 
