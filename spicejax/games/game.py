@@ -146,6 +146,7 @@ class Panel(NamedTuple):
     limits: tuple[float, float] | None = None  # of the y axis
     line: float | None = None  # a horizontal line to compare with
     meaning: str = ""  # what it shows, in a sentence or two
+    unit: str = ""  # of the y axis
 
 
 @dataclasses.dataclass(frozen=True)

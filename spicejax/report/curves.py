@@ -39,7 +39,7 @@ def held_out(evals: Rows) -> Panel:
     labels = {"eval/accuracy": "all", "eval/said": "all, in or outside a box"}
     found = tuple((name, labels.get(name) or name.removeprefix("eval/accuracy/")) for name in shown if name in names)
     meaning = "Share of the held-out questions that the policy answers rightly; none of them is trained on."
-    return Panel(HELD_OUT, found, "evaluations", (0, 1), meaning=meaning)
+    return Panel(HELD_OUT, found, "evaluations", (0, 1), meaning=meaning, unit="share of the questions")
 
 
 def measured(panels: Sequence[Panel], rows: Rows, evals: Rows) -> list[Panel]:
@@ -76,6 +76,7 @@ class Curves(NamedTuple):
 def plot(axis: Any, panel: Panel, runs: Sequence[Curves]) -> None:
     """Draw a panel: a colour for each series of one run, or for each of several runs, whose series differ in line."""
     _over_iterations(axis)
+    axis.set_ylabel(panel.unit)
     axis.grid(alpha=0.3)
     heights: list[float] = []
     # in the legend, of several runs: each of them, and each series, not every one of every run

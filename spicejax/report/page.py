@@ -17,7 +17,7 @@ from spicejax import config as configuration
 from spicejax.games.game import Panel
 from spicejax.report import curves, places
 from spicejax.report.glossary import meaning
-from spicejax.report.learnt import learnt
+from spicejax.report.learnt import Learnt, learnt
 from spicejax.report.read import RunFolder, open_run
 from spicejax.report.text import text
 
@@ -70,6 +70,7 @@ def render(runs: Sequence[RunFolder], *, live: int = 0, version: str = "") -> st
         runs=[_head(run) for run in runs],
         differences=_differences(runs),
         panels=_panels(runs),
+        quantities=_quantities(runs),
         details=[_details(run) for run in runs],
     )
 
@@ -77,40 +78,55 @@ def render(runs: Sequence[RunFolder], *, live: int = 0, version: str = "") -> st
 def _head(run: RunFolder) -> dict[str, Any]:
     """What a run is and how far it came."""
     done = run.metrics[-1]["iteration"] + 1 if run.metrics else 0
-    accuracy = [row["eval/accuracy"] for row in run.evaluations if row.get("eval/accuracy") is not None]
-    start = run.starts[-1] if run.starts else {}
     wanted, taught = run.config.get("iterations"), learnt(run.metrics, run.game)
-    named = places.public(run.config)
+    start = run.starts[-1] if run.starts else {}
+    facts = _results(run, done, taught) | _circumstances(run, start)
     return {
         "name": run.name,
-        "recipe": run.config.get("name") or run.summary.get("name"),
-        "iterations": f"{done} of {wanted}" if wanted else done,
-        "done": done,
         "share": done / wanted if wanted else None,
-        "learnt": taught if run.metrics else None,
-        "accuracy": accuracy and (accuracy[0], accuracy[-1]),
-        "gap": _gap(run),
-        "time": _took(run),
+        "why": taught.why,
         "over": bool(run.summary.get("complete")) and done == wanted,
         "command": start.get("command"),
-        "facts": {name: value for name, value in _facts(run, start, named).items() if value},
+        "facts": {name: value for name, value in facts.items() if value not in (None, "")},
     }
 
 
-def _gap(run: RunFolder) -> dict[str, float] | None:
-    """How far the sampler's logprob of a token was from the learner's, over the run; None where none was compared."""
+def _results(run: RunFolder, done: int, taught: Learnt) -> dict[str, Any]:
+    """How far a run came, and what came of it: a value with its unit for each label."""
+    wanted, asked = run.config.get("iterations"), run.summary.get("held_out_questions")
+    accuracy = [row["eval/accuracy"] for row in run.evaluations if row.get("eval/accuracy") is not None]
+    questions = f", greedy, on {asked} questions" if asked else ", greedy"
+    return {
+        "recipe": run.config.get("name") or run.summary.get("name"),
+        "method": run.game.paper if run.game else "",
+        "iterations": f"{done} of {wanted}" if wanted else done,
+        "held-out accuracy": f"{accuracy[0]:.3f} → {accuracy[-1]:.3f}{questions}" if accuracy else "",
+        "sampler/learner gap": _gap(run),
+        "optimizer steps": taught.steps if run.metrics else None,
+        "valid tasks": "" if taught.valid is None else f"{100 * taught.valid:.0f} % of attempts",
+        "nothing learnt in": f"{taught.idle} of {done} iterations" if taught.idle else "",
+        "wall time": _took(run),
+    }
+
+
+def _gap(run: RunFolder) -> str:
+    """How far the sampler's logprob of a token was from the learner's, over the run; "" where none was compared."""
     names = ("sampler_gap", "sampler_gap_max", "sampler_kl")
     rows = [[row[f"learner/{name}"] for name in names] for row in run.metrics if row.get("learner/sampler_gap_max")]
     if not rows:
-        return None
+        return ""
     mean, largest, kl = zip(*rows, strict=True)
-    return {"mean": sum(mean) / len(rows), "max": max(largest), "kl": sum(kl) / len(rows)}
+    return (
+        f"{sum(mean) / len(rows):.1e} nats mean, {max(largest):.1e} nats at most, between the two log-probabilities of "
+        f"a token; KL divergence {sum(kl) / len(rows):.1e} nats a token; all should be near 0"
+    )
 
 
-def _facts(run: RunFolder, start: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
-    """What it was made of, and where and when; `config` without the folders of this machine."""
+def _circumstances(run: RunFolder, start: dict[str, Any]) -> dict[str, Any]:
+    """What it was made of, and where and when, without the folders of this machine."""
+    config = places.public(run.config)
     model, shape = config.get("model") or {}, (config.get("nano") or {}).get("architecture") or {}
-    made = f"{shape.get('num_layers')} layers of width {shape.get('d_model')}, of the nano world" if shape else ""
+    made = f"nano world, {shape.get('num_layers')} layers of width {shape.get('d_model')}" if shape else ""
     versions = {"python": start.get("python"), **(start.get("versions") or {})}
     began = str((run.starts[0] if run.starts else {}).get("time") or "")
     return {
@@ -118,7 +134,7 @@ def _facts(run: RunFolder, start: dict[str, Any], config: dict[str, Any]) -> dic
         "adapters": "LoRA" if model.get("lora") else "",
         "corpus": (config.get("corpus") or {}).get("source"),
         "devices": start.get("devices"),
-        "began": began.replace("T", " ").replace("+00:00", " UTC")
+        "started": began.replace("T", " ").replace("+00:00", " UTC")
         + (f", {len(run.starts)} starts" if len(run.starts) > 1 else ""),
         "software": ", ".join(f"{name} {versions[name]}" for name in SOFTWARE if versions.get(name)),
         "commit": start.get("commit"),
@@ -130,7 +146,7 @@ def _took(run: RunFolder) -> str:
     inside = sum(row.get("time/play", 0) + row.get("time/update", 0) for row in run.metrics)
     wall = run.summary.get("seconds") if "seconds/other" in run.summary else None  # it was that of iterations before
     told = f"{_duration(inside)} in iterations"
-    return f"{_duration(wall)}, {told}" if isinstance(wall, int | float) else told
+    return f"{_duration(wall)}, of which {told}" if isinstance(wall, int | float) else told
 
 
 def _duration(seconds: float) -> str:
@@ -141,9 +157,11 @@ def _duration(seconds: float) -> str:
 
 
 def _differences(runs: Sequence[RunFolder]) -> list[tuple[str, list[Any]]]:
-    """(field, value of each run) where not all have the same."""
+    """(field, value of each run) where not all have the same; the fields of a game only where all play it."""
     flat, shown = ([configuration.flat(of(run.config)) for run in runs] for of in (dict, places.public))
-    names = list(dict.fromkeys(name for fields in flat for name in fields))
+    names = dict.fromkeys(name for fields in flat for name in fields)
+    sections = set.intersection(*({name.partition(".")[0] for name in fields} for fields in flat))
+    names = [name for name in names if name.partition(".")[0] in sections]
     differ = [name for name in names if len({repr(fields.get(name, configuration.ABSENT)) for fields in flat}) > 1]
     return [(name, [_short(fields.get(name, configuration.ABSENT)) for fields in shown]) for name in differ]
 
@@ -165,9 +183,15 @@ def _panels(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
     ]
 
 
+def _quantities(runs: Sequence[RunFolder]) -> list[tuple[str, str]]:
+    """(name, meaning) of what the runs have measured."""
+    found = {name: meaning(name, run.game) for run in runs for row in (*run.metrics, *run.evaluations) for name in row}
+    return [(name, text) for name, text in sorted(found.items()) if text]
+
+
 def _details(run: RunFolder) -> dict[str, Any]:
     """What is shown of each run by itself: invalid tasks, pass rates, time, tasks."""
-    rejected, names = _totals(run, "rejected/"), {name for row in (*run.metrics, *run.evaluations) for name in row}
+    rejected = _totals(run, "rejected/")
     rates, by_document, number = [], defaultdict(list), 0
     shown, wanted = [], _shown([task["iteration"] for task in run.tasks()])
     for number, task in enumerate(run.tasks()):
@@ -183,14 +207,13 @@ def _details(run: RunFolder) -> dict[str, Any]:
     return {
         "name": run.name,
         "rejected": rejected,
-        "rejected_picture": _shares(run, [name for name, _ in rejected[:8]], "rejected/", "tasks"),
+        "rejected_picture": _shares(run, [name for name, _ in rejected[:8]], "rejected/", "replies an iteration"),
         "pass_rates": Markup(curves.histogram_svg(rates)) if rates else "",
         "time": [(n.removeprefix("seconds/"), v) for n, v in run.summary.items() if n.startswith("seconds/")],
         "time_picture": _time(run),
         "tasks": [_task(task, documents) for task in reversed(shown)],
         "number": number + 1 if shown else 0,
         "evolved": [_evolution(document, evolved[document], documents) for document in most],
-        "quantities": [(name, text) for name in sorted(names) if (text := meaning(name, run.game))],
     }
 
 

@@ -16,10 +16,11 @@ def text(rows: Rows, evals: Rows, game: About | None) -> str:
     counts, taught = game.counts if game else (), learnt(rows, game)
     lines = [f"{len(rows)} iterations, {taught.steps} optimizer steps"]
     lines += [f"warning: {taught.why}"] if taught.why else []
-    lines += ["", f"{'quantity':<42}{'start':>11}{'end':>11}{'change':>11}"]
+    lines += ["", "start and end: of evaluations the first and the last, else means over the first and last fifth"]
+    lines += ["", f"{'metric':<42}{'start':>11}{'end':>11}{'change':>11}"]
 
     def add(name: str, start: float, end: float) -> None:
-        lines.append(f"{name:<42}{start:>11.3f}{end:>11.3f}{end - start:>+11.3f}")
+        lines.append(f"{name:<42}{_short(start):>11}{_short(end):>11}{_short(end - start, '+'):>11}")
 
     def names(table: Rows, *prefixes: str) -> list[str]:
         return sorted({k for r in table for k in r if k.startswith(prefixes)})
@@ -38,3 +39,8 @@ def text(rows: Rows, evals: Rows, game: About | None) -> str:
     play, update = (sum(r.get(f"time/{name}") or 0 for r in rows) for name in ("play", "update"))
     lines += ["", f"{play + update:.0f} s in iterations: {play:.0f} s of play, {update:.0f} s of updates"]
     return "\n".join(lines) + "\n"
+
+
+def _short(value: float, sign: str = "") -> str:
+    """Three decimals; where they would all be 0, two digits and the exponent."""
+    return f"{value:{sign}.3f}" if value == 0 or abs(value) >= 0.0005 else f"{value:{sign}.1e}"

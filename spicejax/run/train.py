@@ -285,7 +285,7 @@ def _show(training: TrainingRun, done: int, played: Played, speed: float, left: 
         "iteration": f"{done}/{cfg.iterations}",
         **played.progress,
         "accuracy": counters.get("accuracy_end"),
-        "tokens/s": speed,
+        "lesson_tokens/s": speed,
         "eta_seconds": left,
     }
     rates = [rate for record in played.records if (rate := record.pass_rate) is not None]

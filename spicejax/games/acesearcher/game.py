@@ -332,9 +332,9 @@ def prompts_of(cfg: AceSearcherConfig, task: Task) -> Prompts:
 PANELS = (
     Panel(
         "Training questions",
-        (("solver/pass_rate", "worth of an answer"), ("decomposer/valid", "valid plans"), ("solver/formed", "formed")),
-        meaning="What the final answers are worth, the share of plans that can be read, and the share of answers that "
-        "keep to the form.",
+        (("solver/pass_rate", "score of an answer"), ("decomposer/valid", "valid plans"), ("solver/formed", "formed")),
+        meaning="Mean score of final answers, share of plans that can be read, share of answers that keep to the form.",
+        unit="share, score",
     ),
     Panel(
         "Pairs of replies",
@@ -343,11 +343,13 @@ PANELS = (
         line=0.5,
         meaning="How often the policy, measured against its reference, prefers the better reply of a pair; one half is "
         "chance.",
+        unit="share of the pairs",
     ),
     Panel(
         "Lessons",
         tuple((f"{role}/lessons", role) for role in _ROLES),
         meaning="What an iteration gave each role to learn from; ties give nothing.",
+        unit="lessons an iteration",
     ),
 )
 _TEACH = "a stage of examples teaches plans first (`spicejax mix`, recipes of several stages)"

@@ -148,11 +148,13 @@ PANELS = (
         tuple((f"solver/{name}", name.replace("_", " ")) for name in ("pass_rate", "answered", "well_formed")),
         limits=(0, 1),
         meaning="Share of the rollouts that are right, that give an answer at all, and that keep to the form.",
+        unit="share of the rollouts",
     ),
     Panel(
-        "Searches of a row",
+        "Searches in a response",
         (("solver/searches", "searches"),),
         meaning="How often the policy searches before it answers.",
+        unit="searches",
     ),
 )
 ABOUT = About(

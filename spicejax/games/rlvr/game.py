@@ -160,6 +160,7 @@ PANELS = (
         limits=(0, 1),
         meaning="Share of right answers. Questions that are never or always solved teach nothing: all their answers "
         "earn the same.",
+        unit="share",
     ),
 )
 ABOUT = About(

@@ -91,6 +91,7 @@ PANELS = (
         meaning="How often the Reasoner solves the Challenger's questions. The Challenger is paid most at one half: a "
         "distance that falls says that it finds the edge of what the Reasoner can; one that rises, that its questions "
         "become too easy (the pass rate goes to 1), too hard or wrongly answered (to 0).",
+        unit="pass rate, distance",
     ),
     Panel(
         "Probes: one player held at its start",
@@ -103,6 +104,7 @@ PANELS = (
         limits=(0, 1),
         meaning="Which side moved: questions of later Challengers should be harder for the first Reasoner, and those "
         "of the first Challenger easier for later Reasoners.",
+        unit="pass rate",
     ),
     Panel(
         "Rewards and validity",
@@ -112,8 +114,9 @@ PANELS = (
             ("challenger/valid_fraction", "valid tasks"),
             ("challenger/distinct_questions", "of them distinct"),
         ),
-        meaning="What both roles earn, and the share of the Challenger's replies that are tasks at all; a share of "
+        meaning="Mean reward of each role, and the share of the Challenger's replies that are tasks at all; a share of "
         "distinct questions that falls warns of one question asked again and again.",
+        unit="reward, share",
     ),
 )
 

@@ -368,11 +368,13 @@ PANELS = (
         limits=(0, 1),
         meaning="Share of the Proposer's questions that pass every check, how often the Solver finds their answer, and "
         "what the Proposer earns: more the less is solved.",
+        unit="share, reward",
     ),
     Panel(
-        "Searches of a row",
+        "Searches in a response",
         (("proposer/searches", "proposer"), ("solver/searches", "solver")),
         meaning="How often each role searches before it is done.",
+        unit="searches",
     ),
 )
 GLOSSARY = {

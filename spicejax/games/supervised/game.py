@@ -97,6 +97,7 @@ PANELS = (
         "Negative log-likelihood of the replies",
         (("learner/loss", "loss"),),
         meaning="How unlikely the policy finds the replies it is shown; lower is better.",
+        unit="nats",
     ),
 )
 ABOUT = About(
