@@ -6,7 +6,6 @@ encoded and decoded, a folder written as a checkpoint is.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import platform
@@ -24,21 +23,6 @@ import numpy as np
 
 from spicejax.commands import Parser
 
-PACKAGES = (
-    *(
-        "spicejax",
-        "jax",
-        "jaxlib",
-        "flax",
-        "optax",
-        "orbax-checkpoint",
-        "grain",
-        "tokenizers",
-        "sentencepiece",
-        "numpy",
-    ),
-    *("libtpu", "huggingface-hub"),
-)
 # What each extra of the package brings: module -> extra
 EXTRAS = {
     "scann": "retrieval",
@@ -88,13 +72,9 @@ def _tried(look: Callable[[], Any]) -> Any:
 
 
 def _packages() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+    from spicejax.run.store import record
+
+    return record.versions()
 
 
 def _installed(module: str) -> bool:
@@ -139,9 +119,9 @@ def _memory() -> str:
 
 
 def _disk(workdir: Path) -> str:
-    place = workdir.absolute()
-    while not place.exists():
-        place = place.parent
+    from spicejax.run.host import disk
+
+    place = disk.existing(workdir)
     data = b"x" * 2**20
     with tempfile.TemporaryDirectory(dir=place) as folder:  # as a checkpoint is made: written, flushed, renamed whole
         draft, made = Path(folder) / "draft", Path(folder) / "made"

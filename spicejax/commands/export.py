@@ -43,31 +43,21 @@ def main(argv: Sequence[str]) -> None:
         export.require_other(options.out, options.model)
     exported.require(options.out, peft.WEIGHTS if options.adapter else hf.WEIGHTS)
 
-    def finish(folder: Path, step: int) -> None:
-        if run is not None:
-            name = options.push or options.out.resolve().name
+    if run is not None:
+        name = options.push or options.out.resolve().name
+
+        def finish(folder: Path, step: int) -> None:
             card.write(folder, run, step=step, name=name, adapter=options.adapter)
 
-    if run is not None and options.adapter:
-        step = export.write_adapter(run, options.out, finish)
-        print(f"{options.out}: adapters after {step} iterations")
+        if options.adapter:
+            step = export.write_adapter(run, options.out, finish)
+        else:
+            step = export.write_policy(run, options.out, finish, dtype=options.dtype)
+        print(f"{options.out}: {'adapters' if options.adapter else 'policy'} after {step} iterations of {run}")
     else:
-        _write_model(run, options.model, options.out, options.dtype, finish)
+        cfg, params = hf.load(options.model, dtype=options.dtype)
+        dtype = options.dtype or cfg.param_dtype
+        export.write(options.out, cfg, params, tokens.load(options.model), dtype=dtype)
+        print(f"{options.out}: {cfg.family}, {transformer.num_params(cfg) / 1e6:,.1f} M parameters, {dtype}")
     if options.push:
         print(publish.push(options.out, options.push, private=options.private))
-
-
-def _write_model(
-    run: Path | None, model: str | None, out: Path, dtype: transformer.DType | None, finish: export.Finish
-) -> None:
-    step = 0
-    if run is not None:
-        step, cfg, params, tokenizer = export.load_run(run)
-        print(f"{run}: policy after {step} iterations")
-    else:
-        assert model is not None
-        cfg, params = hf.load(model, dtype=dtype)
-        tokenizer = tokens.load(model)
-    dtype = dtype or cfg.param_dtype
-    export.write(out, cfg, params, tokenizer, dtype=dtype, finish=lambda folder: finish(folder, step))
-    print(f"{out}: {cfg.family}, {transformer.num_params(cfg) / 1e6:,.1f} M parameters, {dtype}")

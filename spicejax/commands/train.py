@@ -80,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
     workdir = Path(options.get("workdir", f"runs/{Path(options['config']).stem}"))
     if {"restart", "resume"} <= options.keys():
         raise ValueError(f"--restart begins anew, --resume={options['resume']} goes on; leave one out")
-    resume = "restart" if "restart" in options else _resume(options.get("resume", "auto"), len(stages))
+    resume = "restart" if "restart" in options else _resume(options.get("resume", "auto"))
     out = Path(options["export"]) if "export" in options else None
     return _run(stages, workdir, dry_run="dry_run" in options, began=began, resume=resume, out=out)
 
@@ -91,13 +91,11 @@ def _fields(stages: Sequence[RunConfig], k: int, every: bool) -> str:
     return head + configuration.describe(stages[k], () if every else stages[k].chosen)
 
 
-def _resume(word: str, stages: int) -> chain.Resume:
+def _resume(word: str) -> chain.Resume:
     if word in ("auto", "never"):
         return "auto" if word == "auto" else "never"
     if not word.isdecimal():
         raise ValueError(f"--resume={word}: auto, never, or the number of iterations of a checkpoint")
-    if stages > 1:
-        raise ValueError(f"--resume={word}: one run goes back, and this is a chain of {stages}; auto or never")
     return int(word)
 
 

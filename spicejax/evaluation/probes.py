@@ -35,8 +35,7 @@ def probes(
       group: samples of each prompt.
     Returns: probe/PAIRING/QUANTITY for each of the game's probed metrics.
     """
-    if game.probe is None:
-        raise ValueError("this game has no probes")
+    assert game.probe is not None
     cfg = game.probe(cfg, len(items), group)
     roles = sorted({ask.seat or ask.role for ask in game.demand(cfg)} - set(others))
     everybody = dict.fromkeys(roles, current) | dict(others)

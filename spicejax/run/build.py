@@ -33,7 +33,7 @@ from spicejax.retrieval.search import Search
 from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.run import lengths
 from spicejax.run.config import RunConfig, with_precision
-from spicejax.run.resolve import Resolved, resolve, with_unused
+from spicejax.run.resolve import resolve, with_unused
 from spicejax.score import answers
 from spicejax.score.sandbox import Ran, Sandbox
 from spicejax.score.verifiers import Verdict, Verifier
@@ -183,8 +183,13 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
         workdir=workdir,
         player=player,
         others={
-            role: dataclasses.replace(seat_other(resolved, role, formats[role]), progress=progress)
-            for role in cfg.seats
+            role: dataclasses.replace(
+                seat_frozen(
+                    path, resolved.seats[role], formats[role], resolved.seat_buckets(role), resolved.sampler_mesh
+                ),
+                progress=progress,
+            )
+            for role, path in cfg.seats.items()
         },
         copy=copy,
         first=copy(kept) if cfg.initial_plays and kept is not None else None,
@@ -261,12 +266,12 @@ def seat(
     )
 
 
-def seat_other(resolved: Resolved, role: str, chat_format: lengths.ChatFormat) -> Player:
-    """Load the frozen model that plays a role."""
-    path, model, mesh = resolved.cfg.seats[role], resolved.seats[role], resolved.sampler_mesh
-    places = weights.shardings(weights.parameters(model, mesh))
-    _, params = hf.load(path, dtype=model.dtype, shardings=places)
-    return seat(model, params, chat_format, resolved.seat_buckets(role), mesh)
+def seat_frozen(
+    path: str, model: TransformerConfig, chat_format: lengths.ChatFormat, buckets: Buckets, mesh: jax.sharding.Mesh
+) -> Player:
+    """Load a model that is not trained, as a player."""
+    _, params = hf.load(path, dtype=model.dtype, shardings=weights.shardings(weights.parameters(model, mesh)))
+    return seat(model, params, chat_format, buckets, mesh)
 
 
 def load_model(cfg: RunConfig, mesh: jax.sharding.Mesh) -> Params:

@@ -58,8 +58,8 @@ def require(stages: Sequence[RunConfig], workdir: Path, *, planned: bool = False
     places = folders(stages, workdir)
     for number, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
         preflight.require(cfg, folder, first=not number, planned=planned)
-    if not planned:
-        disk.require(stages, places, workdir)
+    if not planned and (why := disk.lacking(stages, places, workdir)):
+        raise OSError(why)
 
 
 def run(
@@ -88,7 +88,7 @@ def run(
     if resume == "never" and hosts.by_first(lambda: any(map(export.has_saved, places))):
         raise FileExistsError(f"{workdir} holds a run already; choose another --workdir, or leave --resume=never out")
     if isinstance(resume, int) and len(stages) > 1:
-        raise ValueError(f"resume={resume}: of {len(stages)} runs one goes back; give its own configuration and folder")
+        raise ValueError(f"--resume={resume}: one run goes back, and this is a chain of {len(stages)}; auto or never")
     for folder in places if resume == "restart" else ():
         hosts.by_first(lambda folder=folder: earlier.set_aside(folder))
     hosts.by_first(lambda: _require_models(places))

@@ -23,7 +23,7 @@ from spicejax.generate.sampler import SamplerConfig
 from spicejax.models import hf
 from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.run import lengths
-from spicejax.run.build import load_model, open_sandbox, seat
+from spicejax.run.build import load_model, open_sandbox, seat, seat_frozen
 from spicejax.run.config import RunConfig, with_precision
 from spicejax.run.host.clock import Stage
 from spicejax.run.host.screen import showing
@@ -213,5 +213,4 @@ def _require(cfg: RunConfig, judge: str, alone: bool) -> None:
 def _judge(path: str, cfg: RunConfig, mesh: jax.sharding.Mesh) -> Player:
     """A frozen model that judges."""
     model = dataclasses.replace(hf.read_config(path), dtype=cfg.model.dtype, param_dtype=cfg.model.dtype)
-    _, params = hf.load(path, dtype=model.dtype, shardings=weights.shardings(weights.parameters(model, mesh)))
-    return seat(model, params, lengths.load_chat_format(path, cfg.model.date), cfg.buckets, mesh)
+    return seat_frozen(path, model, lengths.load_chat_format(path, cfg.model.date), cfg.buckets, mesh)

@@ -33,7 +33,7 @@ def run(tmp_path):
 
 def test_parquet_with_a_card(run, tmp_path, capsys):
     (run / "config.json").write_text(json.dumps(configuration.to_json(configs.load("spice_nano"))))
-    assert commands.run("tasks", [str(run), "--parquet", f"--out={tmp_path / 'out'}"]) == 0
+    assert commands.run("tasks", [str(run), f"--out={tmp_path / 'out'}"]) == 0
     rows = pyarrow.parquet.read_table(tmp_path / "out" / "data" / "train.parquet").to_pylist()
     assert [row["question"] for row in rows] == ["1+1?", "Who?", "Why?"]
     assert rows[0]["pass_rate"] == 0.5 and rows[1]["pass_rate"] is None
@@ -60,8 +60,6 @@ def test_a_range_as_lines_is_read_as_questions_again(run, tmp_path, capsys):
 
 def test_the_card_names_the_licence_and_the_file(run, tmp_path, capsys):
     words = [str(run), f"--out={tmp_path / 'out'}", "--license=cc-by-4.0", "--source_text", "--jsonl"]
-    assert commands.run("tasks", [*words, "--parquet"]) == 2
-    assert "not allowed with argument" in capsys.readouterr().err
     assert commands.run("tasks", [*words, "--license=CC BY 4.0"]) == 2
     assert "--license=CC BY 4.0: give an identifier of the Hub" in capsys.readouterr().err
     assert commands.run("tasks", words) == 0
@@ -80,7 +78,7 @@ def test_the_card_names_the_licence_and_the_file(run, tmp_path, capsys):
     (run / "documents.jsonl").unlink()
     assert commands.run("tasks", [str(run), f"--out={tmp_path / 'more'}", "--source_text"]) == 2
     assert "--source_text: " in capsys.readouterr().err and not (tmp_path / "more").exists()
-    assert commands.run("tasks", [str(run), f"--out={tmp_path / 'more'}", "--no_source_text", "--push=name"]) == 2
+    assert commands.run("tasks", [str(run), f"--out={tmp_path / 'more'}", "--push=name"]) == 2
     assert capsys.readouterr().err == "error: --push=name: give ORG/NAME\n"
 
 

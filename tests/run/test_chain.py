@@ -191,6 +191,6 @@ def test_a_games_state_is_handed_on_and_kept_in_checkpoints(cache, tmp_path, mon
 
 
 def test_one_run_goes_back_and_no_chain(tmp_path):
-    with pytest.raises(ValueError, match="resume=3: of 2 runs one goes back"):
+    with pytest.raises(ValueError, match="--resume=3: one run goes back, and this is a chain of 2; auto or never"):
         chain.run(configs.stages("sft_rlvr_nano"), tmp_path / "run", resume=3)
     assert not (tmp_path / "run").exists()

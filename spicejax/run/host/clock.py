@@ -36,7 +36,7 @@ class Clock:
         """Count what earlier starts of the run took: by stage, and in all."""
         for stage, taken in seconds.items():
             self.seconds[stage] += taken
-        self._earlier += max(wall, sum(seconds.values()))  # runs of old counted their iterations alone
+        self._earlier += wall
 
     def close(self) -> None:
         """Stop listening."""

@@ -24,8 +24,7 @@ class Need(NamedTuple):
     """What a stage writes, in bytes and numbers of checkpoints. The files of its metrics are small beside it."""
 
     checkpoint: int
-    at_once: int  # checkpoints there are at most: an older one goes when the new one is whole
-    kept: int  # of them, when the stage is done
+    kept: int  # checkpoints that stay; one more is there while it is saved
     policy: int  # the model that the next stage starts from; 0 where there is none
 
     @property
@@ -36,7 +35,7 @@ class Need(NamedTuple):
     @property
     def most(self) -> int:
         """Bytes there are at most."""
-        return max(self.at_once * self.checkpoint, self.rest)
+        return max((self.kept + 1) * self.checkpoint, self.rest)
 
 
 def need(cfg: RunConfig, shape: TransformerConfig, *, last: bool = True) -> Need:
@@ -52,8 +51,7 @@ def need(cfg: RunConfig, shape: TransformerConfig, *, last: bool = True) -> Need
     optimizer = learner.make_optimizer(cfg.learner)
     state = jax.eval_shape(lambda params: learner.init_state(params, optimizer), trained)
     policy = 0 if last else _size(transformer.abstract_params(dataclasses.replace(model, lora=None)))
-    kept = _kept(cfg.checkpoint, cfg.iterations)
-    return Need(_size(state), kept + 1, kept, policy)
+    return Need(_size(state), _kept(cfg.checkpoint, cfg.iterations), policy)
 
 
 def _size(tree: object) -> int:
@@ -102,12 +100,6 @@ def lacking(stages: Sequence[RunConfig], folders: Sequence[Path], workdir: Path)
         f"{workdir} takes up to {gb(wanted)}, {gb(checkpoint)} a checkpoint, and {place} has {gb(room)} for it; "
         f"{', or '.join([*fixes, 'choose a larger place (--workdir)'])}"
     )
-
-
-def require(stages: Sequence[RunConfig], folders: Sequence[Path], workdir: Path) -> None:
-    """Raise OSError where the disk of `workdir` has too little room for a run."""
-    if why := lacking(stages, folders, workdir):
-        raise OSError(why)
 
 
 def existing(path: Path) -> Path:

@@ -59,7 +59,6 @@ class Restored:
     step: int
     state: Any  # arrays, placed as the abstract state asked
     extra: dict[str, Any]
-    config: dict[str, Any]
 
 
 class Saved:
@@ -110,9 +109,8 @@ class Saved:
         """
 
         def read(step: int) -> Restored:
-            state = self._read(step, abstract_state)
-            extra, config = (json.loads((self.path(step) / name).read_text()) for name in ("extra.json", "config.json"))
-            return Restored(step, state, extra, config)
+            extra = json.loads((self.path(step) / "extra.json").read_text())
+            return Restored(step, self._read(step, abstract_state), extra)
 
         return self._of_newest(read)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from spicejax.report.read import read_rows
 from spicejax.run.host.disk import POLICY
 from spicejax.run.host.lock import Lock
-from spicejax.run.store import record
 from spicejax.run.store.metrics import SAVED
 
 log = logging.getLogger("spicejax")
@@ -81,10 +80,8 @@ def _logged(workdir: Path) -> int:
 
 
 def _saved(workdir: Path) -> int:
-    """Iterations of the newest checkpoint that was saved there; 0 = none. A run of before did not note it."""
+    """Iterations of the newest checkpoint that was saved there; 0 = none."""
     try:
         return int(json.loads((workdir / SAVED).read_text())["iterations"])
     except (OSError, ValueError, TypeError, KeyError, OverflowError):
-        pass
-    every = (record.read(workdir).get("checkpoint") or {}).get("every") or 0
-    return max(0, _logged(workdir) - 1) // every * every if isinstance(every, int) and every > 0 else 0
+        return 0

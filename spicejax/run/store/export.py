@@ -197,12 +197,22 @@ def _write_ends(folder: Path, tokenizer: tokens.Tokenizer) -> None:
     (folder / "config.json").write_text(json.dumps(ids | {"eos_token_id": ends[0]}), encoding="utf-8")
 
 
-def write_policy(workdir: str | Path, out: str | Path, finish: Finish = lambda folder, step: None) -> None:
-    """Write a run's policy in its own precision to `out`, as a whole; in a run of several processes all call this.
+def write_policy(
+    workdir: str | Path,
+    out: str | Path,
+    finish: Finish = lambda folder, step: None,
+    *,
+    dtype: transformer.DType | None = None,
+) -> int:
+    """Write a run's policy to `out`, which is replaced as a whole; return the iterations done.
+
+    In a run of several processes all call this.
 
     Args:
       finish: see `Finish`.
+      dtype: of the written weights; None = as trained.
     """
     step, shape, params, tokenizer = load_run(workdir)
-    write(out, shape, params, tokenizer, dtype=shape.param_dtype, finish=lambda folder: finish(folder, step))
+    write(out, shape, params, tokenizer, dtype=dtype or shape.param_dtype, finish=lambda folder: finish(folder, step))
     hosts.wait()
+    return step

@@ -4,6 +4,7 @@ game from outside its file and what it says of itself.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
@@ -32,7 +33,10 @@ log = logging.getLogger("spicejax")
 CONFIG = "config.json"  # --config=RUN/config.json runs the same again
 STARTS = "starts.jsonl"
 _ROOT = Path(__file__).resolve().parents[3]
-_PACKAGES = ("spicejax", "jax", "jaxlib", "libtpu", "flax", "optax", "orbax-checkpoint", "numpy", "scann")
+_PACKAGES = (
+    *("spicejax", "jax", "jaxlib", "libtpu", "flax", "optax", "orbax-checkpoint", "grain", "tokenizers"),
+    *("sentencepiece", "numpy", "scann", "huggingface-hub"),
+)
 
 
 def remembered(cfg: RunConfig, workdir: Path) -> RunConfig:
@@ -106,19 +110,22 @@ def read(workdir: Path) -> dict[str, Any]:
         return Saved(workdir / "checkpoints").saved_config() or {}
 
 
-def _start() -> dict[str, Any]:
+def versions() -> dict[str, str]:
+    """Versions of the packages that a run depends on, those that are installed."""
     found = {}
     for name in _PACKAGES:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+    return found
+
+
+def _start() -> dict[str, Any]:
     devices = jax.devices()
     return {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": command(),
         "python": platform.python_version(),
-        "versions": found,
+        "versions": versions(),
         "devices": f"{len(devices)} {devices[0].device_kind}",
         "processes": jax.process_count(),
         "commit": _commit(),

@@ -46,8 +46,6 @@ def test_compilation_is_not_counted_for_the_stage_it_happens_in():
     assert 100 < clock.working < 110
     parts = clock.parts()
     assert 110 + before <= sum(parts.values()) <= clock.wall and parts["other"] >= 7
-    clock.add({"playing": 20.0}, 15.0)  # a run from when iterations alone were counted
-    assert clock.parts()["other"] == pytest.approx(parts["other"], abs=5)
     clock.close()
     count = len(told)
     jax.block_until_ready(jax.jit(lambda x: x * 3)(x))

@@ -68,7 +68,7 @@ def test_of_a_chain_the_last_policy_is_exported(chain, tmp_path, capsys):
     assert commands.run("export", [f"--run={chain}", f"--out={tmp_path / 'out'}"]) == 0
     said = capsys.readouterr()
     assert said.err == f"{chain} is a chain: stage 2 is read, the last that has a checkpoint\n"
-    assert f"{chain / '2'}: policy after 1 iterations" in said.out
+    assert f"policy after 1 iterations of {chain / '2'}" in said.out
     shape, written = hf.load(tmp_path / "out")
     jax.tree.map(np.testing.assert_array_equal, written, random_params(shape, seed=2))
     assert "rlvr_smollm2" in (tmp_path / "out" / "README.md").read_text()
