@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,11 +21,6 @@ def free_port() -> int:
 def simulated(devices: int) -> str:
     """XLA_FLAGS of a process with so many simulated devices; the flags that all tests run under stay."""
     return f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}".strip()
-
-
-def for_tpu() -> dict[str, str]:
-    """Environment of a process that compiles for a TPU: libtpu ends where it does not know one of XLA_FLAGS."""
-    return {**os.environ, "XLA_FLAGS": ""}
 
 
 def start(
@@ -64,6 +60,16 @@ def finish(started: Sequence[subprocess.Popen], timeout: float = PATIENCE) -> li
         for p in started:
             p.kill()
             p.wait()
+
+
+def python(code: str, *words: object, **environment: str) -> str:
+    """What indented `code` prints in a fresh interpreter; an AssertionError with its errors where it fails."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, words)], cwd=ROOT, env=os.environ | environment,
+        capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.strip()
 
 
 def installed(folder: Path) -> dict[str, str]:

@@ -2,13 +2,11 @@
 
 import functools
 import json
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE, for_tpu
+from processes import python
 
 from spicejax import commands, configs
 from spicejax.flight import check
@@ -48,12 +46,7 @@ WEIGHTS = MATRICES + D + L * (2 * D + 2 * HEAD)
 
 def run(program):
     """What `program` prints, as JSON; in a process of its own, since a flight check sets jax up for its purpose."""
-    done = subprocess.run(
-        [sys.executable, "-c", SMALL + program], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE,
-        env=for_tpu(),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
+    return json.loads(python(SMALL + program, XLA_FLAGS=""))  # libtpu ends where it does not know a flag
 
 
 def only(program, topology, **layout):

@@ -1,16 +1,13 @@
 """Attention in training: slots without masked work, and the splash kernel, against a masked softmax."""
 
 import functools
-import os
-import subprocess
-import sys
 import textwrap
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from processes import PATIENCE, simulated
+from processes import python, simulated
 
 from spicejax.models import attention, splash
 from spicejax.models.attention import Slots, causal_attention, causal_mask
@@ -207,12 +204,7 @@ def on(devices, batch, length, heads, kv_heads, head_dim, dtype):
 
 
 def run(program: str, **env: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM + textwrap.dedent(program)],
-        capture_output=True, text=True, timeout=PATIENCE, env={**os.environ, **env},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout.strip()
+    return python(PROGRAM + textwrap.dedent(program), **env)
 
 
 @pytest.mark.slow

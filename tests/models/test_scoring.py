@@ -2,16 +2,12 @@
 
 import dataclasses
 import functools
-import os
-import subprocess
-import sys
-import textwrap
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from processes import PATIENCE, simulated
+from processes import python, simulated
 from tiny_models import QWEN3, random_params
 
 from spicejax.models import transformer
@@ -119,8 +115,7 @@ def test_chunks_divide_the_vocabularies_we_use():
 @pytest.mark.slow
 def test_a_vocabulary_split_over_devices():
     """data x fsdp x tensor = 2 x 2 x 2 with the output layer split over tensor and fsdp: the same numbers."""
-    program = textwrap.dedent(
-        """
+    program = """
         import jax, jax.numpy as jnp, numpy as np, flax.linen as nn
         from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
         from spicejax.models.scoring import label_logprobs
@@ -140,9 +135,4 @@ def test_a_vocabulary_split_over_devices():
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
         print("equal")
         """
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE,
-        env={**os.environ, "XLA_FLAGS": simulated(8)},
-    )  # fmt: skip
-    assert done.stdout.strip() == "equal", done.stderr[-2000:]
+    assert python(program, XLA_FLAGS=simulated(8)) == "equal"

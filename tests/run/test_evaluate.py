@@ -1,12 +1,9 @@
 """A saved policy asked on several devices: neither their number nor their order changes what it says."""
 
 import json
-import os
-import subprocess
-import sys
 import textwrap
 
-from processes import PATIENCE, ROOT, simulated
+from processes import python, simulated
 from tiny_runs import rows, saved
 
 from spicejax import commands
@@ -63,11 +60,7 @@ def test_a_policy_says_the_same_on_eight_devices(tmp_path, capsys, monkeypatch):
         assert {(0, len(ASKED)), (len(ASKED), len(ASKED))} <= {what for what in heard if isinstance(what, tuple)}
     expected = told(capsys.readouterr().out, one)
     words = [json.dumps(SNAKE), json.dumps(asking(run, eight, "mesh.data=2", "mesh.fsdp=4", "sampler_mesh.data=8"))]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT,
-        env={**os.environ, "XLA_FLAGS": simulated(8)},
-    )  # fmt: skip
-    assert "codes [0, 0, 0, 0]" in done.stdout, done.stderr[-3000:]
-    assert told(done.stdout, eight) == expected
+    said = python(PROGRAM, *words, XLA_FLAGS=simulated(8))
+    assert "codes [0, 0, 0, 0]" in said and told(said, eight) == expected
     weights = "exported/model.safetensors"
     assert (one / weights).read_bytes() == (eight / weights).read_bytes()
