@@ -32,7 +32,8 @@ import numpy as np
 
 from spicejax.commands import Parser
 from spicejax.data import mixtures, prepared
-from spicejax.games.acesearcher import examples, paths
+from spicejax.games.acesearcher import examples
+from spicejax.games.acesearcher.config import PACKAGE
 from spicejax.run import preflight
 from spicejax.text import prompts
 
@@ -90,7 +91,7 @@ def prepare(options: argparse.Namespace) -> None:
         )
     leaked = mixtures.leaks(Path(options.leaks)) if options.leaks not in ("", "none") else {}
     found = mixtures.files(options.data, sources, options.tfds)
-    templates = prompts.overridden("--prompts", {}, options.prompts, paths.PACKAGE)
+    templates = prompts.overridden("--prompts", {}, options.prompts, PACKAGE)
     render = functools.partial(examples.render, templates=templates)
     taken = mixtures.take(sources, found, render, leaked=leaked, seed=options.seed, scale=options.scale)
     if empty := [name for name, pairs in taken.items() if len(pairs) <= options.held_out]:

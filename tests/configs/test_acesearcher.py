@@ -25,16 +25,16 @@ def asked(shared_data):
     passages = [passage for passage in passages if 80 <= len(passage.text.split()) <= 120]
     lines = (shared_data / "multihop_qa" / "musique_train_100.jsonl").read_text().splitlines()
     questions = [row for row in map(json.loads, lines) if row["decomposition"]]
-    way, rng = acesearcher_llama8b.ROUND.game.way, np.random.default_rng(0)
+    game, rng = acesearcher_llama8b.ROUND.game, np.random.default_rng(0)
     parts, finals = [], []
     for _ in range(50):
         row = questions[rng.integers(len(questions))]
         plan = plans.Plan(tuple(step["question"] for step in row["decomposition"]))
         steps = plans.listed(plan, [step["answer"] for step in row["decomposition"]])
-        drawn = [passages[k] for k in rng.integers(len(passages), size=way.total)]
-        some, every = (paths.shown(drawn[:n], way.request) for n in (way.found, way.total))
-        parts.append(paths.answer_messages(plan.questions[0], some, way, "qa"))
-        finals.append(paths.final_messages(row["question"], every, steps, way, "qa"))
+        drawn = [passages[k] for k in rng.integers(len(passages), size=game.total)]
+        some, every = (paths.shown(drawn[:n], game.request) for n in (game.found, game.total))
+        parts.append(paths.answer_messages(plan.questions[0], some, game, "qa"))
+        finals.append(paths.final_messages(row["question"], every, steps, game, "qa"))
     return [np.array([len(tokenizer.render_chat(each)) for each in kind]) for kind in (parts, finals)]
 
 

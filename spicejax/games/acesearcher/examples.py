@@ -8,7 +8,9 @@ import textwrap
 
 from spicejax.data.mixtures import Pair, Use
 from spicejax.data.published import Row
-from spicejax.games.acesearcher import paths, plans
+from spicejax.games.acesearcher import plans
+from spicejax.games.acesearcher.config import PACKAGE
+from spicejax.games.solver import ANSWER
 from spicejax.text import prompts
 from spicejax.text.prompts import Templates
 
@@ -44,13 +46,11 @@ def _pair(row: Row, use: Use, templates: Templates | None) -> Pair | None:
         return (_prompt("program", row, templates), f"```python\n{written}\n```") if written else None
     if not answer:  # the prompt asks for it between tags
         return None
-    return _prompt("reason", row, templates), "\n".join(
-        filter(None, (row.solution, f"{paths.ANSWER[0]}{answer}{paths.ANSWER[1]}"))
-    )
+    return _prompt("reason", row, templates), "\n".join(filter(None, (row.solution, f"{ANSWER[0]}{answer}{ANSWER[1]}")))
 
 
 def _prompt(name: str, row: Row, templates: Templates | None) -> str:
-    template = prompts.read(paths.PACKAGE, name, templates or {})
+    template = prompts.read(PACKAGE, name, templates or {})
     (turn,) = prompts.turns(template, "[]", {"question": row.question} | _documents(template, row))
     return turn["content"].lstrip()
 

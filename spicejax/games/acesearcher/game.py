@@ -12,111 +12,22 @@ import collections
 import dataclasses
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spicejax.games import solver
-from spicejax.games.acesearcher import excerpts, pairs, paths, rewards
-from spicejax.games.acesearcher.paths import Path, Way
+from spicejax.games.acesearcher import pairs, paths, rewards
+from spicejax.games.acesearcher.config import SEARCHING, AceSearcherConfig
+from spicejax.games.acesearcher.paths import Path
 from spicejax.games.acesearcher.plans import Plan
-from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, Reply, read_prompts, require
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, Reply
 from spicejax.games.world import World
 from spicejax.score import qa
-from spicejax.types import Episode, Lesson, Messages, Metrics, Preference, Rejection, Rollout, Task
+from spicejax.types import Episode, Lesson, Metrics, Preference, Rejection, Rollout, Task
 
 _ROLES = ("decomposer", "subquestion", "solver")  # of lessons
 _SUB_ANSWERS = 1  # stream; plans have the one before, final answers the one behind
-
-
-@dataclasses.dataclass(frozen=True)
-class AceSearcherConfig:
-    """The game."""
-
-    game: ClassVar[Game]
-
-    # questions per iteration
-    questions: int = 64
-    # plans of each question [m]
-    plans: int = 3
-    # paths along each plan [m']
-    solutions: int = 4
-    # what is asked, unless a question's file says it ("kind"), so that a round may mix them: qa = questions, claim =
-    # claims to be checked, both with passages that are looked up; document = questions about a text that comes with
-    # them ("context"); program = likewise, answered by a program that is run
-    kind: paths.Kind = "qa"
-    # programs that the model writes: off = none is run; sandbox = apart from this machine, or not at all; accept =
-    # also where they could read your files (docs/security.md)
-    programs: paths.Programs = "off"
-    # how sub-questions are answered where the final reply is a program: words; programs = each by a program of its own,
-    # of at most final_max_new tokens
-    steps: paths.Steps = "words"
-    # how it is asked: full = requests; nano = bare, for models of a few million parameters
-    request: paths.Request = "full"
-    # most sub-questions of a plan; a plan with more is none
-    most_questions: int = 6
-    # passages looked up for each sub-question
-    found: int = 10
-    # passages of the final prompt, shared among the sub-questions [N]
-    total: int = 15
-    # paragraphs of a question's own text that are shown, those that share most with what is asked; 0 = all of it (the
-    # paper: 10 of DocMath-Eval's long documents)
-    parts: int = 0
-    # longest plan, sub-answer, final answer, in tokens
-    plan_max_new: int = 256
-    answer_max_new: int = 32
-    final_max_new: int = 512
-    # what an answer is worth: exact = exact match of a well-formed one, 0 or 1 (paper); summed = exact match +
-    # containment + F1, 0 to 3 (code)
-    reward: rewards.RewardKind = "exact"
-    # what is learnt: pairs = better against worse replies (learner.loss=dpo, ipo, simpo); best = each question's best
-    # path, if it is worth anything (RAFT); right = all that are right (ReST-EM); both with learner.loss=supervised
-    learn: Literal["pairs", "best", "right"] = "pairs"
-    # which replies are paired: paper = best and worst; code = by the public code's thresholds, for `summed`
-    rule: pairs.Rule = "paper"
-    # whose paths are learnt from: initial = those of the policy that the run starts from (a round of the paper);
-    # policy = of today's
-    sampled_by: Literal["initial", "policy"] = "initial"
-    # how held-out questions are answered: plan = as in training; direct = at once, with `found` passages
-    exam: Literal["plan", "direct"] = "plan"
-    # folder of your own prompts, files named as in games/acesearcher/prompts/; read once, at the start
-    prompts: str = ""
-    # prompts by name (acesearcher.templates.plan_qa=TEXT)
-    templates: dict[str, str] = dataclasses.field(default_factory=dict)
-
-    @property
-    def items(self) -> int:
-        """Questions of an iteration."""
-        return self.questions
-
-    @property
-    def way(self) -> Way:
-        """How a question is answered."""
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(Way)}
-        return Way(**fields)
-
-    def __post_init__(self) -> None:
-        read_prompts(self, paths.PACKAGE)
-        if self.kind == "program" and self.programs == "off":
-            raise ValueError(
-                "acesearcher.kind=program runs what the model writes; give acesearcher.programs=sandbox as well "
-                "(docs/security.md)"
-            )
-        counts = "questions plans solutions most_questions found total plan_max_new answer_max_new final_max_new"
-        require(self, dict.fromkeys(counts.split(), 1))
-        if self.steps == "programs" and self.programs == "off":
-            raise ValueError(
-                "acesearcher.steps=programs runs what the model writes; give acesearcher.programs=sandbox as well "
-                "(docs/security.md)"
-            )
-        if self.parts < 0:
-            raise ValueError(f"acesearcher.parts={self.parts}: give how many paragraphs are shown, or 0 for all")
-        if self.parts:
-            excerpts.require_library()
-        if self.rule == "code" and self.reward != "summed":
-            raise ValueError(
-                "acesearcher.rule=code: its thresholds are of rewards to 3; give acesearcher.reward=summed"
-            )
 
 
 class Tried(NamedTuple):
@@ -134,8 +45,7 @@ class Tried(NamedTuple):
 
 def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state: None = None) -> Played:
     """Walk m x m' paths of every question. Questions too long to be planned are left out and counted."""
-    way = cfg.way
-    fitting = [k for k, task in enumerate(questions) if world.fits("decomposer", _ask(way, task))]
+    fitting = [k for k, task in enumerate(questions) if world.fits("decomposer", paths.plan_messages(task, cfg))]
     tried = _walk(
         world, [questions[k] for k in fitting], cfg, samples=cfg.plans, first_row=[k * cfg.plans for k in fitting],
         copies=cfg.solutions, stream=0,
@@ -171,28 +81,23 @@ def _walk(
     copies: int, stream: int,
 ) -> list[list[Tried]]:  # fmt: skip
     """Plans of each question and the paths along each of them; none along what is no plan."""
-    way = cfg.way
     replies = world.ask(
-        "decomposer", [_ask(way, task) for task in tasks], samples=samples, first_row=first_row,
-        max_new=way.plan_max_new, stream=stream,
+        "decomposer", [paths.plan_messages(task, cfg) for task in tasks], samples=samples, first_row=first_row,
+        max_new=cfg.plan_max_new, stream=stream,
     )  # fmt: skip
-    tried = [[Tried(reply, paths.read_plan(reply, way), []) for reply in own] for own in replies]
+    tried = [[Tried(reply, paths.read_plan(reply, cfg), []) for reply in own] for own in replies]
     for task, first, own in zip(tasks, first_row, tried, strict=True):
         for i, (_, plan, plan_paths) in enumerate(own):
             if isinstance(plan, Plan):
                 plan_paths += [Path(task, plan, (first + i) * copies + j) for j in range(copies)]
     everything = [path for own in tried for each in own for path in each.paths]
-    paths.solve(world, everything, way, copies=copies, stream=stream + _SUB_ANSWERS)
+    paths.solve(world, everything, cfg, copies=copies, stream=stream + _SUB_ANSWERS)
     return tried
-
-
-def _ask(way: Way, task: Task) -> Messages:
-    return paths.plan_messages(task, way)
 
 
 def _worth(path: Path, cfg: AceSearcherConfig) -> Fraction:
     right = (path.task.answer, *path.task.aliases)
-    if paths.kind_of(path.task, cfg.way) == "program":
+    if paths.kind_of(path.task, cfg) == "program":
         return rewards.of_program(path.answer, right, kind=cfg.reward)
     return rewards.reward(path.answer, right, formed=path.formed, kind=cfg.reward)
 
@@ -284,7 +189,7 @@ def demand(cfg: AceSearcherConfig) -> list[Ask]:
         good = n if cfg.learn == "best" else every
         counts = good, good * cfg.most_questions, good
     group, lesson = (2, "pair") if cfg.learn == "pairs" else (1, "given")
-    sought: dict[str, Any] = {"seat": "solver", "finds": cfg.kind in paths.SEARCHING}
+    sought: dict[str, Any] = {"seat": "solver", "finds": cfg.kind in SEARCHING}
     shared: dict[str, Any] = {"group": group, "lesson": lesson, "estimator": "none"}
     shared["off_policy"] = cfg.sampled_by == "initial"
     answer = cfg.final_max_new if cfg.steps == "programs" else cfg.answer_max_new
@@ -298,7 +203,6 @@ def demand(cfg: AceSearcherConfig) -> list[Ask]:
 
 def exam(cfg: AceSearcherConfig) -> Exam:
     """A question is planned and answered as in training, or at once."""
-    way = cfg.way
 
     def planned(
         world: World, tasks: Sequence[Task], *, samples: int, first_row: Sequence[int], stream: int, max_new: int
@@ -307,13 +211,15 @@ def exam(cfg: AceSearcherConfig) -> Exam:
         return [[_reply(each.reply, each.paths[0] if each.paths else None) for each in own] for own in tried]
 
     def direct(world: World, tasks: Sequence[Task], *, max_new: int, **sampling: Any) -> list[list[Reply]]:
-        answered = paths.direct(world, tasks, way, **sampling)
-        looked = [int(paths.kind_of(task, way) in paths.SEARCHING) for task in tasks]
+        answered = paths.direct(world, tasks, cfg, **sampling)
+        looked = [int(paths.kind_of(task, cfg) in SEARCHING) for task in tasks]
         return [[Reply(text, r, searches=n) for r, text in own] for own, n in zip(answered, looked, strict=True)]
 
     respond = planned if cfg.exam == "plan" else direct
     role = "decomposer" if cfg.exam == "plan" else "solver"
-    return Exam(role, lambda task: _ask(way, task), respond, cfg.final_max_new, searches=cfg.kind in paths.SEARCHING)
+    return Exam(
+        role, lambda task: paths.plan_messages(task, cfg), respond, cfg.final_max_new, searches=cfg.kind in SEARCHING
+    )
 
 
 def _reply(plan: Rollout, path: Path | None) -> Reply:
@@ -326,7 +232,7 @@ def _reply(plan: Rollout, path: Path | None) -> Reply:
 
 def prompts_of(cfg: AceSearcherConfig, task: Task) -> Prompts:
     """The question is planned; sub-questions and final prompts take as many passages as fit."""
-    return [("decomposer", _ask(cfg.way, task))]
+    return [("decomposer", paths.plan_messages(task, cfg))]
 
 
 PANELS = (

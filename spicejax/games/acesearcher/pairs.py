@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Literal
 
 from spicejax.games.acesearcher import plans
+from spicejax.games.acesearcher.config import Rule
 from spicejax.games.acesearcher.paths import Path
 from spicejax.games.acesearcher.plans import Plan
 from spicejax.types import Rejection, Rollout
-
-# paper: best against worst (section 4.2); code: the public code's thresholds, for the reward `summed`, 0 to 3
-Rule = Literal["paper", "code"]
 
 MEAN_GAP, MEAN_WORST = Fraction("1.33"), 1  # code: of the mean worths of a question's plans
 GAP, WORST, COMPARED, ALIKE = Fraction("1.33"), Fraction("1.2"), 2, Fraction("0.666")  # code: of a plan's paths

@@ -14,47 +14,20 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from spicejax.games.acesearcher import excerpts, plans, programs
+from spicejax.games.acesearcher.config import PACKAGE, SEARCHING, AceSearcherConfig, Kind
 from spicejax.games.acesearcher.plans import Plan
+from spicejax.games.solver import ANSWER
 from spicejax.games.world import World
 from spicejax.text import prompts
 from spicejax.text.prompts import Templates
 from spicejax.types import Messages, Passage, Rejection, Rollout, Task
 
-# qa, claim: from passages that are looked up; document: from the question's own text; program: likewise, but the final
-# reply is a program whose value is the answer
-Kind = Literal["qa", "claim", "document", "program"]
-KINDS = get_args(Kind)
-SEARCHING = ("qa", "claim")
-Programs = Literal["off", "sandbox", "accept"]
-Steps = Literal["words", "programs"]  # how sub-questions are answered where the final reply is a program
-Request = Literal["full", "nano"]  # nano: bare, for models of a few million parameters
-
-PACKAGE = "spicejax.games.acesearcher"  # holds the templates
 _FINAL = -1  # index of the final prompt among the sub-questions
 _APART = 2**24  # distance between the row ids of two sub-questions
-ANSWER = ("<answer>", "</answer>")
 _PAIR = re.compile(rf"{ANSWER[0]}((?:(?!</?answer>).)*){ANSWER[1]}", re.DOTALL)
-
-
-@dataclasses.dataclass(frozen=True)
-class Way:
-    """How questions are planned and answered."""
-
-    kind: Kind = "qa"  # of questions that name none
-    programs: Programs = "off"
-    steps: Steps = "words"
-    request: Request = "full"
-    most_questions: int = 6  # of a plan
-    found: int = 10  # passages looked up for each sub-question
-    total: int = 15  # passages of the final prompt, shared among the sub-questions
-    parts: int = 0  # paragraphs of a question's own text in a prompt; 0 = all
-    plan_max_new: int = 256
-    answer_max_new: int = 32
-    final_max_new: int = 512
-    templates: Templates = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(eq=False)
@@ -98,14 +71,15 @@ class Path:
         return [*steps, {"wrote": self.final.text, "shown": passages_of(_FINAL)}] if self.final is not None else steps
 
 
-def kind_of(task: Task, way: Way) -> Kind:
-    """The kind of a question: its own, else the way's. Raises ValueError for one that the configuration excludes."""
-    kind = task.kind or way.kind
-    if kind not in KINDS:
-        raise ValueError(f"question {task.question[:60]!r}: kind={kind!r} is unknown; choose from {', '.join(KINDS)}")
-    if kind in SEARCHING and way.kind not in SEARCHING:
+def kind_of(task: Task, cfg: AceSearcherConfig) -> Kind:
+    """The kind of a question: its own, else that of the configuration. Raises ValueError for one that it excludes."""
+    kind = task.kind or cfg.kind
+    if kind not in get_args(Kind):
+        choices = ", ".join(get_args(Kind))
+        raise ValueError(f"question {task.question[:60]!r}: kind={kind!r} is unknown; choose from {choices}")
+    if kind in SEARCHING and cfg.kind not in SEARCHING:
         raise ValueError(f"question {task.question[:60]!r}: kind={kind!r} looks up passages; give acesearcher.kind=qa")
-    if kind == "program" and way.programs == "off":
+    if kind == "program" and cfg.programs == "off":
         raise ValueError(
             f"question {task.question[:60]!r}: kind='program' runs what the model writes; give "
             "acesearcher.programs=sandbox (docs/security.md)"
@@ -113,45 +87,45 @@ def kind_of(task: Task, way: Way) -> Kind:
     return cast(Kind, kind)
 
 
-def plan_messages(task: Task, way: Way) -> Messages:
+def plan_messages(task: Task, cfg: AceSearcherConfig) -> Messages:
     """Ask for a plan."""
-    if way.request == "nano":
+    if cfg.request == "nano":
         return _user(f"plan: {task.question}")
-    if (kind := kind_of(task, way)) in SEARCHING:
-        return _filled(f"plan_{kind}", way.templates, {"question": task.question})
+    if (kind := kind_of(task, cfg)) in SEARCHING:
+        return _filled(f"plan_{kind}", cfg.templates, {"question": task.question})
     return _filled(
-        "plan_document", way.templates, {"question": task.question, "documents": own_text(task, task.question, way)}
+        "plan_document", cfg.templates, {"question": task.question, "documents": own_text(task, task.question, cfg)}
     )
 
 
-def own_text(task: Task, question: str, way: Way) -> str:
+def own_text(task: Task, question: str, cfg: AceSearcherConfig) -> str:
     """The paragraphs of a question's own text that the prompt of a question or sub-question shows."""
-    return excerpts.excerpt(task.context, question, way.parts)
+    return excerpts.excerpt(task.context, question, cfg.parts)
 
 
-def answer_messages(question: str, documents: str, way: Way, kind: Kind) -> Messages:
+def answer_messages(question: str, documents: str, cfg: AceSearcherConfig, kind: Kind) -> Messages:
     """Ask a sub-question."""
-    if way.request == "nano":
+    if cfg.request == "nano":
         return _user(f"{documents}\n{question}")
     # Differs: by default in words before a program too; the paper has a program for each (figure 14), the code none
-    name = "program" if _by_program(kind, way) else f"answer_{kind if kind in SEARCHING else 'document'}"
-    return _filled(name, way.templates, {"documents": documents, "question": question})
+    name = "program" if _by_program(kind, cfg) else f"answer_{kind if kind in SEARCHING else 'document'}"
+    return _filled(name, cfg.templates, {"documents": documents, "question": question})
 
 
-def final_messages(question: str, documents: str, steps: str, way: Way, kind: Kind) -> Messages:
+def final_messages(question: str, documents: str, steps: str, cfg: AceSearcherConfig, kind: Kind) -> Messages:
     """Ask the question itself, with the answers of its sub-questions."""
-    if way.request == "nano":
+    if cfg.request == "nano":
         return _user(f"{steps}\n{question}")
     values = {"question": question, "steps": steps} | ({} if kind == "claim" else {"documents": documents})
-    return _filled(f"final_{kind}", way.templates, values)
+    return _filled(f"final_{kind}", cfg.templates, values)
 
 
-def direct_messages(question: str, documents: str, way: Way, kind: Kind) -> Messages:
+def direct_messages(question: str, documents: str, cfg: AceSearcherConfig, kind: Kind) -> Messages:
     """Ask the question without a plan."""
-    if way.request == "nano":
+    if cfg.request == "nano":
         return _user(f"{documents}\nanswer: {question}")
     name = {"qa": "direct", "claim": "direct_claim", "document": "reason", "program": "program"}[kind]
-    return _filled(name, way.templates, {"documents": documents, "question": question})
+    return _filled(name, cfg.templates, {"documents": documents, "question": question})
 
 
 def _user(text: str) -> Messages:
@@ -162,18 +136,18 @@ def _filled(name: str, templates: Templates, values: dict[str, str]) -> Messages
     return prompts.turns(prompts.read(PACKAGE, name, templates), "[]", values)
 
 
-def shown(passages: Sequence[Passage], request: Request) -> str:
+def shown(passages: Sequence[Passage], request: str) -> str:
     """Passages as text."""
     if request == "nano":
         return "\n".join(p.text for p in passages)
     return "\n\n".join(f"[{n}] {p.title}\n{p.text}" for n, p in enumerate(passages, 1))
 
 
-def read_plan(rollout: Rollout, way: Way) -> Plan | Rejection:
+def read_plan(rollout: Rollout, cfg: AceSearcherConfig) -> Plan | Rejection:
     """Read the plan of a reply; one that was cut off has none."""
     if rollout.finish_reason == "length":
         return Rejection("cut_off")
-    return plans.parse(rollout.text, way.most_questions)
+    return plans.parse(rollout.text, cfg.most_questions)
 
 
 def final_answer(rollout: Rollout) -> str | None:
@@ -195,7 +169,7 @@ class _Group(NamedTuple):
     paths: list[Path]
 
 
-def solve(world: World, paths: Sequence[Path], way: Way, *, copies: int, stream: int) -> None:
+def solve(world: World, paths: Sequence[Path], cfg: AceSearcherConfig, *, copies: int, stream: int) -> None:
     """Advance all paths to their final answers.
 
     Args:
@@ -203,9 +177,9 @@ def solve(world: World, paths: Sequence[Path], way: Way, *, copies: int, stream:
       stream: of the sub-questions; the final answers have the next one.
     """
     while ready := _ready(paths):
-        _look_up(world, ready, way)
-        _answer(world, ready, way, copies, stream)
-    _finish(world, [path for path in paths if not path.fault], way, stream + 1)
+        _look_up(world, ready, cfg)
+        _answer(world, ready, cfg, copies, stream)
+    _finish(world, [path for path in paths if not path.fault], cfg, stream + 1)
 
 
 def _ready(paths: Sequence[Path]) -> list[tuple[Path, int]]:
@@ -213,34 +187,34 @@ def _ready(paths: Sequence[Path]) -> list[tuple[Path, int]]:
     return [(path, k) for path in paths if not path.fault for k in path.plan.ready(path.answers)]
 
 
-def _look_up(world: World, ready: Sequence[tuple[Path, int]], way: Way) -> None:
-    searching = [(path, k) for path, k in ready if kind_of(path.task, way) in SEARCHING]
+def _look_up(world: World, ready: Sequence[tuple[Path, int]], cfg: AceSearcherConfig) -> None:
+    searching = [(path, k) for path, k in ready if kind_of(path.task, cfg) in SEARCHING]
     if not searching:
         return
     queries = [path.plan.filled(k, path.answers) for path, k in searching]
-    for (path, k), passages in zip(searching, world.look_up(queries, way.found), strict=True):
+    for (path, k), passages in zip(searching, world.look_up(queries, cfg.found), strict=True):
         path.passages[k] = passages
 
 
-def _answer(world: World, ready: Sequence[tuple[Path, int]], way: Way, copies: int, stream: int) -> None:
+def _answer(world: World, ready: Sequence[tuple[Path, int]], cfg: AceSearcherConfig, copies: int, stream: int) -> None:
     """Answer sub-questions: first those that all copies of a plan share, then the others, each path by itself."""
-    groups = _grouped(world, ready, way, copies)
+    groups = _grouped(world, ready, cfg, copies)
     shared = [group for group in groups if len(group.paths) == copies]
     single = [group._replace(paths=[path]) for group in groups if len(group.paths) < copies for path in group.paths]
     for batch in (shared, single):
         for programmed in (False, True):
-            chosen = [group for group in batch if _by_program(kind_of(group.paths[0].task, way), way) == programmed]
+            chosen = [group for group in batch if _by_program(kind_of(group.paths[0].task, cfg), cfg) == programmed]
             if chosen:
-                _ask(world, chosen, way, programmed, stream)
+                _ask(world, chosen, cfg, programmed, stream)
 
 
-def _grouped(world: World, ready: Sequence[tuple[Path, int]], way: Way, copies: int) -> list[_Group]:
+def _grouped(world: World, ready: Sequence[tuple[Path, int]], cfg: AceSearcherConfig, copies: int) -> list[_Group]:
     """Prompts of sub-questions; copies of a plan with the same prompt are a group. One that does not fit is a fault."""
     groups: list[_Group] = []
     for path, k in sorted(ready, key=lambda each: (each[1], each[0].row)):
         question = path.plan.filled(k, path.answers)
-        build = functools.partial(answer_messages, question, way=way, kind=kind_of(path.task, way))
-        prompt, path.shown[k] = _fitting(world, path.passages.get(k, []), way, build, path.task, question)
+        build = functools.partial(answer_messages, question, cfg=cfg, kind=kind_of(path.task, cfg))
+        prompt, path.shown[k] = _fitting(world, path.passages.get(k, []), cfg, build, path.task, question)
         last = groups[-1] if groups else None
         if prompt is None:
             path.fault = "too_long"
@@ -251,12 +225,12 @@ def _grouped(world: World, ready: Sequence[tuple[Path, int]], way: Way, copies: 
     return groups
 
 
-def _ask(world: World, groups: Sequence[_Group], way: Way, programmed: bool, stream: int) -> None:
+def _ask(world: World, groups: Sequence[_Group], cfg: AceSearcherConfig, programmed: bool, stream: int) -> None:
     """Ask groups of equal size; the answers are the replies' words or the values of their programs."""
     replies = world.ask(
         "solver", [group.prompt for group in groups], samples=len(groups[0].paths), stream=stream,
         first_row=[group.paths[0].row + group.index * _APART for group in groups],
-        max_new=way.final_max_new if programmed else way.answer_max_new,
+        max_new=cfg.final_max_new if programmed else cfg.answer_max_new,
     )  # fmt: skip
     flat = sum(replies, [])
     values = _values(world, flat) if programmed else map(_in_words, flat)
@@ -265,8 +239,8 @@ def _ask(world: World, groups: Sequence[_Group], way: Way, programmed: bool, str
         path.replies[k], path.answers[k], path.fault = reply, value or "", path.fault or fault
 
 
-def _by_program(kind: Kind, way: Way) -> bool:
-    return kind == "program" and way.steps == "programs"
+def _by_program(kind: Kind, cfg: AceSearcherConfig) -> bool:
+    return kind == "program" and cfg.steps == "programs"
 
 
 def _in_words(reply: Rollout) -> tuple[str, str]:
@@ -275,15 +249,15 @@ def _in_words(reply: Rollout) -> tuple[str, str]:
     return answer, "" if answer and reply.finish_reason != "length" else "sub_answer"
 
 
-def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
+def _finish(world: World, paths: Sequence[Path], cfg: AceSearcherConfig, stream: int) -> None:
     """Ask the final question of each path and read the answers."""
-    prompted = [(path, prompt) for path in paths if (prompt := _final_prompt(world, path, way)) is not None]
+    prompted = [(path, prompt) for path in paths if (prompt := _final_prompt(world, path, cfg)) is not None]
     rows, messages = [path.row for path, _ in prompted], [prompt for _, prompt in prompted]
-    replies = world.ask("solver", messages, samples=1, first_row=rows, max_new=way.final_max_new, stream=stream)
+    replies = world.ask("solver", messages, samples=1, first_row=rows, max_new=cfg.final_max_new, stream=stream)
     programmed: list[Path] = []
     for (path, _), (reply,) in zip(prompted, replies, strict=True):
         path.final = reply
-        if kind_of(path.task, way) == "program":
+        if kind_of(path.task, cfg) == "program":
             programmed.append(path)
         else:
             path.answer = final_answer(reply)
@@ -295,19 +269,19 @@ def _finish(world: World, paths: Sequence[Path], way: Way, stream: int) -> None:
             path.fault = path.fault or "final_answer"
 
 
-def _final_prompt(world: World, path: Path, way: Way) -> Messages | None:
+def _final_prompt(world: World, path: Path, cfg: AceSearcherConfig) -> Messages | None:
     """The final prompt, with the best passages of every sub-question; None, and a fault, where it does not fit."""
     answers = [path.answers[k] for k in range(len(path.plan.questions))]
     build = functools.partial(
-        final_messages, path.task.question, steps=plans.listed(path.plan, answers), way=way,
-        kind=kind_of(path.task, way),
+        final_messages, path.task.question, steps=plans.listed(path.plan, answers), cfg=cfg,
+        kind=kind_of(path.task, cfg),
     )  # fmt: skip
-    share = plans.shares(way.total, len(answers))
+    share = plans.shares(cfg.total, len(answers))
     by_question = [path.passages[k] for k in sorted(path.passages)]
     ranked = [passages[rank] for rank in range(share) for passages in by_question if rank < len(passages)]
     # Differs: in the order of their ranks; the code takes 5 or 3 of each through a set, and the best ones outermost
     best = list(dict.fromkeys(ranked))  # each once, the first of every sub-question before the second
-    prompt, path.shown[_FINAL] = _fitting(world, best, way, build, path.task, path.task.question)
+    prompt, path.shown[_FINAL] = _fitting(world, best, cfg, build, path.task, path.task.question)
     path.passages[_FINAL] = best
     if prompt is None:
         path.fault = "too_long"
@@ -324,34 +298,39 @@ def _values(world: World, replies: Sequence[Rollout]) -> list[tuple[str | None, 
 
 
 def _fitting(
-    world: World, passages: Sequence[Passage], way: Way, build: Callable[..., Messages], task: Task, question: str
+    world: World,
+    passages: Sequence[Passage],
+    cfg: AceSearcherConfig,
+    build: Callable[..., Messages],
+    task: Task,
+    question: str,
 ) -> tuple[Messages | None, int]:
     """The prompt with as many of the best passages as fit, and their number; None if it fits with none of them."""
-    searching = kind_of(task, way) in SEARCHING
+    searching = kind_of(task, cfg) in SEARCHING
     for count in range(len(passages), -1, -1):
-        prompt = build(documents=shown(passages[:count], way.request) if searching else own_text(task, question, way))
+        prompt = build(documents=shown(passages[:count], cfg.request) if searching else own_text(task, question, cfg))
         if world.fits("solver", prompt):
             return prompt, count
     return None, 0
 
 
 def direct(
-    world: World, tasks: Sequence[Task], way: Way, *, samples: int, first_row: Sequence[int], stream: int
+    world: World, tasks: Sequence[Task], cfg: AceSearcherConfig, *, samples: int, first_row: Sequence[int], stream: int
 ) -> list[list[tuple[Rollout, str | None]]]:
     """Replies without a plan, each with its answer: the baseline of decomposition.
 
     Passages are looked up for the question itself; the value of a program is its answer.
     """
-    kinds: list[Kind] = [kind_of(task, way) for task in tasks]
+    kinds: list[Kind] = [kind_of(task, cfg) for task in tasks]
     searching = [task for task, kind in zip(tasks, kinds, strict=True) if kind in SEARCHING]
-    passages = iter(world.look_up([task.question for task in searching], way.found) if searching else [])
+    passages = iter(world.look_up([task.question for task in searching], cfg.found) if searching else [])
     messages = []
     for task, kind in zip(tasks, kinds, strict=True):
-        build = functools.partial(direct_messages, task.question, way=way, kind=kind)
-        prompt, _ = _fitting(world, next(passages) if kind in SEARCHING else [], way, build, task, task.question)
+        build = functools.partial(direct_messages, task.question, cfg=cfg, kind=kind)
+        prompt, _ = _fitting(world, next(passages) if kind in SEARCHING else [], cfg, build, task, task.question)
         messages.append(prompt or build(documents=""))
     replies = world.ask(
-        "solver", messages, samples=samples, first_row=first_row, max_new=way.final_max_new, stream=stream
+        "solver", messages, samples=samples, first_row=first_row, max_new=cfg.final_max_new, stream=stream
     )
     programmed = [of_task for of_task, kind in zip(replies, kinds, strict=True) if kind == "program"]
     values = iter(_values(world, sum(programmed, [])))

@@ -1,12 +1,12 @@
 """The planned world: its right plans lead to the answer, and the shares of wrong examples are those it says."""
 
 from spicejax.games.acesearcher import paths, plans
-from spicejax.games.acesearcher.paths import Way
+from spicejax.games.acesearcher.config import AceSearcherConfig
 from spicejax.types import Task
 from spicejax.worlds.nano import linked, planned
 
 LESSONS = planned.lessons(3, 3000)
-NANO = Way(request="nano")
+NANO = AceSearcherConfig(request="nano")
 
 
 def asked(prompt: str) -> tuple[str, list[str]]:
