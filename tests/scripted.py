@@ -9,8 +9,22 @@ from tiny_models import QWEN3
 
 from spicejax import sharding
 from spicejax.generate.layout import Buckets
+from spicejax.generate.search import Searched, Turn
 from spicejax.generate.stops import ACCEPT, stop_machine
 from spicejax.types import Rollout
+
+
+def written(text, finish="stop", prompt=""):
+    """A rollout of which the text alone counts."""
+    none = np.zeros(0, np.float32)
+    return Rollout(np.frombuffer(prompt.encode(), np.uint8), none, none, none, none, text, finish)
+
+
+def searched(*turns, shown=()):
+    """A row of these turns, each but the last a text and its query; every query was shown the same passages."""
+    *before, last = turns
+    answered = [Turn(0, 1, text, query, tuple(shown)) for text, query in before]
+    return Searched(written(""), (*answered, Turn(1, 2, last)))
 
 
 @dataclasses.dataclass

@@ -5,25 +5,21 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scripted import written
 
 from spicejax.games.acesearcher import pairs, rewards
 from spicejax.games.acesearcher.paths import Path
 from spicejax.games.acesearcher.plans import Plan
-from spicejax.types import Rejection, Rollout, Task
+from spicejax.types import Rejection, Task
 
 PLAN = Plan(("a?", "b of #1?", "c?"))
-
-
-def reply(text: str, prompt: str = "p") -> Rollout:
-    none = np.zeros(0, np.float32)
-    return Rollout(np.frombuffer(prompt.encode(), np.uint8).astype(np.int32), none, none, none, none, text, "stop")
 
 
 def path(*answers: str, final: str | None = "x", plan: Plan = PLAN) -> Path:
     made = Path(Task("q?", "a", "String"), plan, 0)
     for k, answer in enumerate(answers):
-        made.answers[k], made.replies[k] = answer, reply(answer, f"{k} {answers[:k]}")
-    made.final = reply(final, f"final {answers}") if final else None
+        made.answers[k], made.replies[k] = answer, written(answer, prompt=f"{k} {answers[:k]}")
+    made.final = written(final, prompt=f"final {answers}") if final else None
     return made
 
 
@@ -32,7 +28,7 @@ def worth(*numbers) -> list[Fraction]:
 
 
 def plan_pairs(means, read=None, rule="paper"):
-    replies = [reply(str(k)) for k in range(len(means))]
+    replies = [written(str(k)) for k in range(len(means))]
     found = pairs.of_plans(replies, read or [PLAN] * len(means), [worth(mean) for mean in means], rule)
     return [(good.text, bad.text) for good, bad in found]
 
@@ -54,15 +50,15 @@ def test_plans_of_the_same_worth_are_no_pair_whatever_the_order_of_their_paths()
     for own in itertools.combinations_with_replacement(worths, 4):
         orders = list(itertools.permutations(own))
         apart += len({sum(map(float, order)) for order in orders}) > 1
-        assert all(pairs.of_plans([reply("a"), reply("b")], [PLAN] * 2, [own, o], "paper") == [] for o in orders)
+        assert all(pairs.of_plans([written("a"), written("b")], [PLAN] * 2, [own, o], "paper") == [] for o in orders)
     assert apart, "or floats would have done"
 
 
 @pytest.mark.parametrize("rule", ["paper", "code"])
 def test_plans_of_one_text_differ_by_luck_alone(rule):
     three, half = worth(3), worth(0.5)
-    assert pairs.of_plans([reply("a"), reply("a")], [PLAN] * 2, [three, []], rule) == []
-    kept = pairs.of_plans([reply("a"), reply("b"), reply("a")], [PLAN] * 3, [three, [], half], rule)
+    assert pairs.of_plans([written("a"), written("a")], [PLAN] * 2, [three, []], rule) == []
+    kept = pairs.of_plans([written("a"), written("b"), written("a")], [PLAN] * 3, [three, [], half], rule)
     assert [(good.text, bad.text) for good, bad in kept] == [("a", "b")]
 
 

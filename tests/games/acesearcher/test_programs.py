@@ -1,20 +1,12 @@
 """Which part of a reply is its program, in the forms that models write, and what it says; or why it says nothing."""
 
-import numpy as np
 import pytest
+from scripted import written
 
 from spicejax.games.acesearcher import programs
 from spicejax.score.sandbox import Ran, Sandbox
-from spicejax.types import Rollout
 
 FUNCTION = "def solution():\n    return 6 * 7\n"
-NONE = np.zeros(0, np.float32)
-
-
-def reply(text: str, finish="stop") -> Rollout:
-    return Rollout(NONE, NONE, NONE, NONE, NONE, text, finish)
-
-
 FORMS = [
     f"So:\n```python\n{FUNCTION}```", f"```python\n{FUNCTION}```\nOutput:\n```\n41\n```",
     f"```python\n{FUNCTION}```\n```output\n41\n```\nThat is 41.",
@@ -36,7 +28,9 @@ FORMS = [
 
 
 def test_forms_that_models_write_say_what_they_calculate():
-    for text, ran in zip(FORMS, Sandbox(accept=True).run([programs.program_of(reply(t)) for t in FORMS]), strict=True):
+    for text, ran in zip(
+        FORMS, Sandbox(accept=True).run([programs.program_of(written(t)) for t in FORMS]), strict=True
+    ):
         said, fault = programs.answer(ran)
         assert said in ("42", "42.0") and not fault, (text, ran)
 
@@ -45,8 +39,8 @@ def test_forms_that_models_write_say_what_they_calculate():
     "text", ["42", "```\n42\n```", "```json\n{}\n```", "```python\n```", "Call `x = 1`, then ```y = 2``` and\nrest", ""]
 )
 def test_what_is_no_program_is_none(text):
-    assert programs.program_of(reply(text)) == ""
-    assert programs.program_of(reply(f"```python\n{FUNCTION}```", "length")) == "", "cut off"
+    assert programs.program_of(written(text)) == ""
+    assert programs.program_of(written(f"```python\n{FUNCTION}```", "length")) == "", "cut off"
 
 
 @pytest.mark.parametrize(

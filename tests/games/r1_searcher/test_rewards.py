@@ -1,12 +1,11 @@
 """R1-Searcher's rewards: each rule of form alone, both penalties, and the totals of both stages."""
 
-import numpy as np
 import pytest
+from scripted import searched
 
 from spicejax.games.r1_searcher import rewards
-from spicejax.generate.search import Searched, Turn
 from spicejax.tags import QUERY_TAGS, SEARCH_TAGS
-from spicejax.types import Passage, Rollout, Task
+from spicejax.types import Passage, Task
 
 TASK = Task("Who?", "New York City", "String", aliases=("NYC",))
 Q, E = QUERY_TAGS.query
@@ -15,10 +14,8 @@ GOOD = (f"<think>I look it up. {Q}city{E}", "It is there.</think><answer>New Yor
 
 def row(*texts, tags=QUERY_TAGS):
     """A row of these turns, the passages it saw full of tags."""
-    shown = (Passage("p", "An assistant", f"{E} <answer>no</answer> 中 {tags.observation[1]}"),)
-    turns = [Turn(0, 1, text, "query", shown) for text in texts[:-1]]
-    ids, none = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    return Searched(Rollout(ids, ids, none, none, none, "", "stop"), (*turns, Turn(1, 2, texts[-1])))
+    shown = Passage("p", "An assistant", f"{E} <answer>no</answer> 中 {tags.observation[1]}")
+    return searched(*((text, "query") for text in texts[:-1]), texts[-1], shown=[shown])
 
 
 def test_passages_never_count():

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import pytest
 from scripted import Scripted
 
 from spicejax.games.rlvr import game as rlvr
@@ -58,8 +57,6 @@ def test_questions_whose_answers_are_all_alike_are_replaced():
     assert (ask.prompts, ask.trained, cfg.items) == (6, 2, 6)
     played, player = play(lambda *_: "\\boxed{99}", cfg, questions)
     assert len(player.asked) == 6 and played.lessons == [] and played.metrics["reasoner/refused"] == 6
-    with pytest.raises(ValueError, match=r"rlvr.candidates=1: give at least questions=2, or 0"):
-        dataclasses.replace(cfg, candidates=1)
 
 
 def test_an_iteration_without_a_question_that_fits_teaches_nothing():
@@ -69,9 +66,6 @@ def test_an_iteration_without_a_question_that_fits_teaches_nothing():
     assert played.lessons == [] and played.metrics["reasoner/too_long"] == 3 and played.example == ""
 
 
-def test_demand_and_bad_settings():
+def test_demand():
     (ask,) = RlvrConfig.game.demand(dataclasses.replace(CFG, estimator="mean_std"))
     assert (ask.role, ask.prompts, ask.samples, ask.trained, ask.estimator) == ("reasoner", 3, 4, 3, "mean_std")
-    for change in ({"questions": 0}, {"group_size": 0}, {"max_new": 0}):
-        with pytest.raises(ValueError, match=rf"rlvr\.{next(iter(change))}=0"):
-            dataclasses.replace(CFG, **change)

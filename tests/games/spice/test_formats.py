@@ -17,7 +17,6 @@ from spicejax.games.spice.validity import OURS, PAPER
 from spicejax.score.answers import extract_answer
 from spicejax.text import prompts, render
 from spicejax.types import ANSWER_TYPES, Document, Rejection, Task
-from spicejax.worlds.nano import world
 
 DOCUMENT = Document("doc-7", "The Amazon carries 209,000 cubic metres per second. The Nile is 6,650 km long.")
 QUESTION = "How many kilometres longer is the second river?"
@@ -143,11 +142,9 @@ def test_answers_that_fit_their_type(kind: str, given: object, read: str) -> Non
     ("Integer", None, "abstained"), ("Integer", "<only the answer>", "placeholder"),
     ("Float", "22/7", "wrong_answer_type"), ("Float", "1e999", "wrong_answer_type"), ("Float", ".", "placeholder"),
     ("Boolean", "True", "wrong_answer_type"), ("Boolean", 1, "wrong_answer_type"),
-    ("String", "one two three four", "answer_too_long"), ("String", "?;", "wrong_answer_type"),
-    ("String", ["Paris"], "nested_field"), ("Expression", "force equals mass", "wrong_answer_type"),
-    ("Expression", "+", "wrong_answer_type"), ("Expression", "1" * 401, "answer_too_long"),
-    ("List", [["a"], ["b"]], "nested_field"), ("List", [], "nested_field"),
-    ("List", ["a, b", "c"], "wrong_answer_type"), ("List", "a,,b", "wrong_answer_type"),
+    ("String", ["Paris"], "nested_field"), ("Expression", "+", "wrong_answer_type"),
+    ("Expression", "1" * 401, "answer_too_long"), ("List", [["a"], ["b"]], "nested_field"),
+    ("List", [], "nested_field"), ("List", ["a, b", "c"], "wrong_answer_type"),
 ])  # fmt: skip
 def test_answers_that_do_not_fit(kind: str, given: object, why: str) -> None:
     assert reason(parse(free(answer=given, answer_type=kind), kind)) == why
@@ -156,24 +153,15 @@ def test_answers_that_do_not_fit(kind: str, given: object, why: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"question": ["What is 2+2?"]}, "several_questions"),
         ({"question": {"text": "What is 2+2?"}}, "nested_field"),
-        ({"question": ""}, "abstained"),
-        ({"question": "", "answer": ""}, "abstained"),
-        ({"question": "<one question>"}, "placeholder"),
-        ({"question": "Why is it?"[:9]}, "question_too_short"),
         ({"question": "?" * 50}, "question_too_short"),
-        ({"question": "Why " * 1500}, "question_too_long"),
-        ({"question": "According to the text, how long is it?"}, "not_self_contained"),
         ({"question": "How long </think> is the river?"}, "unparsable"),
-        ({"question": "The capital is Paris; name it.", "answer": "paris", "answer_type": "String"}, "answer_leaked"),
         ({"answer_type": "Float"}, "wrong_answer_type"),
         ({"answer_type": ["Integer"]}, "wrong_answer_type"),
     ],
 )
 def test_free_form_rules(fields: dict, why: str) -> None:
-    kind = "String" if fields.get("answer_type") == "String" else "Integer"
-    assert reason(parse(free(**fields), kind)) == why
+    assert reason(parse(free(**fields))) == why
 
 
 def test_the_longest_string_is_an_argument() -> None:
@@ -320,7 +308,6 @@ def test_letters(letter: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"multiple_choice_correct": "E"}, "bad_letter"),
         ({"multiple_choice_correct": "Amazon"}, "bad_letter"),
         ({"multiple_choice_correct": "\u0412"}, "bad_letter"),
         ({"multiple_choice_correct": 2}, "bad_letter"),
@@ -331,14 +318,9 @@ def test_letters(letter: str) -> None:
         ({"exam_question": None}, "abstained"),
         ({"correct_answer": "", "multiple_choice_question": [MCQ]}, "abstained"),
         ({"multiple_choice_question": [MCQ]}, "several_questions"),
-        ({"multiple_choice_question": MCQ + "\nCorrect: C"}, "bad_letter"),
         ({"multiple_choice_question": MCQ + "\nE) Volga"}, "bad_options"),
         ({"multiple_choice_question": MCQ[:-9]}, "bad_options"),
-        ({"multiple_choice_question": MCQ.replace("Congo", "Nile")}, "bad_options"),
         ({"multiple_choice_question": MCQ.replace("Congo", "Nile.")}, "bad_options"),
-        ({"multiple_choice_question": MCQ.replace("Congo", "<option>")}, "bad_options"),
-        ({"multiple_choice_question": "Which river is longest?"}, "bad_options"),
-        ({"multiple_choice_question": MCQ.split("?")[1]}, "question_too_short"),
         ({"multiple_choice_question": MCQ + " x" * 3000}, "question_too_long"),
     ],
 )
@@ -424,7 +406,6 @@ def test_task_type_rules(text: str, why: str) -> None:
         ("Question:7+5=?\n Answer:12\nand more", "Integer", ("7+5=?", "12")),
         ("question: 73 is?\nanswer: odd", "String", ("73 is?", "odd")),
         ("question: symbol of iron?\nA) Ir\nB) Fe\nC) I\nD) In\nanswer: B", "MCQ", None),
-        ("question: 7+5=?\nanswer: twelve", "Integer", "wrong_answer_type"),
         ("question: 7+5=?\nanswer_type: String\nanswer: 12", "Integer", "wrong_answer_type"),
         ("question: 7+5=?", "Integer", "missing_field"),
         ("answer: 12", "Integer", "missing_field"),
@@ -433,9 +414,6 @@ def test_task_type_rules(text: str, why: str) -> None:
         ("question: 7+5=?\nanswer: 12\nanswer: 13", "Integer", "duplicate_key"),
         ("question: 7+12=?\nanswer: 12", "Integer", "answer_leaked"),
         ("question: 7\nanswer: 12", "Integer", "question_too_short"),
-        ("question: symbol of iron?\nA) Ir\nB) Fe\nC) I\nanswer: B", "MCQ", "bad_options"),
-        ("question: symbol of iron?\nA) Ir\nB) Fe\nC) I\nD) I\nanswer: B", "MCQ", "bad_options"),
-        ("question: symbol of iron?\nA) Ir\nB) Fe\nC) I\nD) In\nanswer: Fe", "MCQ", "bad_letter"),
         ('{"question": "7+5=?", "answer": 12}', "Integer", "unparsable"),
         ("question: \n" * 10_000, "Integer", "several_questions"),
         ("", "Integer", "unparsable"),
@@ -451,17 +429,6 @@ def test_nano_lines(text: str, kind: str, expected: tuple[str, str] | str | None
         )
     else:
         assert isinstance(result, Task) and (result.question, result.answer) == expected
-
-
-def test_every_warm_start_reply_of_the_nano_world_is_a_valid_task() -> None:
-    examples = [e for e in world.warm_start_examples(0, 400) if e.prompt.endswith(".\nask Integer")]
-    assert len(examples) > 100
-    for example in examples:
-        document = Document("d", example.prompt.removesuffix("\nask Integer"))
-        assert example.prompt == formats.challenger_messages(document, "Integer", "nano")[-1]["content"]
-        task = parse_task(example.reply, kind="Integer", document=document, style="nano", grounding="cloze")  # pyright: ignore
-        assert isinstance(task, Task), (example, task)
-        assert f"question: {task.question}\nanswer: {task.answer}" == example.reply
 
 
 # ----------------------------------------------------------------------------------------------------------- boxed

@@ -106,21 +106,26 @@ def test_replay_fills_with_earlier_questions_and_resets():
     assert len(state["kept"]) == 10
 
 
-def test_resampling_tries_failed_answers_again_on_streams_of_their_own():
-    tries = []
+def late(silent, tries):
+    """A Proposer who says nothing of Oslo so many times; `tries` gets the row of each try at it."""
 
-    def at_last(text, row):
+    def script(text, row):
         if "Oslo" in text and "</information>" not in text:
             tries.append(row)
-            return "I know nothing" if len(tries) < 3 else "<search>Oslo</search>"
+            return "I know nothing" if len(tries) <= silent else "<search>Oslo</search>"
         return "<question>home of B?</question>" if "Oslo" in text else proposer(text, row)
 
+    return typist(script)
+
+
+def test_resampling_tries_failed_answers_again_on_streams_of_their_own():
+    tries = []
     cfg = dataclasses.replace(CFG, strategy="resample", tries=4)
-    played = ssp.play(world(proposer=typist(at_last)), ANSWERS, cfg)
+    played = ssp.play(world(proposer=late(2, tries)), ANSWERS, cfg)
     assert tries == [1, 1, 1] and played.metrics["proposer/tries"] == pytest.approx(5 / 3)
     assert played.metrics["proposer/valid"] == 1 and len(of(played, "solver")) == 6
     tries.clear()
-    played = ssp.play(world(proposer=typist(at_last)), ANSWERS, dataclasses.replace(cfg, tries=1))
+    played = ssp.play(world(proposer=late(2, tries)), ANSWERS, dataclasses.replace(cfg, tries=1))
     assert tries == [1, 1] and played.metrics["rejected/no_question"] == 1
 
 
@@ -134,19 +139,11 @@ def test_a_question_of_the_evaluation_is_refused_and_counted():
 
 
 def test_a_further_try_is_verified_among_documents_of_the_whole_batch():
-    tries = []
-
-    def second(text, row):
-        if "Oslo" in text and "</information>" not in text:
-            tries.append(row)
-            return "I know nothing" if len(tries) < 2 else "<search>Oslo</search>"
-        return "<question>home of B?</question>" if "Oslo" in text else proposer(text, row)
-
     checks = typist(
         lambda text, row: f"<answer>{'Oslo' if 'Oslo' in text else 'Rome' if 'R?' in text else 'Bonn'}</answer>"
     )
     cfg = dataclasses.replace(CFG, strategy="resample", verify=True, noise=4)
-    ssp.play(world(proposer=typist(second), verifier=checks), ANSWERS, cfg)
+    ssp.play(world(proposer=late(1, []), verifier=checks), ANSWERS, cfg)
     retried = [text for text, row in checks.asked if row == 1]
     assert retried and all("Rome lies on a hill" in text and "Bonn lies on a hill" in text for text in retried)
 
@@ -191,9 +188,3 @@ def test_demand_follows_who_is_trained():
     assert (proposing.trained, proposing.player, solving.trained, solving.player) == (0, "initial", 3, "policy")
     _, checking, solving = demand(dataclasses.replace(CFG, fixed="solver", verify=True))
     assert (checking.player, solving.trained, solving.player) == ("initial", 0, "initial")
-
-
-def test_bad_settings_are_named():
-    for change in ({"answers": 0}, {"tries": 0}, {"noise": -1}, {"searches": (3, 2)}, {"reset_every": -1}):
-        with pytest.raises(ValueError, match=rf"ssp\.{next(iter(change))}="):
-            dataclasses.replace(CFG, **change)

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from scripted import searched
 
 from spicejax.games.ssp import proposals
 from spicejax.games.ssp.proposals import Proposal, Rules
-from spicejax.generate.search import Searched, Turn
-from spicejax.types import Answer, Passage, Rollout
+from spicejax.types import Answer, Passage
 
 ROME = Answer("Rome", ("Roma",))
 GOOD = "In which city did the brother of Ada first open his shop?"
@@ -14,9 +14,7 @@ GOOD = "In which city did the brother of Ada first open his shop?"
 
 def row(*queries, last=f"<question>{GOOD}</question>", shown=()):
     """A row of these searches and a last turn."""
-    ids, none = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    turns = [Turn(0, 1, f"<search>{q}</search>", q, tuple(shown)) for q in queries]
-    return Searched(Rollout(ids, ids, none, none, none, "", "stop"), (*turns, Turn(1, 2, last)))
+    return searched(*((f"<search>{query}</search>", query) for query in queries), last, shown=shown)
 
 
 @pytest.mark.parametrize(("reason", "queries", "question"), [

@@ -1,20 +1,17 @@
 """What answers and questions are worth."""
 
-import numpy as np
 import pytest
+from scripted import searched
 
 from spicejax.games import solver
 from spicejax.games.ssp import rewards
-from spicejax.generate.search import Searched, Turn
-from spicejax.types import Answer, Passage, Rollout
+from spicejax.types import Answer, Passage
 
 ROME = Answer("the city of Rome", ("Roma",))
 
 
 def row(text, shown=""):
-    ids, none = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    rollout = Rollout(ids, ids, none, none, none, "", "stop")
-    return Searched(rollout, (Turn(0, 1, "<search>q</search>", "q", (Passage("p", "t", shown),)), Turn(1, 2, text)))
+    return searched(("<search>q</search>", "q"), text, shown=[Passage("p", "t", shown)])
 
 
 def worth(found, judged="exact", *, limit_tags):

@@ -12,13 +12,7 @@ from spicejax.games.spice import formats
 from spicejax.score import answers
 from spicejax.types import Document, Rejection, Task
 from spicejax.worlds.nano import facts, world
-from spicejax.worlds.nano.truth import (
-    FACTS,
-    Item,
-    is_reserved,
-    math_grade,
-    slip,
-)
+from spicejax.worlds.nano.truth import FACTS, Item, is_reserved, math_grade, slip
 
 DOCUMENTS = world.documents(3, 1200)
 WARM = world.warm_start_examples(3, 6000)
@@ -66,10 +60,12 @@ def is_true(task: Task) -> bool:
 
 
 def as_task(example: world.Example) -> Task:
-    """Read a Challenger's supervised reply with the parser that judges the model's own replies."""
+    """Read a Challenger's supervised reply as the game reads the model's own, to a prompt that is the game's."""
     document = Document("d", example.prompt.removesuffix("\nask Integer"))
+    assert example.prompt == formats.challenger_messages(document, "Integer", "nano")[-1]["content"]
     task = formats.parse_task(example.reply, kind="Integer", document=document, style="nano", grounding="cloze")
     assert not isinstance(task, Rejection), (example, task)
+    assert f"question: {task.question}\nanswer: {task.answer}" == example.reply
     return task
 
 
