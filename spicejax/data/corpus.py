@@ -45,9 +45,8 @@ def open_corpus(
         a .jsonl file ({"id", "title", "text"}; "contents" also holds text, of wiki-18 a title too), a .parquet file or
         a .tsv with such columns,
         a folder of .txt and .md files, an .array_record file of such JSON records, a prepared folder, a glob pattern
-        of such files, `tfds:NAME[:SPLIT[:FIELD]]`, `docstrings:PACKAGE[,PACKAGE]`, the docstrings of all public
-        names in installed packages, read from the source files, or `facts[:TABLE[,TABLE]]`, the short documents about
-        well-known facts that ship with the package.
+        of such files, `tfds:NAME[:SPLIT[:FIELD]]`, or `facts[:TABLE[,TABLE]]`, the short documents about well-known
+        facts that ship with the package.
       encode: the policy's plain tokenizer, text -> ids.
       max_tokens: longest segment, in tokens.
       min_chars: shorter documents are skipped.

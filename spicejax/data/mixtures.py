@@ -1,6 +1,6 @@
 """What AceSearcher learns from (arXiv:2509.24193, table 5): examples, as a seqio mixture, and its rounds' questions.
 
-Every source is a file in the format that it is published in, under DATA/NAME/, or DATA/NAME.jsonl with rows of your own
+Every source is a file in its published format under DATA/NAME/, or DATA/NAME.jsonl with rows of your own
 (`published.plain`), or a data set of TFDS. Mixing needs the extra `seqio` (TensorFlow); reading what is written
 does not.
 """
@@ -25,13 +25,13 @@ from spicejax.data.published import Reader, Row
 
 log = logging.getLogger(__name__)
 
-# What is taught: answer = from a text; plan = the sub-questions; reason = the way and the answer; program = a program.
-# Of a round's questions the kind: qa, claim, document, program
+# What an example teaches: answer = from a text; plan = the sub-questions; reason = solution and answer; program = a
+# program. For the questions of a round it is their kind: qa, claim, document, program
 Use = Literal["answer", "claim", "plan", "reason", "program", "qa", "document"]
 Pair = tuple[str, str]  # prompt, completion
 Files = Mapping[str, tuple[Path, Reader] | None]
-Render = Callable[[Row, Use], Pair | str]  # why it is left out, where a row does not tell what is to be taught
-MOST_BROKEN = 0.05  # share of a file's entries; above it the file is another one than it should be
+Render = Callable[[Row, Use], Pair | str]  # the reason where a row is left out
+MAX_BROKEN = 0.05  # share of broken entries; a file with more is another one than it should be
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Source:
     file: str  # as published, under DATA/folder/
     where: str  # it is published
     reader: Reader
-    tfds: str = ""  # its name there, where its rows have the reader's shape
-    seed_of: str = ""  # its key in MuSiQue's list of questions that must not be trained on (`leaks`)
+    tfds: str = ""  # its name in TFDS, where its rows have the reader's shape
+    seed_of: str = ""  # its key in MuSiQue's list of questions that must not be trained on (`read_leaks`)
     own_folder: str = ""  # where two lines share a file
 
     @property
@@ -64,8 +64,8 @@ ACESEARCHER: tuple[Source, ...] = (
     Source("tatqa", "answer", 12_000, "tatqa_dataset_train.json",
            "https://github.com/NExTplusplus/TAT-QA/tree/master/dataset_raw", published.tatqa),
     Source("fever", "claim", 10_000, "train.jsonl", "https://fever.ai/dataset/fever.html", published.fever),
-    Source("drop", "answer", 20_000, "drop_dataset_train.json", f"{_HUB}/ucinlp/drop (its zip)", published.drop,
-           "drop"),
+    # Not from TFDS, which keeps the first of several spans
+    Source("drop", "answer", 20_000, "drop_dataset_train.json", f"{_HUB}/ucinlp/drop (its zip)", published.drop),
     Source("quoref", "answer", 20_000, "quoref-train-v0.1.json", f"{_HUB}/allenai/quoref (its zip)", published.quoref),
     Source("ropes", "answer", 10_000, "train-v1.0.json", f"{_HUB}/allenai/ropes (its archive)", published.squad),
     Source("nq", "answer", 20_000, "biencoder-nq-train.json.gz",
@@ -101,15 +101,15 @@ ROUNDS: tuple[Source, ...] = (
 )  # fmt: skip
 
 
-def chosen(names: Sequence[str], among: Sequence[Source] = ACESEARCHER) -> list[Source]:
-    """The sources of these names, all of them where none is given.
+def select_sources(names: Sequence[str], table: Sequence[Source] = ACESEARCHER) -> list[Source]:
+    """Return the sources of these names; without names, the whole table.
 
-    NAME:USE is a line of the table for another use, or DATA/NAME.jsonl, all of its rows. What a round asks about a text
-    may be asked for a program too, as the public code does.
-    Raises: ValueError for an unknown one.
+    NAME:USE is a row of the table with another use, or all rows of DATA/NAME.jsonl. A text that a round asks about may
+    also be given another use, program, as in the public code.
+    Raises: ValueError for an unknown name or use.
     """
-    known = {source.name: source for source in among}
-    uses: dict[str, Use] = {source.use: source.use for source in among}
+    known = {source.name: source for source in table}
+    uses: dict[str, Use] = {source.use: source.use for source in table}
     if "document" in uses:
         uses["program"] = "program"
     sources = []
@@ -123,74 +123,67 @@ def chosen(names: Sequence[str], among: Sequence[Source] = ACESEARCHER) -> list[
                 f"of your own in NAME.jsonl, where USE is {', '.join(uses)}"
             )
         elif name in known:
-            line = known[name]
-            sources.append(dataclasses.replace(line, name=f"{name}_{use}", use=uses[use], own_folder=line.folder))
+            source = known[name]
+            sources.append(dataclasses.replace(source, name=f"{name}_{use}", use=uses[use], own_folder=source.folder))
         else:
             sources.append(Source(name, uses[use], sys.maxsize, f"{name}.jsonl", "", published.plain, own_folder="."))
     return sources
 
 
-def files(data: Path, sources: Sequence[Source], tfds: bool) -> Files:
-    """The file of each source and its reader; None for what TFDS has.
+def locate(data: Path, sources: Sequence[Source], tfds: bool) -> Files:
+    """Find the file of each source and its reader: as published, else rows of the user's own; None = from TFDS.
 
     Raises: FileNotFoundError naming every file that is missing and where it is published.
     """
     located: dict[str, tuple[Path, Reader] | None] = {}
-    missing = []
+    missing: dict[str, str] = {}
     for source in sources:
         published_at = data / source.folder / source.file
-        alternatives = (
-            (data / f"{source.name}.jsonl", published.plain),
-            (data / f"{source.folder}.jsonl", published.plain),
-        )
-        file = next((each for each in ((published_at, source.reader), *alternatives) if each[0].is_file()), None)
+        own = [(data / f"{name}.jsonl", published.plain) for name in (source.name, source.folder)]
+        file = next((each for each in ((published_at, source.reader), *own) if each[0].is_file()), None)
         if file is None and not (tfds and source.tfds):
             where = f"it is published at {source.where}" if source.where else "write rows of your own there"
-            missing.append(f"{source.name}: {published_at} is missing; {where}")
+            missing[source.name] = f"{source.name}: {published_at} is missing; {where}"
         located[source.name] = file
     if missing:
-        names = ",".join(s.name for s in sources if not any(m.startswith(f"{s.name}:") for m in missing))
-        raise FileNotFoundError("\n".join([*missing, *([f"or go without: --sources={names}"] if names else [])]))
+        names = ",".join(name for name in located if name not in missing)
+        raise FileNotFoundError("\n".join([*missing.values(), *([f"or go without: --sources={names}"] * bool(names))]))
     return located
 
 
-def leaks(path: Path) -> dict[str, set[str]]:
-    """MuSiQue's list (dev_test_singlehop_questions_v1.0.json): of each seed set the ids and normalised questions.
+def read_leaks(path: Path) -> dict[str, set[str]]:
+    """Read MuSiQue's list (dev_test_singlehop_questions_v1.0.json): ids and normalised questions by seed set.
 
-    Its keys are, as public code reads them, squad2, natural_questions, zerore, mlqaen and trex; `squad`, its README's
-    name, stands for squad2.
-    Raises: ValueError where it is no such list.
+    The public code's keys are squad2, natural_questions, zerore, mlqaen and trex. The README of the list calls squad2
+    `squad`, which is taken too.
+    Raises: ValueError where the file is no such list.
     """
     listed = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(listed, dict) or not listed or not all(isinstance(each, list) for each in listed.values()):
+    if not isinstance(listed, dict) or not listed or not all(isinstance(entries, list) for entries in listed.values()):
         raise ValueError(f"{path}: give MuSiQue's dev_test_singlehop_questions_v1.0.json")
-    if "squad" in listed:
-        listed["squad2"] = [*listed.pop("squad"), *listed.get("squad2", [])]
-    return {
-        name: {
-            text
-            for each in entries
-            for text in ([str(each.get("id", "")), _words(str(each.get("question", "")))]
-                         if isinstance(each, dict) else [str(each), _words(str(each))])
-            if text
-        }
-        for name, entries in listed.items()
-    }  # fmt: skip
+    leaks: dict[str, set[str]] = {}
+    for name, entries in listed.items():
+        keys = leaks.setdefault("squad2" if name == "squad" else name, set())
+        for entry in entries:
+            key, text = (entry.get("id", ""), entry.get("question", "")) if isinstance(entry, dict) else (entry, entry)
+            keys |= {str(key), _words(str(text))} - {""}
+    return leaks
 
 
 def rows(source: Source, file: tuple[Path, Reader] | None, broken: list[str] | None = None) -> Iterator[Row]:
-    """Rows of a source, from its file or from TFDS. Broken entries as published.read has them."""
-    if file is None:
-        import tensorflow_datasets as tfds  # pyright: ignore[reportMissingImports]
-
-        entries = enumerate(tfds.as_numpy(tfds.load(source.tfds, split="train")), 1)
-        places = ((f"tfds:{source.tfds}: entry {n}", entry) for n, entry in entries)
-        yield from published.parsed(places, lambda entry: source.reader(_texts(entry)), broken)
+    """Yield the rows of a source, from its file or from TFDS; `broken` as in published.read."""
+    if file is not None:
+        yield from published.read(*file, broken)
         return
-    yield from published.read(*file, broken)
+    import tensorflow_datasets as tfds  # pyright: ignore[reportMissingImports]
+
+    entries = enumerate(tfds.as_numpy(tfds.load(source.tfds, split="train")), 1)
+    places = ((f"tfds:{source.tfds}: entry {n}", entry) for n, entry in entries)
+    yield from published.parsed(places, lambda entry: source.reader(_texts(entry)), broken)
 
 
 def _texts(entry: Any) -> Any:
+    """An entry of TFDS with lists for arrays and texts for bytes."""
     if isinstance(entry, Mapping):
         return {name: _texts(each) for name, each in entry.items()}
     if isinstance(entry, np.ndarray):
@@ -199,9 +192,9 @@ def _texts(entry: Any) -> Any:
 
 
 def question(row: Row, kind: Use) -> Pair | str:
-    """A row as a line of a round's questions (questions.load_items), unless it has no answer."""
+    """Return a row as a line of a round's questions (questions.load_items), or why it is left out."""
     if not row.answers:
-        return "not_told"
+        return "no_target"
     line: dict[str, Any] = {"id": row.id, "question": row.question, "answer": row.answers[0], "kind": kind}
     if row.answers[1:]:
         line |= {"aliases": list(row.answers[1:]), "answer_type": "String"}
@@ -209,117 +202,116 @@ def question(row: Row, kind: Use) -> Pair | str:
 
 
 def _words(text: str) -> str:
-    """What two texts share that differ in case, signs and spaces alone."""
+    """A key that ignores case, signs and spaces."""
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _prompt_key(text: str) -> str:
-    """What two prompts share that differ in case and spaces alone: in 3 - 5 and 3 + 5 the sign is the question."""
+    """A key that ignores case and spaces alone: 3 - 5 and 3 + 5 are two questions."""
     return " ".join(text.casefold().split())
 
 
-class Taken(dict[str, list[Pair]]):
-    """Examples by source, what was left out, counts[source][reason], and what a source lacks, hints[source]."""
+@dataclasses.dataclass
+class Selection:
+    """Examples by source, what was left out, and what a source lacks."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: dict[str, collections.Counter[str]] = {}
-        self.hints: dict[str, str] = {}
+    examples: dict[str, list[Pair]] = dataclasses.field(default_factory=dict)
+    counts: dict[str, collections.Counter[str]] = dataclasses.field(default_factory=dict)  # by source and reason
+    hints: dict[str, str] = dataclasses.field(default_factory=dict)  # the fix, by source
 
 
-def take(
+def select_examples(
     sources: Sequence[Source],
     located: Files,
     render: Render,
     *,
-    leaked: Mapping[str, set[str]],
+    leaks: Mapping[str, set[str]],
     seed: int = 0,
     scale: float = 1.0,
-) -> Taken:
-    """Examples of each source: those that can be taught, none twice, none that MuSiQue asks, `count` of them by lot.
+) -> Selection:
+    """Draw `count` examples of each source at random, no prompt twice and none that MuSiQue asks.
 
     Args:
-      located: see `files`.
-      leaked: see `leaks`; empty removes nothing.
-      scale: of all counts.
-    Raises: ValueError where `leaked` does not know a source that MuSiQue was made of.
+      located: see `locate`.
+      leaks: see `read_leaks`; empty removes nothing.
+      scale: factor of all counts.
+    Raises: ValueError where `leaks` lacks a source that MuSiQue was made of: nothing would be removed.
     """
-    for source in sources:  # a key that is not found would remove nothing, in silence
-        if leaked and source.seed_of and source.seed_of not in leaked:
+    for source in sources:
+        if leaks and source.seed_of and source.seed_of not in leaks:
             raise ValueError(
-                f"{source.name}: the list of questions not to be trained on has {', '.join(leaked)} but no "
+                f"{source.name}: the list of questions not to be trained on has {', '.join(leaks)} but no "
                 f"{source.seed_of}; give MuSiQue's dev_test_singlehop_questions_v1.0.json as it is published"
             )
-    taken, seen = Taken(), set[str]()
+    selection, seen = Selection(), set[str]()
     for n, source in enumerate(sources):
-        counts = taken.counts[source.name] = collections.Counter()
-        pairs = _told(source, located[source.name], render, leaked.get(source.seed_of, set()), counts)
-        keys = list(pairs)
-        # The lot comes before the comparison: SQuAD 1.1 holds every question of 2.0 that has an answer, and those that
-        # were not drawn from it are to be had from 2.0, which would be left with its unanswerable ones otherwise.
-        drawn = (keys[i] for i in np.random.default_rng([seed, n]).permutation(len(keys)))
-        fresh = [key for key in drawn if key not in seen]
-        if twice := len(keys) - len(fresh):
-            counts["twice"] += twice
+        counts = selection.counts[source.name] = collections.Counter()
+        file = located[source.name]
+        examples = _examples(source, file, render, leaks.get(source.seed_of, set()), counts)
+        keys = list(examples)
+        # Shuffled before the comparison: SQuAD 1.1 holds every answerable question of 2.0. Those not drawn from 1.1
+        # stay available from 2.0, which would be left with its unanswerable ones otherwise.
+        shuffled = (keys[i] for i in np.random.default_rng([seed, n]).permutation(len(keys)))
+        fresh = [key for key in shuffled if key not in seen]
+        if repeated := len(keys) - len(fresh):
+            counts["twice"] += repeated
         fresh = fresh[: max(1, round(source.count * scale))]
         seen.update(fresh)
-        taken[source.name] = [pairs[key] for key in fresh]
+        selection.examples[source.name] = [examples[key] for key in fresh]
         counts["taken"] = len(fresh)
         log.info("%s: %s", source.name, ", ".join(f"{count} {reason}" for reason, count in counts.items()))
-        if counts["not_told"] and (hint := _hint(source, located[source.name])):
-            taken.hints[source.name] = hint
-            log.warning("%s", hint)
-    return taken
+        if counts["no_target"] and file is not None and (hint := _hint(source, *file)):
+            selection.hints[source.name] = f"{source.name}: {hint}"
+            log.warning("%s: %s", source.name, hint)
+    return selection
 
 
-def _hint(source: Source, file: tuple[Path, Reader] | None) -> str:
-    """What to put where for rows that lack what is to be taught; empty where that cannot be told."""
-    if file is not None and file[1] is published.strategyqa:
+def _hint(source: Source, path: Path, reader: Reader) -> str:
+    """How to get rows with targets; empty where that is not known."""
+    if reader is published.strategyqa:
+        return f"rows without a decomposition teach no plan, and some copies have none; take {source.where}"
+    if reader is published.fever and not published.pages(path):
         return (
-            f"{source.name}: rows without a decomposition teach no plan, and some copies have none; take {source.where}"
+            f"{path.parent / published.PAGES} is missing, and claims without passages are left out; unpack "
+            f'wiki-pages.zip there ({source.where}), or give each row a "context" of its own'
         )
-    if file is None or file[1] is not published.fever or published.pages(file[0]):
-        return ""
-    return (
-        f"{source.name}: {file[0].parent / published.PAGES} is missing, and claims without passages are not told; "
-        f'unpack wiki-pages.zip there ({source.where}), or give each row a "context" of its own'
-    )
+    return ""
 
 
-def _told(
+def _examples(
     source: Source,
     file: tuple[Path, Reader] | None,
     render: Render,
-    forbidden: set[str],
+    leaked: set[str],
     counts: collections.Counter[str],
 ) -> dict[str, Pair]:
-    """All examples of a source, each prompt once, by their keys; the others are counted."""
-    pairs: dict[str, Pair] = {}
+    """All examples of a source by the keys of their prompts; rows that give none are counted by their reasons."""
+    examples: dict[str, Pair] = {}
     broken: list[str] = []
     for row in rows(source, file, broken):
         counts["read"] += 1
         pair = render(row, source.use)
-        if forbidden and (row.id in forbidden or _words(row.question) in forbidden):
+        if leaked and (row.id in leaked or _words(row.question) in leaked):
             counts["in_musique"] += 1
         elif isinstance(pair, str):
             counts[pair] += 1
-        elif (key := _prompt_key(pair[0])) in pairs:
+        elif (key := _prompt_key(pair[0])) in examples:
             counts["twice"] += 1
         else:
-            pairs[key] = pair
+            examples[key] = pair
     if broken:
         counts["broken"] = len(broken)
-        if len(broken) > MOST_BROKEN * (len(broken) + counts["read"]):
+        if len(broken) > MAX_BROKEN * (len(broken) + counts["read"]):
             raise ValueError(
                 f"{broken[0]}; {len(broken)} entries are broken beside {counts['read']} whole rows: mend them, or "
                 "fetch the file again"
             )
         log.warning("%s: %d entries are left out as broken, the first: %s", source.name, len(broken), broken[0])
-    return pairs
+    return examples
 
 
-def mixture(taken: Mapping[str, Sequence[Pair]], name: str = "acesearcher") -> Any:
-    """A seqio.Mixture whose tasks have the examples of one source each, at rates of their numbers.
+def mixture(examples: Mapping[str, Sequence[Pair]], name: str = "acesearcher") -> Any:
+    """Build a seqio.Mixture of one task a source, at rates of their numbers of examples.
 
     One epoch (num_epochs=1) has every example once. Features: inputs and targets, texts; source.
     """
@@ -328,40 +320,37 @@ def mixture(taken: Mapping[str, Sequence[Pair]], name: str = "acesearcher") -> A
 
     feature = seqio.Feature(seqio.PassThroughVocabulary(0), add_eos=False, dtype=tf.string, rank=0)
 
-    def dataset(split: str, shuffle_files: bool, seed: int | None = None, *, of: str) -> tf.data.Dataset:
-        columns: Any = {
-            "inputs": [prompt for prompt, _ in taken[of]],
-            "targets": [completion for _, completion in taken[of]],
-            "source": [of] * len(taken[of]),
-        }
+    def dataset(split: str, shuffle_files: bool, seed: int | None = None, *, source: str) -> tf.data.Dataset:
+        prompts, completions = zip(*examples[source], strict=True)
+        columns: Any = {"inputs": list(prompts), "targets": list(completions), "source": [source] * len(prompts)}
         return tf.data.Dataset.from_tensor_slices(columns)
 
     tasks = [
         seqio.Task(
-            f"{name}_{each}",
+            f"{name}_{source}",
             source=seqio.FunctionDataSource(
-                functools.partial(dataset, of=each), splits=["train"], num_input_examples={"train": len(taken[each])}
+                functools.partial(dataset, source=source), splits=["train"], num_input_examples={"train": len(pairs)}
             ),
             output_features={"inputs": feature, "targets": feature},
             preprocessors=[],
         )
-        for each in taken
+        for source, pairs in examples.items()
     ]
-    rates = [(task, float(len(taken[each]))) for task, each in zip(tasks, taken, strict=True)]
+    rates = [(task, float(len(pairs))) for task, pairs in zip(tasks, examples.values(), strict=True)]
     draw = functools.partial(tf.data.Dataset.sample_from_datasets, stop_on_empty_dataset=False)
     return seqio.Mixture(name, rates, sample_fn=draw)
 
 
-def mixed(taken: Mapping[str, Sequence[Pair]], seed: int = 0) -> Iterator[dict[str, str]]:
-    """One epoch of the mixture: {"source", "prompt", "completion"} of every example once, in the mixture's order."""
+def epoch(examples: Mapping[str, Sequence[Pair]], seed: int = 0) -> Iterator[dict[str, str]]:
+    """Yield {"source", "prompt", "completion"} of every example once, in the mixture's order."""
     entries: Iterable[Mapping[str, bytes]] = (
-        mixture(taken)
+        mixture(examples)
         .get_dataset(
             None, split="train", shuffle=False, seed=seed, num_epochs=1, passthrough_features=["source"],
             trim_output_features=False, try_in_mem_cache=False,
         )
         .as_numpy_iterator()
     )  # fmt: skip
+    names = {"source": "source", "inputs": "prompt", "targets": "completion"}
     for row in entries:
-        text = {key: row[key].decode() for key in ("source", "inputs", "targets")}
-        yield {"source": text["source"], "prompt": text["inputs"], "completion": text["targets"]}
+        yield {name: row[feature].decode() for feature, name in names.items()}

@@ -1,19 +1,16 @@
-"""Raw documents from files and packages, read without ever crashing on their content: what is unusable is counted."""
+"""Raw documents from files, TFDS and the package. Bad content never raises: what is unusable is skipped and counted."""
 
 from __future__ import annotations
 
-import ast
 import csv
 import dataclasses
 import difflib
 import functools
 import glob
-import importlib.util
 import json
 import logging
 import os
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -30,13 +27,10 @@ TEXT_FIELDS = ("text", "contents")
 ID_FIELDS = ("id", "_id", "docid")
 KINDS = "a corpus is a .jsonl, .tsv, .parquet or .array_record file, or a folder of text"
 TEXT_SUFFIXES = (".txt", ".md")
-MIN_DOCSTRING_CHARS = 300
 # Most characters of one kind in a row: letters and digits, spaces, or marks. A tokenizer takes such a run as one word,
 # in seconds a megabyte; no text has one that long (Chinese has its marks), data inside a text may.
 MAX_RUN = 100_000
 _TITLED = re.compile(r'"([^\n]*)"[ \t]*\r?\n')
-_Named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-SKIPPED_FOLDERS = frozenset(["tests", "test", "testing", "benchmarks", "__pycache__"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,10 +75,7 @@ class Reader:
             yield raw
 
     def _documents(self, spec: str) -> Iterator[Raw]:
-        if spec.startswith("docstrings:"):
-            for package in spec.removeprefix("docstrings:").split(","):
-                yield from self._docstrings(package)
-        elif spec == "facts" or spec.startswith("facts:"):
+        if spec == "facts" or spec.startswith("facts:"):
             for document in facts(spec[6:].split(",")) if ":" in spec else facts():
                 yield from self._text(document.text, document.id, document.title)
         elif spec.startswith("tfds:"):
@@ -267,21 +258,11 @@ class Reader:
             raise ValueError(
                 f"tfds:{name}: TensorFlow Datasets has no such data set; the nearest names are {', '.join(near)}"
             ) from error
+        except ValueError as error:  # it was prepared as TFRecord, which has no random access
+            reason = " ".join(str(error).split())
+            raise ValueError(f"tfds:{name}: {reason}; TFDS_DATA_DIR=FOLDER names one for a copy") from error
         for i in range(len(source)):
             yield from self._record(source[i], (field,) if field else ())
-
-    def _docstrings(self, package: str) -> Iterator[Raw]:
-        spec = importlib.util.find_spec(package) if package.isidentifier() else None
-        if spec is None:
-            raise FileNotFoundError(f"docstrings:{package}: no installed package {package!r}; pip install it first")
-        for root in map(Path, spec.submodule_search_locations or [str(spec.origin)]):
-            for file in _walk(root, (".py",)) if root.is_dir() else [root]:
-                parts = file.relative_to(root.parent).with_suffix("").parts
-                if SKIPPED_FOLDERS & set(parts[1:]) or parts[-1].startswith("test_") or parts[-1] == "conftest":
-                    continue
-                for name, text in _module_docstrings(file, ".".join(p for p in parts if p != "__init__")):
-                    if len(text) >= MIN_DOCSTRING_CHARS:
-                        yield from self._text(text, f"docstrings/{name}", name)
 
 
 def titled(contents: str) -> tuple[str, str] | None:
@@ -294,19 +275,17 @@ def titled(contents: str) -> tuple[str, str] | None:
 
 
 def split_mixture(spec: str) -> list[str]:
-    """Split "a.jsonl,docstrings:numpy,sympy,b/" into its sources; docstrings: and facts: keep bare names."""
+    """Split "a.jsonl,facts:moons,rivers,b/" into its sources; bare names after facts: belong to it."""
     if os.path.exists(spec):
         return [spec]
     parts: list[str] = []
     for part in filter(None, (p.strip() for p in spec.split(","))):
-        if parts and parts[-1].startswith(("docstrings:", "facts:")) and part.isidentifier():
+        if parts and parts[-1].startswith("facts:") and part.isidentifier():
             parts[-1] += f",{part}"
         else:
             parts.append(part)
     if not parts:
-        raise ValueError(
-            "the corpus source is empty; name a .jsonl, .parquet, folder, tfds:NAME, docstrings:PACKAGE or facts"
-        )
+        raise ValueError("the corpus source is empty; name a .jsonl, .parquet, folder, tfds:NAME or facts")
     return parts
 
 
@@ -360,25 +339,6 @@ def _walk(
 
 def _has_suffix(path: Path, suffixes: tuple[str, ...]) -> bool:
     return path.suffix.lower() in suffixes or (".array_record" in suffixes and ".array_record" in path.name)
-
-
-def _module_docstrings(file: Path, module: str) -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, docstring) of the public definitions of a file, in the order they are written."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # other people's invalid escapes
-            tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError, OSError, RecursionError):
-        return
-
-    def visit(node: ast.Module | _Named, name: str) -> Iterator[tuple[str, str]]:
-        if text := ast.get_docstring(node):
-            yield name, text
-        for child in node.body if isinstance(node, ast.Module | ast.ClassDef) else ():
-            if isinstance(child, _Named) and child.name[0] != "_":
-                yield from visit(child, f"{name}.{child.name}")
-
-    yield from visit(tree, module)
 
 
 def _unusable(text: str, max_bytes: int) -> str:

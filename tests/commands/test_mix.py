@@ -36,7 +36,7 @@ def test_real_sets_become_one_folder(folder, capsys):
     out, words = folder
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["sources"] == {"fever": 105, "gsm8k_reason": 180, "nq": 180, "tatqa": 180}
-    assert manifest["counts"]["fever"] == {"read": 200, "not_told": 75, "taken": 125}
+    assert manifest["counts"]["fever"] == {"read": 200, "no_target": 75, "taken": 125}
     held_out, inside = load_examples(out / "held_out.jsonl"), load_examples(out)
     assert len(held_out) == 80 and len(inside) == 645
     assert not {e.prompt for e in held_out} & {e.prompt for e in inside}
@@ -84,7 +84,7 @@ def test_claims_without_passages_want_fevers_wikipedia(tmp_path, capsys):
     (folder / "train.jsonl").write_text(json.dumps(claim))
     assert prepare([f"--data={tmp_path}", f"--out={tmp_path / 'out'}", "--sources=fever"]) == 2
     (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert "'not_told': 1" in said and f"{folder / 'wiki-pages'} is missing" in said and "fever.ai" in said
+    assert "'no_target': 1" in said and f"{folder / 'wiki-pages'} is missing" in said and "fever.ai" in said
 
 
 def test_strategyqa_without_sub_questions_is_another_copy(tmp_path, capsys):

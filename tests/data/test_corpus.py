@@ -103,10 +103,10 @@ def test_no_usable_document_is_an_error_that_says_why(tmp_path: Path) -> None:
 def test_mixture_joins_its_sources_and_drops_duplicates(tmp_path: Path) -> None:
     one = _jsonl(tmp_path / "one.jsonl", _documents(5))
     two = _jsonl(tmp_path / "two.jsonl", _documents(8))
-    corpus = _open(f"{one},{two},docstrings:jinja2")
+    corpus = _open(f"{one},{two},facts:moons")
     assert [corpus.documents[i].id for i in range(8)] == [f"d{i}" for i in range(8)]
     assert corpus.counts["skipped/duplicate"] >= 5
-    assert corpus.documents[8].id.startswith("docstrings/jinja2")
+    assert corpus.documents[8].id.startswith("moon/")
 
 
 def test_prepare_corpus_writes_a_folder_that_opens_as_it_is(tmp_path: Path, shared_data: Path, capsys) -> None:

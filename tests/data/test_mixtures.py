@@ -2,14 +2,12 @@
 
 import collections
 import json
-import sys
-import types
 
 import numpy as np
 import pytest
 
 from spicejax.data import mixtures, published
-from spicejax.data.mixtures import ACESEARCHER, Source
+from spicejax.data.mixtures import ACESEARCHER, ROUNDS, Source
 from spicejax.data.published import Row
 
 TABLE = {
@@ -21,7 +19,7 @@ TABLE = {
 
 
 def render(row: Row, use):
-    return (f"{use}: {row.question}", row.answers[0]) if row.answers else "not_told"
+    return (f"{use}: {row.question}", row.answers[0]) if row.answers else "no_target"
 
 
 def write(path, rows):
@@ -33,6 +31,12 @@ def numbered(name, count):
     return [{"id": f"{name}{k}", "question": f"{name} {k}?", "answer": str(k)} for k in range(count)]
 
 
+def select(data, *names, leaks=None, table=ACESEARCHER, render=render, **options):
+    sources = mixtures.select_sources(names, table) if isinstance(names[0], str) else names
+    located = mixtures.locate(data, sources, tfds=False)
+    return mixtures.select_examples(sources, located, render, leaks=leaks or {}, **options)
+
+
 def test_the_table_is_the_papers():
     assert {source.name: source.count for source in ACESEARCHER} == TABLE
     assert sum(TABLE.values()) == 180_600
@@ -40,111 +44,88 @@ def test_the_table_is_the_papers():
 
 
 def test_files_are_found_as_published_or_as_your_own_and_missing_ones_are_all_named(tmp_path):
-    sources = mixtures.chosen(["squad1", "gsm8k_plan", "gsm8k_reason", "ifqa"])
+    sources = mixtures.select_sources(["squad1", "gsm8k_plan", "gsm8k_reason", "ifqa"])
     write(tmp_path / "squad1" / "train-v1.1.json", [])
     write(tmp_path / "gsm8k.jsonl", numbered("g", 1))
     with pytest.raises(FileNotFoundError) as caught:
-        mixtures.files(tmp_path, sources, tfds=False)
+        mixtures.locate(tmp_path, sources, tfds=False)
     assert str(caught.value).splitlines() == [
         f"ifqa: {tmp_path}/ifqa/train.json is missing; it is published at "
         "https://github.com/wyu97/IfQA/tree/main/dataset/full_split",
         "or go without: --sources=squad1,gsm8k_plan,gsm8k_reason",
     ]
-    found = mixtures.files(tmp_path, sources[:3], tfds=False)
-    assert found["squad1"] == (tmp_path / "squad1" / "train-v1.1.json", published.squad)
-    assert found["gsm8k_plan"] == found["gsm8k_reason"] == (tmp_path / "gsm8k.jsonl", published.plain)
-    assert mixtures.files(tmp_path, mixtures.chosen(["drop"]), tfds=True) == {"drop": None}
-    with pytest.raises(ValueError, match="--sources=squad3: unknown; choose from narrativeqa, squad1"):
-        mixtures.chosen(["squad1", "squad3"])
-    assert [source.name for source in mixtures.chosen(["squad1", "fever", "squad1"])] == ["squad1", "fever"]
-    own = mixtures.chosen(["wiki:plan"])
+    located = mixtures.locate(tmp_path, sources[:3], tfds=False)
+    assert located["squad1"] == (tmp_path / "squad1" / "train-v1.1.json", published.squad)
+    assert located["gsm8k_plan"] == located["gsm8k_reason"] == (tmp_path / "gsm8k.jsonl", published.plain)
+    assert mixtures.locate(tmp_path, mixtures.select_sources(["squad2"]), tfds=True) == {"squad2": None}
+    for names, table, uses in (
+        (["squad1", "squad3"], ACESEARCHER, "answer, claim"), (["convfinqa:plan"], ROUNDS, "qa, claim, document, prog"),
+        (["convfinqa:"], ROUNDS, "qa"), (["poems"], ROUNDS, "qa"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"--sources={names[-1]}: unknown; choose from .*, where USE is {uses}"):
+            mixtures.select_sources(names, table)
+    assert [s.name for s in mixtures.select_sources(["squad1", "fever", "squad1"])] == ["squad1", "fever"]
+    own = mixtures.select_sources(["wiki:plan"])
     with pytest.raises(FileNotFoundError, match=r"wiki: \S+/wiki.jsonl is missing; write rows of your own there$"):
-        mixtures.files(tmp_path, own, tfds=False)
-    asked = {"question": "Where was the maker of the wheel born?", "answer": "Ur"}
+        mixtures.locate(tmp_path, own, tfds=False)
     steps = ["Who made the wheel?", {"question": "Where was #1 born?", "answer": "Ur"}]
-    (tmp_path / "wiki.jsonl").write_text(json.dumps(asked | {"decomposition": steps}))
-    (row,) = mixtures.rows(own[0], mixtures.files(tmp_path, own, tfds=False)["wiki"])
+    write(tmp_path / "wiki.jsonl", [{"question": "Where was its maker born?", "answer": "Ur", "decomposition": steps}])
+    (row,) = mixtures.rows(own[0], mixtures.locate(tmp_path, own, tfds=False)["wiki"])
     assert (own[0].use, row.steps) == ("plan", ("Who made the wheel?", "Where was #1 born?"))
 
 
-def test_a_line_of_the_table_serves_another_use(tmp_path):
-    """Questions about a text may be answered by programs; those that the line itself has taken are not asked twice."""
+def test_a_row_of_the_table_serves_another_use(tmp_path):
+    """Questions about a text may be answered by programs; those that the row itself has taken are not asked twice."""
     write(tmp_path / "convfinqa.jsonl", [row | {"context": "t"} for row in numbered("q", 2_000)])
-    sources = mixtures.chosen(["convfinqa", "convfinqa:program", "own:program"], mixtures.ROUNDS)
-    assert [(source.name, source.use) for source in sources[1:]] == [
-        ("convfinqa_program", "program"),
-        ("own", "program"),
-    ]
-    found = mixtures.files(tmp_path, sources[:2], tfds=False)
-    taken = mixtures.take(sources[:2], found, mixtures.question, leaked={}, scale=0.3)
-    kinds = {name: {json.loads(line)["kind"] for _, line in pairs} for name, pairs in taken.items()}
+    names = ["convfinqa", "convfinqa:program"]
+    uses = [(s.name, s.use) for s in mixtures.select_sources([*names, "own:program"], ROUNDS)]
+    assert uses[1:] == [("convfinqa_program", "program"), ("own", "program")]
+    selection = select(tmp_path, *names, table=ROUNDS, render=mixtures.question, scale=0.3)
+    kinds = {name: {json.loads(line)["kind"] for _, line in pairs} for name, pairs in selection.examples.items()}
     assert kinds == {"convfinqa": {"document"}, "convfinqa_program": {"program"}}
-    assert taken.counts["convfinqa_program"] == {"read": 2_000, "twice": 600, "taken": 600}
-    assert mixtures.chosen(["fever:answer"])[0].folder == "fever"
-    for wrong in ("convfinqa:plan", "convfinqa:", "poems"):
-        with pytest.raises(
-            ValueError, match=f"--sources={wrong}: unknown; .*, where USE is qa, claim, document, program"
-        ):
-            mixtures.chosen([wrong], mixtures.ROUNDS)
+    assert selection.counts["convfinqa_program"] == {"read": 2_000, "twice": 600, "taken": 600}
+    assert mixtures.select_sources(["fever:answer"])[0].folder == "fever"
 
 
 def test_no_prompt_twice_none_of_musique_none_without_what_is_taught(tmp_path):
     """Leaks by id or by question, of the set they were made of alone."""
-    squad = [
-        *numbered("q", 6),
-        {"id": "x", "question": "Q 3?", "answer": "again"},
-        {"id": "y", "question": "Z?", "answers": []},
-    ]
-    squad[-1] = {"id": "y", "question": "z?", "answers": [""]}
-    write(tmp_path / "squad1.jsonl", squad)
+    more = [{"id": "x", "question": "Q 3?", "answer": "again"}, {"id": "y", "question": "z?", "answers": [""]}]
+    write(tmp_path / "squad1.jsonl", [*numbered("q", 6), *more])
     write(tmp_path / "fever.jsonl", numbered("q", 3))
-    (tmp_path / "leaks.json").write_text(
-        json.dumps({"squad": [{"id": "q1", "question": "?"}, {"id": "-", "question": "q 2"}], "T-REx": ["q 0?"]})
-    )
-    sources = mixtures.chosen(["squad1", "fever"])
-    found = mixtures.files(tmp_path, sources, tfds=False)
-    taken = mixtures.take(sources, found, render, leaked=mixtures.leaks(tmp_path / "leaks.json"))
-    assert sorted(taken["squad1"]) == [
-        ("answer: q 0?", "0"),
-        ("answer: q 3?", "3"),
-        ("answer: q 4?", "4"),
-        ("answer: q 5?", "5"),
-    ]
-    assert taken.counts["squad1"] == {"read": 8, "in_musique": 2, "twice": 1, "not_told": 1, "taken": 4}
-    assert len(taken["fever"]) == 3, "another use of the same questions, and no seed of MuSiQue"
-    again = mixtures.take(sources, found, render, leaked={})
-    assert again.counts["squad1"]["taken"] == 6
+    listed = {"squad": [{"id": "q1", "question": "?"}, {"id": "-", "question": "q 2"}], "T-REx": ["q 0?"]}
+    (tmp_path / "leaks.json").write_text(json.dumps(listed))
+    selection = select(tmp_path, "squad1", "fever", leaks=mixtures.read_leaks(tmp_path / "leaks.json"))
+    assert sorted(selection.examples["squad1"]) == [(f"answer: q {k}?", str(k)) for k in (0, 3, 4, 5)]
+    assert selection.counts["squad1"] == {"read": 8, "in_musique": 2, "twice": 1, "no_target": 1, "taken": 4}
+    assert len(selection.examples["fever"]) == 3, "another use of the same questions, and no seed of MuSiQue"
+    assert select(tmp_path, "squad1").counts["squad1"]["taken"] == 6
     for text in ("[]", "{}"):
         (tmp_path / "leaks.json").write_text(text)
         with pytest.raises(ValueError, match="give MuSiQue's dev_test_singlehop_questions"):
-            mixtures.leaks(tmp_path / "leaks.json")
+            mixtures.read_leaks(tmp_path / "leaks.json")
 
 
-@pytest.mark.parametrize("key, left", [("squad2", {0, 3}), ("squad", {0, 3}), ("SQuAD", None)])
-def test_musiques_list_by_the_keys_that_it_is_published_with(tmp_path, key, left):
+@pytest.mark.parametrize("key", ["squad2", "squad", "SQuAD"])
+def test_musiques_list_by_the_keys_that_it_is_published_with(tmp_path, key):
     """One that is not known is named: it would remove nothing."""
     write(tmp_path / "squad1.jsonl", numbered("q", 4))
     asked = [{"id": "q1", "question": "?"}, {"id": "-", "question": "Q 2"}]
     others = {name: [] for name in ("natural_questions", "zerore", "mlqaen", "trex")}
     (tmp_path / "leaks.json").write_text(json.dumps({key: asked} | others))
-    sources, leaked = mixtures.chosen(["squad1"]), mixtures.leaks(tmp_path / "leaks.json")
-    found = mixtures.files(tmp_path, sources, tfds=False)
-    if left is None:
-        with pytest.raises(
-            ValueError, match="squad1: the list .* has SQuAD, natural_questions, .* but no squad2; give"
-        ):
-            mixtures.take(sources, found, render, leaked=leaked)
-        return
-    taken = mixtures.take(sources, found, render, leaked=leaked)
-    assert {int(answer) for _, answer in taken["squad1"]} == left
+    leaks = mixtures.read_leaks(tmp_path / "leaks.json")
+    if key == "SQuAD":
+        with pytest.raises(ValueError, match="squad1: the list .* has SQuAD, natural_questions, .* but no squad2; giv"):
+            select(tmp_path, "squad1", leaks=leaks)
+    else:
+        pairs = select(tmp_path, "squad1", leaks=leaks).examples["squad1"]
+        assert {int(answer) for _, answer in pairs} == {0, 3}
 
 
-def test_as_many_as_the_table_says_by_lot(tmp_path, monkeypatch):
+def test_as_many_as_the_table_says_by_lot(tmp_path):
     few = Source("squad1", "answer", 40, "f.json", "", published.squad)
     write(tmp_path / "squad1.jsonl", numbered("q", 100))
-    found = mixtures.files(tmp_path, [few], tfds=False)
     whole, half, other = (
-        mixtures.take([few], found, render, leaked={}, scale=scale, seed=seed)["squad1"]
+        select(tmp_path, few, scale=scale, seed=seed).examples["squad1"]
         for scale, seed in ((1.0, 0), (0.5, 0), (1.0, 1))
     )
     assert (len(whole), len(half), len(other)) == (40, 20, 40)
@@ -157,60 +138,52 @@ def test_what_one_source_leaves_another_may_take(tmp_path):
     answerable = numbered("q", 100)
     write(tmp_path / "squad1.jsonl", answerable)
     write(tmp_path / "squad2.jsonl", [*answerable, *({"question": f"u {k}?", "answer": "none"} for k in range(50))])
-    found = mixtures.files(tmp_path, [one, two], tfds=False)
-    taken = mixtures.take([one, two], found, render, leaked={})
-    first, second = set(taken["squad1"]), set(taken["squad2"])
+    selection = select(tmp_path, one, two)
+    first, second = map(set, selection.examples.values())
     assert len(first) == len(second) == 40 and not first & second
-    assert taken.counts["squad2"] == {"read": 150, "twice": 40, "taken": 40}
+    assert selection.counts["squad2"] == {"read": 150, "twice": 40, "taken": 40}
     unanswerable = sum(answer == "none" for _, answer in second)
     assert 8 <= unanswerable <= 30, "of 110 that are left 50 have no answer"
-    assert taken == mixtures.take([one, two], found, render, leaked={}), "the lot depends on the seed alone"
+    assert selection == select(tmp_path, one, two), "the lot depends on the seed alone"
 
 
 def test_prompts_that_differ_in_a_sign_are_two(tmp_path):
     write(tmp_path / "own.jsonl", [{"question": f"3 {sign} 5?", "answer": "x"} for sign in "+-*"])
-    sources = mixtures.chosen(["own:answer"])
-    taken = mixtures.take(sources, mixtures.files(tmp_path, sources, tfds=False), render, leaked={})
-    assert taken.counts["own"] == {"read": 3, "taken": 3}
+    assert select(tmp_path, "own:answer").counts["own"] == {"read": 3, "taken": 3}
 
 
 def test_a_broken_row_is_counted_and_named_and_many_are_another_file(tmp_path, caplog):
     path = tmp_path / "own.jsonl"
     write(path, [*numbered("q", 19), {"answer": "without a question"}])
-    sources = mixtures.chosen(["own:answer"])
-    found = mixtures.files(tmp_path, sources, tfds=False)
-    taken = mixtures.take(sources, found, render, leaked={})
-    assert taken.counts["own"] == {"read": 19, "broken": 1, "taken": 19}
+    assert select(tmp_path, "own:answer").counts["own"] == {"read": 19, "broken": 1, "taken": 19}
     assert f"own: 1 entries are left out as broken, the first: {path}:20: not as published (KeyError" in caplog.text
     write(path, [*numbered("q", 18), {"answer": "without"}, {"answer": "a question"}])
-    with pytest.raises(
-        ValueError, match=r"own.jsonl:19: not as published .*; 2 entries are broken beside 18 whole rows"
-    ):
-        mixtures.take(sources, found, render, leaked={})
+    with pytest.raises(ValueError, match=r"own.jsonl:19: not as .*; 2 entries are broken beside 18 whole rows"):
+        select(tmp_path, "own:answer")
 
 
-def test_a_broken_row_of_tfds_is_counted_and_named_too(monkeypatch, caplog):
-    answers = {"text": np.array([b"x"], object)}
-    rows = [{"id": b"%d" % k, "question": b"q %d?" % k, "context": b"c", "answers": answers} for k in range(19)]
-    entries = [*rows, {"id": b"19", "question": b"\xff"}]
-    library = types.SimpleNamespace(load=lambda name, split: entries, as_numpy=lambda found: found)
-    monkeypatch.setitem(sys.modules, "tensorflow_datasets", library)
-    source = Source("squad1", "answer", 99, "", "", published.squad, tfds="squad")
-    taken = mixtures.take([source], {"squad1": None}, render, leaked={})
-    assert taken.counts["squad1"] == {"read": 19, "broken": 1, "taken": 19}
-    assert "1 entries are left out as broken, the first: tfds:squad: entry 20: not as published (Unicode" in caplog.text
-    entries[0] = {"id": b"0"}
-    with pytest.raises(ValueError, match="tfds:squad: entry 1: not as .*; 2 entries are broken beside 18 whole rows"):
-        mixtures.take([source], {"squad1": None}, render, leaked={})
+def test_rows_of_tfds_are_those_of_the_published_file(tfds_set, caplog):
+    """The library reads a data set with SQuAD's features; a broken row of it is named by its number."""
+    tfds_features = pytest.importorskip("tensorflow_datasets").features
+    spans = tfds_features.Sequence({"text": np.object_, "answer_start": np.int32})
+    features = dict.fromkeys(("id", "title", "context", "question"), np.object_) | {"answers": spans}
+    whole = {"title": "Oslo", "context": "Its café.", "answers": {"text": ["café", "café"], "answer_start": [4, 4]}}
+    entries = [whole | {"id": str(k), "question": f" q {k}? "} for k in range(19)]
+    tfds_set("quiz", features, [*entries, whole | {"id": "19", "question": b"\xff"}], "tfrecord")
+    source = Source("squad1", "answer", 99, "", "", published.squad, tfds="quiz")
+    assert list(mixtures.rows(source, None, []))[3] == Row("3", "q 3?", ("café",), "Its café.")
+    selection = mixtures.select_examples([source], {"squad1": None}, render, leaks={})
+    assert selection.counts["squad1"] == {"read": 19, "broken": 1, "taken": 19}
+    assert "left out as broken, the first: tfds:quiz: entry 20: not as published (Unicode" in caplog.text
 
 
 def test_an_epoch_of_the_mixture_has_every_example_once_at_the_rates_of_the_table(seqio):
-    taken = {name: [(f"{name} {k}", "y") for k in range(count // 100)] for name, count in TABLE.items()}
-    rows = list(mixtures.mixed(taken, seed=3))
+    examples = {name: [(f"{name} {k}", "y") for k in range(count // 100)] for name, count in TABLE.items()}
+    rows = list(mixtures.epoch(examples, seed=3))
     assert collections.Counter(row["source"] for row in rows) == {name: count // 100 for name, count in TABLE.items()}
-    assert {row["prompt"] for row in rows} == {prompt for pairs in taken.values() for prompt, _ in pairs}
+    assert {row["prompt"] for row in rows} == {prompt for pairs in examples.values() for prompt, _ in pairs}
     head = collections.Counter(row["source"] for row in rows[:600])
     for name, count in TABLE.items():
         share = count / 180_600
         assert abs(head[name] - 600 * share) < 5 * (600 * share * (1 - share)) ** 0.5, "mixed, not one after another"
-    assert rows == list(mixtures.mixed(taken, seed=3)) != list(mixtures.mixed(taken, seed=4))
+    assert rows == list(mixtures.epoch(examples, seed=3)) != list(mixtures.epoch(examples, seed=4))

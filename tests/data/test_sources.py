@@ -5,6 +5,7 @@ import os
 import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from spicejax.data import published
@@ -12,8 +13,6 @@ from spicejax.data.corpus import open_corpus
 from spicejax.data.facts.documents import documents
 from spicejax.data.questions import load_items
 from spicejax.data.sources import MAX_RUN, Raw, Reader, split_mixture
-
-BODY = "A sentence that is long enough to be kept as a document. " * 3
 
 
 def _read(spec: str | Path, max_bytes: int = 1 << 20) -> tuple[list[Raw], dict[str, int], int]:
@@ -132,71 +131,27 @@ def test_array_record_reads_json_records(tmp_path: Path) -> None:
         _read(tmp_path / "bad.array_record")
 
 
-def test_docstrings_of_a_package_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "toydocs"
-    (package / "_inner").mkdir(parents=True)
-    (package / "tests").mkdir()
-    (package / "__init__.py").write_text(f'"""{BODY * 2}"""\nraise RuntimeError("never imported")\n')
-    (package / "_inner" / "m.py").write_text(
-        f'class Shown:\n    """{BODY * 2}"""\n    def run(self):\n        """{BODY * 3}"""\n'
-        f'    def _hidden(self):\n        """{BODY * 2}"""\ndef short():\n    """Too short."""\n'
-    )
-    (package / "broken.py").write_text("def (:\n")
-    (package / "tests" / "test_x.py").write_text(f'"""{BODY * 4}"""\n')
-    (tmp_path / "onefile.py").write_text(f'"""{BODY * 5}"""\n')
-    monkeypatch.syspath_prepend(str(tmp_path))
-    documents, _, _ = _read("docstrings:toydocs,onefile")
-    assert [d.id for d in documents] == [
-        "docstrings/toydocs",
-        "docstrings/toydocs._inner.m.Shown",
-        "docstrings/toydocs._inner.m.Shown.run",
-        "docstrings/onefile",
-    ]
-    assert documents[0].text.strip() == (BODY * 2).strip() and documents[1].title == "toydocs._inner.m.Shown"
-
-
 def test_facts_are_documents_that_come_with_the_package() -> None:
     found, skipped, read = _read("facts:moons,countries")
     assert found == [Raw(d.text, d.id, d.title) for d in documents(["moons", "countries"])]
     assert not skipped and read == len(found)
 
 
-TFDS_BUILDER = """
-import numpy as np
-import tensorflow_datasets as tfds
-
-class Toy(tfds.core.GeneratorBasedBuilder):
-    VERSION = tfds.core.Version("1.0.0")
-    def _info(self):
-        features = tfds.features.FeaturesDict({"text": tfds.features.Text(), "n": np.int64})
-        return tfds.core.DatasetInfo(builder=self, features=features)
-    def _split_generators(self, dl_manager):
-        return {"train": self._generate_examples()}
-    def _generate_examples(self):
-        for i in range(3):
-            yield i, {"text": f"caf\u00e9 {i}", "n": i}
-"""
-
-
-def test_tfds_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("tensorflow_datasets", reason="the tfds extra is not installed")
-    package = tmp_path / "toy_builder_package"
-    package.mkdir()
-    (package / "README.md").write_text("A data set of three texts.")
-    (package / "__init__.py").write_text(TFDS_BUILDER)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "data"))
-    builder = __import__("toy_builder_package").Toy(data_dir=tmp_path / "data", file_format="array_record")
-    builder.download_and_prepare()
+def test_tfds_source(tfds_set) -> None:
+    rows = [{"text": f"caf\u00e9 {i}", "n": i} for i in range(3)]
+    tfds_set("toy", {"text": np.object_, "n": np.int64}, rows, "array_record")
     for spec in ("tfds:toy", "tfds:toy:train", "tfds:toy:train:text"):
         documents, skipped, _ = _read(spec)
-        assert sorted(d.text for d in documents) == ["café 0", "café 1", "café 2"] and not skipped
+        assert [d.text for d in documents] == ["café 0", "café 1", "café 2"] and not skipped
     assert _read("tfds:toy:train:n")[1] == {"missing_text": 3}
+    tfds_set("other", {"text": np.object_}, [{"text": "x"}], "tfrecord")
+    with pytest.raises(
+        ValueError, match="tfds:other: .*array_record.*tfrecord.*; TFDS_DATA_DIR=FOLDER names one for a"
+    ):
+        _read("tfds:other")
 
 
 @pytest.mark.parametrize(("spec", "parts"), [
-    ("docstrings:numpy,sympy", ["docstrings:numpy,sympy"]),
-    ("docstrings:numpy,sympy,a.jsonl,docstrings:jax,b/", ["docstrings:numpy,sympy", "a.jsonl", "docstrings:jax", "b/"]),
     ("facts:countries,elements,a.jsonl,facts:moons", ["facts:countries,elements", "a.jsonl", "facts:moons"]),
     ("tfds:gsm8k:train:question,./x", ["tfds:gsm8k:train:question", "./x"]),
 ])  # fmt: skip
@@ -213,8 +168,6 @@ def test_a_path_with_a_comma_is_one_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("spec", "error", "message"), [
     ("/no/such/file.jsonl", FileNotFoundError, "does not exist"),
     ("/no/such/*.jsonl", FileNotFoundError, "does not exist"),
-    ("docstrings:", FileNotFoundError, "no installed package"),
-    ("docstrings:no_such_package_here", FileNotFoundError, "pip install"),
     ("facts:countries,county", ValueError, "facts:county: there is no such table; choose from countries, "),
     (",", ValueError, "empty"),
 ])  # fmt: skip

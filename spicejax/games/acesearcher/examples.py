@@ -20,11 +20,11 @@ UNKNOWN = "not answerable"  # what is said where a text does not tell
 def render(row: Row, use: Use, templates: Templates | None = None) -> Pair | str:
     """A row as a prompt, by your own templates where there are any, and its reply; or why it teaches none.
 
-    Reasons: not_told, the row does not have it; needs_library, its program imports what the sandbox does not have.
+    Reasons: no_target, the row does not have it; needs_library, its program imports what the sandbox does not have.
     """
     if use == "program" and _libraries(row.program):
         return "needs_library"
-    return _pair(row, use, templates) or "not_told"
+    return _pair(row, use, templates) or "no_target"
 
 
 def _pair(row: Row, use: Use, templates: Templates | None) -> Pair | None:

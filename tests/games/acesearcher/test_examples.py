@@ -16,26 +16,26 @@ def test_an_answer_from_a_text():
     assert prompt.startswith("Two pears.\n") and "How many?" in prompt and "Calculate" in prompt and reply == "2"
     assert "Calculate" not in render(Row("a", "Who?", ("Al",), "A text."), "answer")[0]
     assert render(Row("a", "Who?", (), "A text."), "answer")[1] == UNKNOWN
-    assert render(Row("a", "Who?"), "answer") == "not_told"
+    assert render(Row("a", "Who?"), "answer") == "no_target"
     assert render(Row("a", "Who?", ("Al",)), "answer")[0][0] != "\n", "nothing stands where no text is"
 
 
 def test_a_claim_is_yes_or_no():
     assert render(Row("a", "Oslo is large.", ("Yes",)), "claim")[1] == "Yes"
-    assert render(Row("a", "Oslo is large."), "claim") == "not_told", "one that cannot be told teaches neither"
+    assert render(Row("a", "Oslo is large."), "claim") == "no_target", "one that cannot be told teaches neither"
 
 
 def test_a_plan_is_read_as_it_is_written():
     prompt, reply = render(ROW, "plan")
     assert plans.parse(reply, 6) == Plan(ROW.steps) and prompt.startswith("Two pears.")
     assert "search engine" in render(Row("a", "Who?", steps=("Which?",)), "plan")[0]
-    assert render(Row("a", "Who?", ("Al",)), "plan") == "not_told"
+    assert render(Row("a", "Who?", ("Al",)), "plan") == "no_target"
 
 
 def test_a_chain_of_thought_ends_in_tags():
     assert render(ROW, "reason")[1] == "Count them.\n<answer>2</answer>"
     assert render(Row("a", "1+1?", ("2",)), "reason")[1] == "<answer>2</answer>"
-    assert render(Row("a", "1+1?", solution="It is 2."), "reason") == "not_told", "the prompt asks for tags"
+    assert render(Row("a", "1+1?", solution="It is 2."), "reason") == "no_target", "the prompt asks for tags"
 
 
 @pytest.mark.parametrize("program, value", [
@@ -47,7 +47,7 @@ def test_a_chain_of_thought_ends_in_tags():
 def test_a_script_that_prints_its_answer_becomes_a_function_that_returns_it(program, value):
     pair = render(Row("a", "2?", program=program), "program")
     if value is None:
-        assert pair == "not_told"
+        assert pair == "no_target"
         return
     assert pair[1].startswith("```python\n") and "\ndef solution():\n" in pair[1] and pair[1].endswith("\n```")
     (ran,) = Sandbox(accept=True).run([pair[1].removeprefix("```python\n").removesuffix("\n```")])
