@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import jax
@@ -58,17 +59,16 @@ class World:
         stream: int,
     ) -> list[list[Rollout]]:
         """Sample responses of `role`; `stream` names the random stream, so that roles never share draws."""
-        player, began = self.players[role], time.perf_counter()
-        rollouts = player.respond(
-            [player.render(p) for p in prompts],
-            samples=samples,
-            first_row=first_row,
-            key=self.key(stream),
-            settings=self.sampler,
-            max_new=max_new,
-        )
-        self.clock["sampling"] += time.perf_counter() - began
-        return rollouts
+        player = self.players[role]
+        with self._timed("sampling"):
+            return player.respond(
+                [player.render(p) for p in prompts],
+                samples=samples,
+                first_row=first_row,
+                key=self.key(stream),
+                settings=self.sampler,
+                max_new=max_new,
+            )
 
     def search(
         self,
@@ -85,26 +85,25 @@ class World:
         find, player = self.find, self.players[role]
         if find is None:
             raise ValueError("this game searches, and the run has no search engine; give retrieval.index=FOLDER")
-        began, searching = time.perf_counter(), self.clock["searching"]
+        before = self.clock["searching"]
 
         def timed(queries: list[str], limit: int) -> list[list[Passage]]:
-            started = time.perf_counter()
-            passages = find(queries, limit)
-            self.clock["searching"] += time.perf_counter() - started
-            return passages
+            with self._timed("searching"):
+                return find(queries, limit)
 
-        rows = search.search(
-            player,
-            [player.render(p) for p in prompts],
-            search_fn=timed,
-            tags=tags,
-            limits=limits,
-            samples=samples,
-            first_row=first_row,
-            key=self.key(stream),
-            settings=self.sampler,
-        )
-        self.clock["sampling"] += time.perf_counter() - began - (self.clock["searching"] - searching)
+        with self._timed("sampling"):
+            rows = search.search(
+                player,
+                [player.render(p) for p in prompts],
+                search_fn=timed,
+                tags=tags,
+                limits=limits,
+                samples=samples,
+                first_row=first_row,
+                key=self.key(stream),
+                settings=self.sampler,
+            )
+        self.clock["sampling"] -= self.clock["searching"] - before
         return rows
 
     def look_up(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
@@ -113,9 +112,9 @@ class World:
             raise ValueError(
                 "this game looks up passages, and the run has no search engine; give retrieval.index=FOLDER"
             )
-        began, distinct = time.perf_counter(), list(dict.fromkeys(queries))
-        passages_of = dict(zip(distinct, self.find(distinct, limit) if distinct else [], strict=True))
-        self.clock["searching"] += time.perf_counter() - began
+        distinct = list(dict.fromkeys(queries))
+        with self._timed("searching"):
+            passages_of = dict(zip(distinct, self.find(distinct, limit) if distinct else [], strict=True))
         return [passages_of[query] for query in queries]
 
     def execute(self, programs: Sequence[str]) -> list[Ran]:
@@ -124,10 +123,8 @@ class World:
             return []
         if self.programs is None:
             raise ValueError("this game runs programs, and the run has no sandbox for them")
-        began = time.perf_counter()
-        results = list(self.programs(programs))
-        self.clock["programs"] += time.perf_counter() - began
-        return results
+        with self._timed("programs"):
+            return list(self.programs(programs))
 
     def judge(self, claims: Sequence[judge.Claim], *, max_new: int) -> list[bool]:
         """Whether each answer says the same as a reference: by the run's server, else by the seat `judge`, greedy.
@@ -140,20 +137,20 @@ class World:
         messages = {n: judge.prompt(claim) for n, claim in enumerate(claims) if claim.answer}
         if self.chat is None:
             messages = {n: prompt for n, prompt in messages.items() if self.fits("judge", prompt)}
-        began, prompts = time.perf_counter(), list(messages.values())
-        if not messages:
-            replies = []
-        elif self.chat is not None:
-            replies = self.chat(prompts)
-        else:
-            # With a clock of its own, or its seconds would count as sampling too
-            greedy = dataclasses.replace(self, sampler=SamplerConfig(temperature=0.0), clock=defaultdict(float))
-            rows = list(messages)
-            rollouts = greedy.ask("judge", prompts, samples=1, first_row=rows, max_new=max_new, stream=0)
-            replies = [reply.text for (reply,) in rollouts]
-        self.clock["judging"] += time.perf_counter() - began
+        with self._timed("judging"):
+            replies = self._verdicts(messages, max_new) if messages else []
         agreed = dict(zip(messages, map(judge.agrees, replies), strict=True))
         return [agreed.get(n, False) for n in range(len(claims))]
+
+    def _verdicts(self, messages: Mapping[int, Messages], max_new: int) -> list[str]:
+        """What the judge replies to these prompts, by the number of their claim."""
+        prompts = list(messages.values())
+        if self.chat is not None:
+            return self.chat(prompts)
+        # With a clock of its own, or its seconds would count as sampling too
+        greedy = dataclasses.replace(self, sampler=SamplerConfig(temperature=0.0), clock=defaultdict(float))
+        rollouts = greedy.ask("judge", prompts, samples=1, first_row=list(messages), max_new=max_new, stream=0)
+        return [reply.text for (reply,) in rollouts]
 
     def given(self, role: str, example: Example, ask: Callable[[Task], Messages]) -> Rollout:
         """An example as a rollout of `role`: as if the player had written all of it but what it was shown.
@@ -180,6 +177,12 @@ class World:
     def fits(self, role: str, prompt: Messages, behind: int = 1) -> bool:
         """Whether the rendered prompt fits the player's longest bucket, a row of `behind` tokens but its last too."""
         return len(self.players[role].render(prompt)) + behind - 1 <= self.players[role].buckets.prompt[-1]
+
+    @contextlib.contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.clock[what] += time.perf_counter() - began
 
     def key(self, stream: int) -> jax.Array:
         """Typed key of (seed, iteration, stream)."""

@@ -313,17 +313,14 @@ def subsample(valid: np.ndarray, group_size: int, rng: np.random.Generator) -> l
 
 def answer_tasks(world: World, attempts: Sequence[Attempt], cfg: SpiceConfig) -> collections.Counter[str]:
     """Let the Reasoner answer each kept valid task G times, check the answers and set every kept attempt's reward."""
-    distinct: list[tuple[Attempt, Task]] = []
-    first: dict[tuple[int, Task], Attempt] = {}  # of equal tasks
-    for attempt in attempts:
-        if not attempt.kept or isinstance(attempt.outcome, Rejection):
-            continue
-        twin = first.setdefault((attempt.document, attempt.outcome), attempt)
-        if cfg.answer_equal_tasks_once and twin is not attempt:
-            attempt.twin = twin
-        else:
-            distinct.append((attempt, attempt.outcome))
-    tasks = [task for _, task in distinct]
+    copies: dict[tuple[Any, ...], list[Attempt]] = {}  # attempts that share their answers, by the task
+    for n, attempt in enumerate(attempts):
+        if attempt.kept and isinstance(attempt.outcome, Task):
+            apart = () if cfg.answer_equal_tasks_once else (n,)
+            copies.setdefault((attempt.outcome, attempt.document, *apart), []).append(attempt)
+        elif attempt.kept:
+            attempt.reward = cfg.invalid_penalty
+    tasks: list[Task] = [task for task, *_ in copies]
     answers = world.ask(
         "reasoner",
         [reasoner.messages(t.question, cfg.style, cfg.templates) for t in tasks],
@@ -335,27 +332,19 @@ def answer_tasks(world: World, attempts: Sequence[Attempt], cfg: SpiceConfig) ->
     pairs = [(reasoner.answer(r, cfg.judge_truncated), t) for t, rs in zip(tasks, answers, strict=True) for r in rs]
     verdicts = world.check(pairs)
     correct = np.array([v.correct for v in verdicts], bool).reshape(len(tasks), cfg.group_size)
-    for k, ((attempt, _), rollouts, row) in enumerate(zip(distinct, answers, correct, strict=True)):
-        attempt.answers, attempt.correct = rollouts, row
-        attempt.said = [answer for answer, _ in pairs[k * cfg.group_size : (k + 1) * cfg.group_size]]
-        attempt.reward = float(challenger_reward(int(row.sum()), len(row), kind=cfg.challenger_reward))
-    for attempt in attempts:
-        if attempt.kept and isinstance(attempt.outcome, Rejection):
-            attempt.reward = cfg.invalid_penalty
-        elif attempt.twin is not None:
-            attempt.answers, attempt.correct, attempt.said = (
-                attempt.twin.answers,
-                attempt.twin.correct,
-                attempt.twin.said,
-            )
-            attempt.reward = attempt.twin.reward
+    for k, (same, rollouts, row) in enumerate(zip(copies.values(), answers, correct, strict=True)):
+        said = [answer for answer, _ in pairs[k * cfg.group_size : (k + 1) * cfg.group_size]]
+        reward = challenger_reward(int(row.sum()), len(row), kind=cfg.challenger_reward)
+        for attempt in same:
+            attempt.answers, attempt.said, attempt.correct, attempt.reward = rollouts, said, row, reward
+            attempt.is_copy = attempt is not same[0]
     return collections.Counter(v.how for v in verdicts)
 
 
 def pick_reasoner_tasks(world: World, attempts: Sequence[Attempt], num_documents: int, cfg: SpiceConfig) -> None:
     """Mark which tasks' answers train the Reasoner."""
     for i in range(num_documents):
-        of_document = [a for a in attempts if a.document == i and a.correct is not None and a.twin is None]
+        of_document = [a for a in attempts if a.document == i and a.correct is not None and not a.is_copy]
         count = cfg.reasoner_tasks_per_document or len(of_document)
         picked = world.rng(_PICK, i, 1).permutation(len(of_document))[:count]
         for k in picked:

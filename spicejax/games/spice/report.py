@@ -28,7 +28,7 @@ class Attempt:
     said: list[str | None] = dataclasses.field(default_factory=list)  # the answers taken from `answers`
     reward: float | None = None
     trains_reasoner: bool = False
-    twin: Attempt | None = None  # the equal task whose answers stand for this one's
+    is_copy: bool = False  # its answers are those of an equal task before it
 
     @property
     def pass_rate(self) -> float | None:

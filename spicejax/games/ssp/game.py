@@ -105,8 +105,37 @@ class SspConfig:
             raise ValueError(f"ssp.searches={self.searches}: give the least and the most, such as (2, 4)")
 
 
+@dataclasses.dataclass
+class _Slot:
+    """A place of the batch: what was proposed there, the question that was asked there, and the Solver's rows."""
+
+    proposal: Proposal
+    asked: tuple[str, Answer] | None = None  # question and answer
+    place: int | None = None  # in the pool, of a question that was asked before
+    rows: Sequence[Searched] = ()
+    right: Sequence[float] = ()  # how right the answer of each row is
+
+    @property
+    def success(self) -> float:
+        """How often the question was solved."""
+        return float(np.mean(self.right))
+
+
 def play(world: World, answers: Sequence[Answer], cfg: SspConfig, state: Any = None) -> Played:
     """Propose, check, fill, solve, reward. `state` is what Pool.state made."""
+    proposed, tried = _proposals(world, answers, cfg)
+    slots = [_Slot(p, None if p.rejected else (p.question, p.answer)) for p in proposed]
+    pool = Pool.of(state)
+    failed = [slot for slot in slots if slot.asked is None]
+    drawn = pool.drawn(len(failed), cfg.replay_threshold, world.rng(_SOLVE)) if cfg.strategy == "replay" else []
+    for slot, place in zip(failed, drawn, strict=False):
+        slot.asked, slot.place = (pool.kept[place].question, pool.kept[place].answer), place
+    _solve(world, slots, cfg)
+    return _scored(slots, cfg, pool, tried)
+
+
+def _proposals(world: World, answers: Sequence[Answer], cfg: SspConfig) -> tuple[list[Proposal], int]:
+    """The proposals of an iteration, and how many were made."""
     targets = [answer for answer in answers for _ in range(cfg.proposer_samples)]
     proposed = _propose(world, targets, list(range(len(targets))), cfg, 0)
     tried = len(proposed)
@@ -117,18 +146,7 @@ def play(world: World, answers: Sequence[Answer], cfg: SspConfig, state: Any = N
         for slot, proposal in zip(failed, retried, strict=True):
             # Differs: the last failure is kept as the slot's lesson; the paper is silent on those before it
             proposed[slot] = proposal
-    pool = Pool.of(state)
-    failed = [slot for slot, proposal in enumerate(proposed) if proposal.rejected]
-    drawn = pool.drawn(len(failed), cfg.replay_threshold, world.rng(_SOLVE)) if cfg.strategy == "replay" else []
-    # Differs: a slot without a question is not asked; the code has a dummy answered there, which teaches nothing
-    questions = {s: (p.question, p.answer) for s, p in enumerate(proposed) if not p.rejected}
-    replayed = dict(zip(failed, drawn, strict=False))
-    questions |= {slot: (pool.kept[i].question, pool.kept[i].answer) for slot, i in replayed.items()}
-    rows = _solve(world, {slot: questions[slot] for slot in sorted(questions)}, cfg)
-    claims = [(*questions[slot], solver.answer(row)) for slot, sampled in rows.items() for row in sampled]
-    worth = iter(_right(world, claims, cfg))
-    right = {slot: [next(worth) for _ in sampled] for slot, sampled in rows.items()}
-    return _scored(proposed, questions, rows, right, cfg, pool, replayed, tried)
+    return proposed, tried
 
 
 def _propose(
@@ -228,104 +246,88 @@ def _question(cfg: SspConfig, question: str) -> Messages:
     return solver.messages(question, cfg.request, cfg.templates)
 
 
-def _solve(world: World, questions: dict[int, tuple[str, Answer]], cfg: SspConfig) -> dict[int, list[Searched]]:
-    """The Solver's rows of each slot that has a question."""
-    if not questions:
-        return {}
-    rows = world.search(
+def _solve(world: World, slots: Sequence[_Slot], cfg: SspConfig) -> None:
+    """Let the Solver answer the question of every slot that has one, and judge the answers."""
+    # Differs: a slot without a question is not asked; the code has a dummy answered there, which teaches nothing
+    asked = [(number, slot, slot.asked) for number, slot in enumerate(slots) if slot.asked is not None]
+    if not asked:
+        return
+    rows_of = world.search(
         "solver",
-        [_question(cfg, question) for question, _ in questions.values()],
+        [_question(cfg, question) for _, _, (question, _) in asked],
         tags=solver.tags_of(cfg.request),
         limits=cfg.solver_limits,
         samples=cfg.solver_samples,
-        first_row=[slot * cfg.solver_samples for slot in questions],
+        first_row=[number * cfg.solver_samples for number, _, _ in asked],
         stream=_SOLVE,
     )
-    return dict(zip(questions, rows, strict=True))
+    pairs = list(zip(asked, rows_of, strict=True))
+    worth = iter(_right(world, [(*of, solver.answer(row)) for (_, _, of), rows in pairs for row in rows], cfg))
+    for (_, slot, _), rows in pairs:
+        slot.rows, slot.right = rows, [next(worth) for _ in rows]
 
 
-def _scored(
-    proposed: list[Proposal],
-    questions: dict[int, tuple[str, Answer]],
-    rows: dict[int, list[Searched]],
-    right: dict[int, list[float]],
-    cfg: SspConfig,
-    pool: Pool,
-    replayed: dict[int, int],
-    tried: int,
-) -> Played:
-    """Rewards, lessons and records.
-
-    Args:
-      right: how right each row's answer is. replayed: where in the pool the question of a slot comes from.
-    """
-    lessons, records, success, worth = [], [], {}, []
-    for slot, proposal in enumerate(proposed):
-        rollouts, correct = rows.get(slot, []), right.get(slot, [])
-        earned = [rewards.solved(row, r, limit_tags=cfg.limit_tags) for row, r in zip(rollouts, correct, strict=True)]
-        if rollouts:
-            success[slot] = float(np.mean(correct))
-        reward = cfg.invalid_reward
-        if not proposal.rejected:
-            reward = rewards.proposed(correct, cfg.proposer_reward)
+def _scored(slots: Sequence[_Slot], cfg: SspConfig, pool: Pool, tried: int) -> Played:
+    """Rewards, lessons and records; `tried` proposals were made."""
+    lessons, records, worth = [], [], []
+    for number, slot in enumerate(slots):
+        proposal = slot.proposal
+        earned = [
+            rewards.solved(row, r, limit_tags=cfg.limit_tags) for row, r in zip(slot.rows, slot.right, strict=True)
+        ]
+        reward = cfg.invalid_reward if proposal.rejected else rewards.proposed(slot.right, cfg.proposer_reward)
         worth.append(reward)
-        lessons.append(Episode("proposer", slot // cfg.proposer_samples, proposal.row.rollout, reward))
-        solvers = zip(rollouts, earned, strict=True)
-        lessons += [Episode("solver", cfg.answers + slot, row.rollout, r) for row, r in solvers]
+        lessons.append(Episode("proposer", number // cfg.proposer_samples, proposal.row.rollout, reward))
+        solvers = zip(slot.rows, earned, strict=True)
+        lessons += [Episode("solver", cfg.answers + number, row.rollout, r) for row, r in solvers]
         extra: dict[str, Any] = {"rejected": proposal.rejected}
-        if rollouts:
-            extra |= {"asked": questions[slot][0], "replayed": slot in replayed, "rewards": earned}
-            extra |= {"answered": solver.transcript(rollouts[0])}
-        said, solved = [solver.answer(row) for row in rollouts], [r == 1 for r in correct]
+        if slot.asked:
+            extra |= {"asked": slot.asked[0], "replayed": slot.place is not None, "rewards": earned}
+            extra |= {"answered": solver.transcript(slot.rows[0])}
+        said, solved = [solver.answer(row) for row in slot.rows], [r == 1 for r in slot.right]
         transcript = solver.transcript(proposal.row)
         records.append(Record(proposal.question, proposal.answer.text, said, solved, reward, transcript, extra))
-    new = [Kept(p.question, p.answer, success[s]) for s, p in enumerate(proposed) if not p.rejected]
-    again = {replayed[slot]: success[slot] for slot in replayed}
-    after = pool.after(new, again, cfg.reset_every) if cfg.strategy == "replay" else None
-    metrics = _metrics(proposed, rows, success, worth, replayed, tried)
-    if after is not None:
+    new = [Kept(s.proposal.question, s.proposal.answer, s.success) for s in slots if not s.proposal.rejected]
+    metrics = _metrics(slots, worth, tried)
+    after = None
+    if cfg.strategy == "replay":
+        after = pool.after(new, {s.place: s.success for s in slots if s.place is not None}, cfg.reset_every)
         metrics["pool/questions"] = float(len(after.kept))
     progress = {"valid": "proposer/valid", "pass_rate": "solver/pass_rate", "searches": "solver/searches"}
+    rows = [row for slot in slots for row in (slot.proposal.row, *slot.rows)]
     return Played(
         lessons,
         metrics,
         records,
         state=after.state if after is not None else None,
         progress={name: metrics.get(key) for name, key in progress.items()},
-        totals={"questions_proposed": tried, "questions_valid": len(new), "searches": _searches(proposed, rows)},
+        totals={
+            "questions_proposed": tried,
+            "questions_valid": len(new),
+            "searches": sum(map(solver.searches, rows)),
+        },
     )
 
 
-def _searches(proposed: Sequence[Proposal], rows: dict[int, list[Searched]]) -> int:
-    all_rows = [p.row for p in proposed] + [row for each in rows.values() for row in each]
-    return sum(map(solver.searches, all_rows))
-
-
-def _metrics(
-    proposed: Sequence[Proposal],
-    rows: dict[int, list[Searched]],
-    success: dict[int, float],
-    worth: Sequence[float],
-    replayed: dict[int, int],
-    tried: int,
-) -> Metrics:
-    new = [rate for slot, rate in success.items() if slot not in replayed]
-    reasons = collections.Counter(p.rejected for p in proposed if p.rejected)
+def _metrics(slots: Sequence[_Slot], worth: Sequence[float], tried: int) -> Metrics:
+    new = [slot.success for slot in slots if slot.asked and slot.place is None]
+    replayed = [slot.success for slot in slots if slot.place is not None]
+    reasons = collections.Counter(slot.proposal.rejected for slot in slots if slot.proposal.rejected)
     metrics: Metrics = {f"rejected/{reason}": float(count) for reason, count in reasons.items()}
-    if proposed:
-        metrics |= solver.metrics_of("proposer", [p.row for p in proposed]) | {
-            "proposer/valid": len(new) / len(proposed),
-            "proposer/tries": tried / len(proposed),
+    if slots:
+        metrics |= solver.metrics_of("proposer", [slot.proposal.row for slot in slots]) | {
+            "proposer/valid": len(new) / len(slots),
+            "proposer/tries": tried / len(slots),
             "proposer/reward": float(np.mean(worth)),
-            "solver/slots_filled": len(success) / len(proposed),
+            "solver/slots_filled": (len(new) + len(replayed)) / len(slots),
             "solver/replayed": float(len(replayed)),
         }
     if new:
         metrics["solver/pass_rate"] = float(np.mean(new))
         metrics["proposer/difficulty"] = 1.0 - metrics["solver/pass_rate"]
     if replayed:
-        metrics["solver/pass_rate_replayed"] = float(np.mean([success[slot] for slot in replayed]))
-    return metrics | solver.metrics_of("solver", [row for each in rows.values() for row in each])
+        metrics["solver/pass_rate_replayed"] = float(np.mean(replayed))
+    return metrics | solver.metrics_of("solver", [row for slot in slots for row in slot.rows])
 
 
 def demand(cfg: SspConfig) -> list[Ask]:
