@@ -45,13 +45,15 @@ def group_advantages(
         within their question and proposers within their document (prime-rl's hierarchical_grpo).
       tokens: trained tokens of each episode, for whitening; None = all the same.
     Returns: float32 [N]; exactly 0 where all rewards compared are equal (those of the role, for whitening).
-    Raises: ValueError where a reward is not finite.
+    Raises: ValueError where a reward is not finite, and for another estimator.
     """
     rewards = _finite(rewards)
     if estimator == "none":
         return rewards.astype(np.float32)
     if estimator == "whiten":
         return _whitened(rewards, tokens)
+    if estimator not in OF_GROUP:
+        raise ValueError(f"estimator {estimator!r} compares no group; choose from {', '.join(OF_GROUP)}, whiten, none")
     # Differs: the Challenger's group are the tasks of one document; SPICE's eq. 3 could mean all of an iteration
     advantages = np.zeros_like(rewards)
     for group in np.unique(groups):

@@ -41,6 +41,20 @@ class PairConfig:
             if getattr(self, name) < 0:
                 raise ValueError(f"learner.pairs.{name}={getattr(self, name)}: must not be negative")
 
+    def require(self, loss: str) -> None:
+        """Raise ValueError for a number that the loss does not read, or that is none of its own."""
+        if self.margin and loss != "simpo":
+            raise ValueError(f"learner.pairs.margin={self.margin:g} with loss={loss}: simpo alone has one; give 0")
+        if self.label_smoothing and loss == "ipo":
+            raise ValueError(
+                f"learner.pairs.label_smoothing={self.label_smoothing:g} with loss=ipo: give 0, or take dpo"
+            )
+        if self.beta < 1 and loss == "simpo":
+            raise ValueError(
+                f"learner.pairs.beta={self.beta:g} with loss=simpo: it scales the mean logprob of a token, of which the "
+                "numbers of dpo make nothing; give 2.0, and margin=1.0 (arXiv:2405.14734)"
+            )
+
 
 @dataclasses.dataclass(frozen=True)
 class LearnerConfig:
@@ -153,6 +167,8 @@ class LearnerConfig:
             )
         if self.loss == "cispo" and self.dual_clip:
             raise ValueError(f"learner.dual_clip={self.dual_clip:g} with loss=cispo: clip_high bounds it; give 0")
+        if self.lesson == "pair":
+            self.pairs.require(self.loss)
         if self.kl_coefs != {0.0} and self.lesson != "scored":
             raise ValueError(
                 f"learner.kl_coef={max(self.kl_coefs):g} with loss={self.loss}: that loss has no such term; give 0"

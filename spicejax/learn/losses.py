@@ -59,9 +59,11 @@ def ppo_clip(tokens: Tokens, low: float, high: float, dual: float) -> tuple[Arra
     ratio, advantages = jnp.exp(tokens.log_ratio), tokens.advantages
     bounded = jnp.clip(ratio, 1 - low, 1 + high)
     surrogate = jnp.maximum(-advantages * ratio, -advantages * bounded)
+    clipped = -advantages * bounded > -advantages * ratio
     if dual > 0:
+        clipped |= (advantages < 0) & (surrogate > -advantages * dual)
         surrogate = jnp.where(advantages < 0, jnp.minimum(surrogate, -advantages * dual), surrogate)
-    return surrogate, -advantages * bounded > -advantages * ratio
+    return surrogate, clipped
 
 
 def gspo(tokens: Tokens, low: float, high: float, dual: float) -> tuple[Array, Array]:

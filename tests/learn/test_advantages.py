@@ -165,6 +165,11 @@ def test_a_reward_that_is_not_finite_raises_and_names_it(bad):
         advantages([0.0, bad], [0, 0])
 
 
+def test_an_estimator_that_compares_no_group_is_named_with_the_choices():
+    with pytest.raises(ValueError, match="estimator 'rae' compares no group; choose from mean, .*, whiten, none"):
+        advantages([0.0, 1.0], [0, 0], estimator="rae")
+
+
 def test_equal_fraction_by_hand():
     # groups: 0 = {1, 1}, 1 = {0, 1}, 2 = {0}, 3 = {0, 0, 1}: two of four carry no signal
     rewards, groups = np.array([1, 0, 1, 0, 1, 0, 0, 1.0]), np.array([0, 1, 0, 2, 1, 3, 3, 3])

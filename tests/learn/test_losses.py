@@ -74,19 +74,21 @@ def test_ppo_clip_on_both_sides_of_both_signs(advantage, ratio, loss, slope, cli
 
 
 @pytest.mark.parametrize(
-    ("advantage", "ratio", "loss", "slope"),
+    ("advantage", "ratio", "loss", "slope", "clipped"),
     [
-        (-1.0, 2.9, 2.9, 2.9),
-        (-1.0, 5.0, 3.0, 0.0),  # a bad token that rose: bounded by 3 x |A|
-        (-2.0, 5.0, 6.0, 0.0),
-        (-1.0, 0.5, 0.8, 0.0),  # the other bounds are as before
-        (+1.0, 5.0, -1.28, 0.0),
+        (-1.0, 2.9, 2.9, 2.9, 0),
+        (-1.0, 5.0, 3.0, 0.0, 1),  # a bad token that rose: bounded by 3 x |A|
+        (-2.0, 5.0, 6.0, 0.0, 1),
+        (-1.0, 0.5, 0.8, 0.0, 1),  # the other bounds are as before
+        (+1.0, 5.0, -1.28, 0.0, 1),
     ],
 )
-def test_dual_clip_bounds_bad_tokens_that_rose(advantage, ratio, loss, slope):
+def test_dual_clip_bounds_bad_tokens_that_rose(advantage, ratio, loss, slope, clipped):
     settings = {"old": [-1.0], "advantages": advantage, "clip_low": 0.2, "clip_high": 0.28, "dual_clip": 3.0}
     logprob = [math.log(ratio) - 1.0]
-    assert float(loss_of(logprob, **settings).loss) == pytest.approx(loss, rel=1e-5)
+    got = loss_of(logprob, **settings)
+    assert float(got.loss) == pytest.approx(loss, rel=1e-5)
+    assert float(got.sums["clip_fraction"]) == clipped
     np.testing.assert_allclose(gradient_of(logprob, **settings), [slope], rtol=1e-5)
 
 

@@ -336,3 +336,18 @@ def test_reference_kept_or_live_is_one_loss(layout):
 def test_senseless_numbers_are_named(changes, told):
     with pytest.raises(ValueError, match=told):
         PairConfig(**changes)
+
+
+@pytest.mark.parametrize(
+    ("loss", "numbers", "told"),
+    [
+        ("dpo", {"margin": 1.0}, "learner.pairs.margin=1 with loss=dpo: simpo alone has one; give 0"),
+        ("ipo", {"margin": 1.0}, "learner.pairs.margin=1 with loss=ipo"),
+        ("ipo", {"label_smoothing": 0.1}, "learner.pairs.label_smoothing=0.1 with loss=ipo: give 0, or take dpo"),
+        ("simpo", {}, "learner.pairs.beta=0.1 with loss=simpo: .* give 2.0, and margin=1.0"),
+    ],
+)
+def test_numbers_that_a_loss_does_not_read_are_named(loss, numbers, told):
+    with pytest.raises(ValueError, match=told):
+        LearnerConfig(loss=loss, pairs=PairConfig(**numbers))
+    assert LearnerConfig(loss="supervised", pairs=PairConfig(**numbers)), "a chain's stages share the numbers"
