@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -79,9 +80,12 @@ def engine_layout(resolved: Resolved, ask: Ask) -> engine.Layout:
 
 
 def optimizer_steps(cfg: RunConfig) -> int:
-    """Optimizer steps of an iteration."""
-    lessons = sum(ask.trained * (1 if cfg.learner.lesson == "pair" else ask.group or ask.samples) for ask in cfg.asks)
-    return math.ceil(lessons / (cfg.learner.trajectories_per_update or lessons)) * cfg.learner.epochs
+    """Optimizer steps of an iteration: on all lessons together, or on those of each role of `role_order`."""
+    learn, lessons = cfg.learner, Counter[str]()
+    for ask in cfg.asks:
+        each = 1 if learn.lesson == "pair" else ask.group or ask.samples
+        lessons[ask.role if learn.role_order else ""] += ask.trained * each
+    return learn.epochs * sum(math.ceil(n / (learn.trajectories_per_update or n)) for n in lessons.values() if n)
 
 
 def micro_batches(cfg: RunConfig) -> list[int]:

@@ -110,6 +110,17 @@ def test_a_copy_is_made_and_counted_only_where_the_sampler_needs_one():
     assert "would stop" in said and "sampler_mesh data=-1 fsdp=1 tensor=4 does not divide 1 devices" in said
 
 
+def test_roles_that_follow_each_other_take_steps_of_their_own():
+    cfg = configs.load("ssp_qwen7b")
+    lessons = {ask.role: ask.trained * (ask.group or ask.samples) for ask in cfg.asks if ask.trained}
+    for size, epochs, expected in ((0, 1, 2), (0, 2, 4), (max(lessons.values()), 1, 2), (100, 1, None)):
+        learner = dataclasses.replace(cfg.learner, trajectories_per_update=size, epochs=epochs)
+        expected = expected or sum(math.ceil(n / size) for n in lessons.values())
+        assert programs.optimizer_steps(dataclasses.replace(cfg, learner=learner)) == expected
+    together = dataclasses.replace(cfg.learner, trajectories_per_update=0, role_order=())
+    assert programs.optimizer_steps(dataclasses.replace(cfg, learner=together)) == 1
+
+
 def test_the_sampler_copy_lies_as_the_matrices_lie():
     mesh = AbstractMesh((1, 1, 4), sharding.AXES)
     layers = weights.copied(dataclasses.replace(MODEL, dtype="bfloat16"), mesh, "int8")["layers"]
