@@ -40,8 +40,8 @@ class Ask:
 
     @property
     def behind(self) -> int:
-        """Most tokens that stand behind a prompt when the player is asked, counted from the first it writes."""
-        return self.max_new if self.turn_limits else 1
+        """Most tokens that a bucket must hold behind the prompt: of several turns the whole row but its last token."""
+        return self.max_new - 1 if self.turn_limits else 0
 
 
 class Reply(NamedTuple):
@@ -75,7 +75,7 @@ class Exam(NamedTuple):
     ask: Callable[[Task], Messages]  # a question to the prompt that comes first
     respond: Respond
     max_new: int  # longest answer, in tokens; nothing where it searches between its turns
-    behind: int = 0  # tokens that turns and what they find may take behind the prompt
+    behind: int = 0  # as `Ask.behind`
     searches: bool = False
 
 

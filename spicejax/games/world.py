@@ -174,9 +174,9 @@ class World:
         """Whether the evaluation asks this question too, word for word."""
         return bool(self.examined) and answers.tokens(question) in self.examined
 
-    def fits(self, role: str, prompt: Messages, behind: int = 1) -> bool:
-        """Whether the rendered prompt fits the player's longest bucket, a row of `behind` tokens but its last too."""
-        return len(self.players[role].render(prompt)) + behind - 1 <= self.players[role].buckets.prompt[-1]
+    def fits(self, role: str, prompt: Messages, behind: int = 0) -> bool:
+        """Whether the rendered prompt and `behind` tokens after it (`Ask.behind`) fit the player's longest bucket."""
+        return len(self.players[role].render(prompt)) + behind <= self.players[role].buckets.prompt[-1]
 
     @contextlib.contextmanager
     def _timed(self, what: str) -> Iterator[None]:

@@ -51,8 +51,8 @@ class PairConfig:
             )
         if self.beta < 1 and loss == "simpo":
             raise ValueError(
-                f"learner.pairs.beta={self.beta:g} with loss=simpo: it scales the mean logprob of a token, of which the "
-                "numbers of dpo make nothing; give 2.0, and margin=1.0 (arXiv:2405.14734)"
+                f"learner.pairs.beta={self.beta:g} with loss=simpo: it scales mean logprobs, where dpo's numbers "
+                "are too small; give 2.0, and margin=1.0 (arXiv:2405.14734)"
             )
 
 

@@ -276,8 +276,7 @@ class RunConfig:
             if ask.lesson != self.learner.lesson:
                 what, loss = _LESSONS[ask.lesson]
                 raise ValueError(f"learner.loss={self.learner.loss}: this game's lessons are {what}; take {loss}")
-            # a row that searches stands whole, but for its last token, in the largest bucket
-            prompt = self.buckets.prompt[-1] - (ask.max_new - 1 if ask.turn_limits else 0)
+            prompt = self.buckets.prompt[-1] - ask.behind
             shape, paired = self.learner.shapes[-1], ask.lesson == "pair"
             if obstacle := shape.too_short(max(prompt, 1), ask.max_new, paired=paired):
                 raise ValueError(f"{obstacle}; raise it, or lower buckets.prompt or the game's longest response")

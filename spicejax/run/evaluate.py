@@ -126,7 +126,7 @@ def answer(
     with _shown("answering", stream, cfg, workdir) as (world, exam):
         world = dataclasses.replace(world, sampler=SamplerConfig(temperature=0.0))
         for number, task in enumerate(tasks, 1):
-            if not world.fits(exam.role, exam.ask(task), exam.behind + 1):
+            if not world.fits(exam.role, exam.ask(task), exam.behind):
                 room = cfg.buckets.prompt[-1]
                 raise ValueError(f"question {number} makes a prompt of more than {room} tokens; raise buckets.prompt")
         sampling: dict[str, Any] = {"samples": 1, "first_row": range(len(tasks)), "stream": 0}

@@ -89,9 +89,9 @@ def _require_fits(cfg: RunConfig, formats: Mapping[str, ChatFormat], longest: in
 
 
 def _tokens_behind(cfg: RunConfig) -> dict[str, int]:
-    """Most tokens of a row behind the prompt of each seat when its last turn begins: 0 where it has one turn."""
+    """`Ask.behind` of each seat, the largest of its asks."""
     seats = {ask.seat or ask.role for ask in cfg.asks}
-    return {seat: max(ask.behind for ask in cfg.asks if (ask.seat or ask.role) == seat) - 1 for seat in seats}
+    return {seat: max(ask.behind for ask in cfg.asks if (ask.seat or ask.role) == seat) for seat in seats}
 
 
 def _plus(behind: int, how: str = "and") -> str:

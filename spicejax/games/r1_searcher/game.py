@@ -66,7 +66,7 @@ class R1SearcherConfig:
 
 def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: None = None) -> Played:
     """Answer every question G times, searching. Questions too long for prompt and row are left out and counted."""
-    fitting = [k for k, task in enumerate(questions) if world.fits("solver", _ask(cfg, task), cfg.limits.total)]
+    fitting = [k for k, task in enumerate(questions) if world.fits("solver", _ask(cfg, task), cfg.limits.total - 1)]
     sampled = world.search(
         "solver",
         [_ask(cfg, questions[k]) for k in fitting],

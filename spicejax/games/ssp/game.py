@@ -179,7 +179,7 @@ def _propose(
     ]
     read = [
         dataclasses.replace(p, rejected="too_long")
-        if not p.rejected and not world.fits("solver", _question(cfg, p.question), cfg.solver_limits.total)
+        if not p.rejected and not world.fits("solver", _question(cfg, p.question), cfg.solver_limits.total - 1)
         else p
         for p in read
     ]

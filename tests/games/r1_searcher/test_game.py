@@ -93,7 +93,7 @@ def test_no_question_that_fits_teaches_nothing():
 
 def test_demand_and_requests():
     (ask,) = R1SearcherConfig.game.demand(CFG)
-    assert (ask.prompts, ask.samples, ask.max_new, ask.turn_limits.turn, ask.behind) == (3, 2, 400, 60, 400)
+    assert (ask.prompts, ask.samples, ask.max_new, ask.turn_limits.turn, ask.behind) == (3, 2, 400, 60, 399)
     for request in ("base", "instruct", "tags"):
         cfg = dataclasses.replace(CFG, request=request)
         ((_, messages),) = R1SearcherConfig.game.prompts_of(cfg, QUESTIONS[0])

@@ -183,7 +183,7 @@ def test_demand_follows_who_is_trained():
     proposing, checking, solving = demand(dataclasses.replace(CFG, verify=True, proposer_samples=2))
     assert (proposing.prompts, proposing.trained, proposing.estimator, proposing.turn_limits.turn) == (6, 6, "none", 60)
     assert (checking.role, checking.prompt, checking.turn_limits, checking.trained) == ("verifier", "document", None, 0)
-    assert (solving.prompts, solving.samples, solving.estimator, solving.behind) == (6, 2, "mean_std", 400)
+    assert (solving.prompts, solving.samples, solving.estimator, solving.behind) == (6, 2, "mean_std", 399)
     proposing, solving = demand(dataclasses.replace(CFG, fixed="proposer"))
     assert (proposing.trained, proposing.player, solving.trained, solving.player) == (0, "initial", 3, "policy")
     _, checking, solving = demand(dataclasses.replace(CFG, fixed="solver", verify=True))

@@ -110,7 +110,7 @@ def written(row):
 
 def test_rows_that_search_stand_whole_in_a_bucket():
     ask, *others = supervised.demand(SEARCHING)
-    assert not others and (ask.role, ask.samples, ask.max_new, ask.behind) == ("solver", 0, 400, 400)
+    assert not others and (ask.role, ask.samples, ask.max_new, ask.behind) == ("solver", 0, 400, 399)
     assert supervised.exam(SEARCHING).searches and not supervised.exam(CFG).searches
     example = Example(
         (), "<answer>x</answer>", question="Which?", turns=(("<search>a</search>", "b" * 99),), ended=False
