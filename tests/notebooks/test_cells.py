@@ -1,6 +1,7 @@
 """The cells that find out where they are: with the machines of others, which this one is not, told to them."""
 
 import contextlib
+import fnmatch
 import importlib.util
 import json
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import jax
+import jsonl
 import pytest
 from processes import PATIENCE
 from tiny_runs import SPICE
@@ -110,67 +112,43 @@ def sourced(source, extras=()):
     return INSTALL.replace('SOURCE, EXTRAS = "", []', f"SOURCE, EXTRAS = {source!r}, {list(extras)}")
 
 
+GIT, WHEELS = "git+https://HOST/ORG/spicejax", [f"spicejax-0.{n}.0-py3-none-any.whl" for n in (1, 2)]
+
+
 @pytest.mark.parametrize(
-    ("source", "extras", "chips", "asked"),
+    ("source", "extras", "chips", "files", "asked"),
     [
-        ("git+https://HOST/ORG/spicejax", [], [], "spicejax @ git+https://HOST/ORG/spicejax"),
-        ("git+https://HOST/ORG/spicejax", [], ["/dev/vfio/0"], "spicejax[tpu] @ git+https://HOST/ORG/spicejax"),
-        ("https://HOST/a.whl", ["bm25"], ["/dev/accel0"], "spicejax[bm25,tpu] @ https://HOST/a.whl"),
-        ("clone", ["retrieval", "bm25"], [], "{}/clone[retrieval,bm25]"),
-        ("./clone", [], ["/dev/accel0", "/dev/accel1"], "{}/clone[tpu]"),
-        ("a.whl", [], ["/dev/vfio/0"], "{}/a.whl[tpu]"),
-        ("a.whl", [], [], "{}/a.whl"),
-        ("a.whl", [], ["/dev/nvidia0"], "{}/a.whl[gpu]"),
+        (GIT, [], [], [], f"spicejax @ {GIT}"),
+        (GIT, [], ["/dev/vfio/0"], [], f"spicejax[tpu] @ {GIT}"),
+        ("https://HOST/a.whl", ["bm25"], ["/dev/accel0"], [], "spicejax[bm25,tpu] @ https://HOST/a.whl"),
+        ("clone", ["retrieval", "bm25"], [], ["clone/"], "{}/clone[retrieval,bm25]"),
+        ("./clone", [], ["/dev/accel0", "/dev/accel1"], ["clone/"], "{}/clone[tpu]"),
+        ("a.whl", [], ["/dev/nvidia0"], ["a.whl"], "{}/a.whl[gpu]"),
+        ("", [], [], WHEELS, f"{{}}/{WHEELS[1]}"),  # beside a notebook that was opened from its file alone
+        ("", [], [], ["../pyproject.toml", *WHEELS], f"{{}}/{WHEELS[1]}"),  # of another project
+        ("", [], [], ["spicejax/", *WHEELS], "{}/spicejax"),
     ],
 )
-def test_what_pip_is_asked_for(source, extras, chips, asked, monkeypatch, tmp_path, nothing_installed):
-    machine = Machine(monkeypatch, tmp_path)
-    clone(tmp_path / "clone")
-    (tmp_path / "a.whl").write_text("")
-    monkeypatch.setattr("glob.glob", lambda pattern: [c for c in chips if c.startswith(pattern.partition("*")[0][:9])])
+def test_what_pip_is_asked_for(source, extras, chips, files, asked, monkeypatch, tmp_path, nothing_installed):
+    (tmp_path / "content").mkdir()
+    machine = Machine(monkeypatch, tmp_path / "content", place="Colab")
+    for file in files:
+        clone(Path(file)) if file.endswith("/") else Path(file).write_text("")
+
+    def find(pattern):
+        return [str(p) for p in [*map(Path, chips), *Path().iterdir()] if fnmatch.fnmatch(str(p), pattern)]
+
+    monkeypatch.setattr("glob.glob", find)
     machine.execute(sourced(source, extras))
-    assert machine.asked == [["--quiet", asked.format(tmp_path)]]
+    assert machine.asked == [["--quiet", asked.format(tmp_path / "content")]]
 
 
-def test_an_old_libtpu_is_no_reason_to_leave_ours_out(monkeypatch, tmp_path):
-    machine = Machine(monkeypatch, clone(tmp_path / "clone"))
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "spicejax" else object())
-    monkeypatch.delitem(sys.modules, "jax")
-    monkeypatch.setattr("glob.glob", lambda pattern: ["/dev/vfio/0"] * ("vfio" in pattern))
-    machine.execute(INSTALL)
-    assert machine.asked == [["--quiet", f"{tmp_path}/clone[tpu]"]]
-
-
-def test_a_wheel_that_was_uploaded_beside_the_notebook_is_taken(monkeypatch, tmp_path, nothing_installed):
-    """A notebook opened from its file alone, as Colab does, and a clone around it before a wheel."""
-    (tmp_path / "content").mkdir()
-    machine = Machine(monkeypatch, tmp_path / "content", place="Colab")
-    monkeypatch.setattr(
-        "glob.glob", lambda pattern: [p.name for p in Path().glob(pattern)] if "/" not in pattern else []
-    )
-    for version in ("0.1.0", "0.2.0"):
-        Path(f"spicejax-{version}-py3-none-any.whl").write_text("")
-    machine.execute(INSTALL)
-    assert machine.asked == [["--quiet", f"{tmp_path}/content/spicejax-0.2.0-py3-none-any.whl"]]
-    (tmp_path / "pyproject.toml").write_text("")  # of another project
-    machine.execute(INSTALL)
-    clone(tmp_path / "content" / "spicejax")
-    machine.execute(INSTALL)
-    assert [words[1].rpartition("/")[2] for words in machine.asked[1:]] == [
-        "spicejax-0.2.0-py3-none-any.whl",
-        "spicejax",
-    ]
-
-
-def test_a_notebook_without_a_clone_says_what_to_do(monkeypatch, tmp_path, nothing_installed):
-    (tmp_path / "content").mkdir()
-    machine = Machine(monkeypatch, tmp_path / "content", place="Colab")
+@pytest.mark.parametrize("source", ["", "..", "no.whl", "missing.whl", "folder"])
+def test_a_notebook_without_a_clone_says_what_to_do(source, monkeypatch, tmp_path, nothing_installed):
+    machine = Machine(monkeypatch, tmp_path)
     (tmp_path / "no.whl").mkdir()
-    for source in ("", "..", "no.whl", "missing.whl", "folder"):
-        with pytest.raises(
-            FileNotFoundError, match=rf"SOURCE='{source}': there is no clone and no wheel. Upload .*git\+"
-        ):
-            machine.execute(sourced(source))
+    with pytest.raises(FileNotFoundError, match=rf"SOURCE='{source}': there is no clone and no wheel. Upload .*git\+"):
+        machine.execute(sourced(source))
     assert not machine.asked
 
 
@@ -313,7 +291,7 @@ def test_tasks_that_nobody_was_asked_have_no_share_to_show(tmp_path, capsys):
     ]
     tasks.append({"iteration": 0, "document_id": "a", "rejected": "no_json"})
     (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks))
+    jsonl.write(tmp_path / "one" / "tasks.jsonl", tasks)
     exec(cell, {"RUNS": {"one": []}, "FOLDER": tmp_path, "read": read})
     assert "3 attempts, refused for {'no_json': 1}" in (said := capsys.readouterr().out)
     assert said.count("solved") == 1 and "solved 50%" in said

@@ -1,13 +1,12 @@
 """Files of a run that somebody or something has changed: every reader reads the rest, and says what is left out."""
 
 import json
-import random
 
 import pytest
 
 from spicejax import commands, configs
 from spicejax import config as configuration
-from spicejax.report import card, page, read, watch
+from spicejax.report import card, page, read
 
 ODD = (None, True, -1, 10**400, float("nan"), float("inf"), "text", "\ud800", [1, [2]], {"a": {"b": 1}}, [], {})
 LINES = {
@@ -61,20 +60,6 @@ def test_every_reader_reads_what_is_a_row(run, tmp_path, capsys, caplog):
     assert len(told) == len(LINES) and len(set(told)) == len(told), told
 
 
-@pytest.mark.parametrize("name", LINES)
-def test_one_odd_row_is_no_end_of_the_page(tmp_path, name):
-    """Each alone, drawn by lot: the page is made of it and the rows around."""
-    draw = random.Random(name)
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(configuration.to_json(configs.load("spice_nano"))))
-    for file, row in LINES.items():
-        (folder / f"{file}.jsonl").write_text(json.dumps(row) + "\n")
-    for line in draw.sample(list(odd_lines(LINES[name])), 2):
-        (folder / f"{name}.jsonl").write_text(f"{line}\n{json.dumps(LINES[name])}\n")
-        assert page.render([read.open_run(folder)]).encode()
-
-
 @pytest.mark.parametrize(
     "config",
     [[], {"model": 5, "corpus": "x", "eval": [], "iterations": "many", "name": 3, "nano": True}, {"iterations": {}}],
@@ -84,21 +69,3 @@ def test_an_odd_configuration_is_none(run, tmp_path, config):
     (tmp_path / "out").mkdir()
     card.write(tmp_path / "out", run, step=1, name="x")
     assert page.render([read.open_run(run)]).encode()
-
-
-def test_a_page_that_cannot_be_made_is_answered_and_said(tmp_path, monkeypatch, caplog):
-    import http.client
-    import threading
-
-    def fails(*_, **__):
-        raise ValueError("no such <glyph>")
-
-    monkeypatch.setattr(watch, "render", fails)
-    with watch.server([tmp_path], host="127.0.0.1", port=0, every=1) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
-        connection.request("GET", "/", headers={"Host": f"localhost:{server.server_port}"})
-        answer = connection.getresponse()
-        assert answer.status == 500 and "no such &lt;glyph&gt;" in answer.read().decode()
-        server.shutdown()
-    assert "the page cannot be made (ValueError: no such <glyph>)" in caplog.text

@@ -2,59 +2,74 @@
 
 import contextlib
 import http.client
-import json
 import socket
 import threading
 import time
 
+import jsonl
 import pytest
 
 from spicejax import commands
 from spicejax.report import watch
 
 
-@pytest.fixture
-def served(tmp_path):
-    (tmp_path / "metrics.jsonl").write_text(json.dumps({"iteration": 0, "reasoner/pass_rate": 0.5}) + "\n")
-    with watch.server([tmp_path], host="127.0.0.1", port=0, every=1) as server:
+@contextlib.contextmanager
+def serving(folders, host="127.0.0.1"):
+    """A server of the page of these folders; yields its port."""
+    with watch.server(folders, host=host, port=0, every=1) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-
-        def get(path, host="localhost"):
-            connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
-            connection.request("GET", path, headers={"Host": f"{host}:{server.server_port}"})
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-
-        get.port = server.server_port
-        yield get, tmp_path
+        yield server.server_port
         server.shutdown()
 
 
-def test_the_page_follows_the_run(served):
-    get, folder = served
-    status, page = get("/")
+def get(port, path, host="localhost:PORT", at="127.0.0.1"):
+    """(status, text) of a request to the address `at` that names `host`."""
+    connection = http.client.HTTPConnection(at, port, timeout=60)
+    connection.request("GET", path, headers={"Host": host.replace("PORT", str(port))})
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+@pytest.fixture
+def served(tmp_path):
+    """The port of the page of a run of one iteration."""
+    jsonl.write(tmp_path / "metrics.jsonl", [{"iteration": 0, "reasoner/pass_rate": 0.5}])
+    with serving([tmp_path]) as port:
+        yield port
+
+
+def test_the_page_follows_the_run(served, tmp_path):
+    status, page = get(served, "/")
     assert status == 200 and "<dd>1</dd>" in page and 'name="live"' in page
-    _, before = get("/version")
-    assert get("/version") == (200, before)
-    with (folder / "metrics.jsonl").open("a") as file:
-        file.write(json.dumps({"iteration": 1, "reasoner/pass_rate": 0.5}) + "\n" + '{"iteration": 2, "rea')
-    assert get("/version")[1] != before
-    assert "<dd>2</dd>" in get("/")[1]
+    _, before = get(served, "/version")
+    assert get(served, "/version") == (200, before)
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"iteration": 1, "reasoner/pass_rate": 0.5}\n{"iteration": 2, "rea')
+    assert get(served, "/version")[1] != before
+    assert "<dd>2</dd>" in get(served, "/")[1]
 
 
 def test_other_paths_and_other_names_are_refused(served):
-    get, _ = served
-    assert get("/tasks.jsonl")[0] == get("/../etc/passwd")[0] == 404
-    assert get("/", host="evil.example")[0] == 403
+    assert get(served, "/tasks.jsonl")[0] == get(served, "/../etc/passwd")[0] == 404
+    assert get(served, "/", host="evil.example:PORT")[0] == 403
+
+
+def test_a_page_that_cannot_be_made_is_answered_and_said(served, monkeypatch, caplog):
+    def fails(*_, **__):
+        raise ValueError("no such <glyph>")
+
+    monkeypatch.setattr(watch, "render", fails)
+    status, text = get(served, "/")
+    assert status == 500 and "no such &lt;glyph&gt;" in text
+    assert "the page cannot be made (ValueError: no such <glyph>)" in caplog.text
 
 
 def test_who_says_nothing_or_takes_nothing_is_left(served, monkeypatch):
     """Connections that are open, that drip, and that are too many end; the page is served as before."""
     monkeypatch.setattr(watch, "PATIENCE", 0.5)
-    get, _ = served
 
     def connect(said=b""):
-        connection = socket.create_connection(("127.0.0.1", get.port), timeout=60)
+        connection = socket.create_connection(("127.0.0.1", served), timeout=60)
         connection.sendall(said)
         return connection
 
@@ -73,19 +88,8 @@ def test_who_says_nothing_or_takes_nothing_is_left(served, monkeypatch):
         connection.close()
     while True:  # until the threads have seen it
         with contextlib.suppress(OSError, http.client.HTTPException):
-            assert get("/version")[0] == 200
+            assert get(served, "/version")[0] == 200
             break
-
-
-def _serves(host, called, at):
-    """Status of the page of an empty run, served at `host`, asked for at the address `at` as `called`."""
-    with watch.server([], host=host, port=0, every=1) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        connection = http.client.HTTPConnection(at, server.server_port, timeout=60)
-        connection.request("GET", "/version", headers={"Host": called.replace("PORT", str(server.server_port))})
-        status = connection.getresponse().status
-        server.shutdown()
-    return status
 
 
 @pytest.mark.parametrize("host", ["::1", "::", "localhost"])
@@ -95,24 +99,24 @@ def test_addresses_of_both_kinds(host):
         socket.create_server((at, 0), family=socket.AF_INET6 if ":" in at else socket.AF_INET).close()
     except OSError:
         pytest.skip(f"this machine has no {at}")
-    assert _serves(host, "[::1]:PORT", at) == _serves(host, "localhost", at) == 200
-    assert _serves(host, "evil.example:PORT", at) == (200 if host == "::" else 403)
+    with serving([], host) as port:
+        assert get(port, "/version", "[::1]:PORT", at)[0] == get(port, "/version", "localhost", at)[0] == 200
+        assert get(port, "/version", "evil.example:PORT", at)[0] == (200 if host == "::" else 403)
 
 
-@pytest.mark.parametrize("words", [["--host=nobody.invalid"], ["--host="], ["--port=99999"]])
-def test_where_it_cannot_listen_is_said_in_one_line(words, tmp_path, capsys):
-    assert commands.run("watch", [str(tmp_path), *words]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and ("cannot listen on" in said or "give an address" in said)
-
-
-def test_a_port_that_is_taken_is_named(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--host=nobody.invalid"], "cannot listen on nobody.invalid"),
+        (["--host="], "give an address"),
+        (["--port=99999"], "99999"),
+        (["--port=TAKEN"], "cannot listen on 127.0.0.1:TAKEN: Address already in use"),
+        (["/nowhere"], "/nowhere is no folder"),
+    ],
+)
+def test_what_cannot_be_watched_is_said_in_one_line(words, why, tmp_path, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert commands.run("watch", [str(tmp_path), f"--port={port}"]) == 2
-    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in capsys.readouterr().err
-
-
-def test_what_is_no_folder_is_named(capsys):
-    assert commands.run("watch", ["/nowhere"]) == 2
-    assert "/nowhere is no folder" in capsys.readouterr().err
+        port = str(taken.getsockname()[1])
+        assert commands.run("watch", [str(tmp_path), *(word.replace("TAKEN", port) for word in words)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and why.replace("TAKEN", port) in said
