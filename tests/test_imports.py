@@ -2,17 +2,18 @@
 
 import ast
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import processes
 import pytest
 
 from spicejax import config as configuration
 from spicejax import configs
 from spicejax.games import catalogue
+from spicejax.models import presets
+from spicejax.models.config import TransformerConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -87,21 +88,6 @@ def imported(tree: ast.AST, package: tuple[str, ...] = ()) -> Iterator[tuple[str
 def package_of(path: Path) -> tuple[str, ...]:
     parts = path.relative_to(ROOT).parts[:-1]
     return ("spicejax", *parts) if parts[:1] in (("models",), ("configs",)) else parts
-
-
-def top_level(tree: ast.Module) -> ast.Module:
-    """The statements that run on import: functions are cut out, and what stands under TYPE_CHECKING."""
-
-    class Cut(ast.NodeTransformer):
-        def visit_FunctionDef(self, node):
-            return None
-
-        visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
-
-        def visit_If(self, node):
-            return None if "TYPE_CHECKING" in ast.unparse(node.test) else self.generic_visit(node)
-
-    return Cut().visit(tree)
 
 
 def left_violations(source: str, path: Path) -> list[str]:
@@ -183,56 +169,41 @@ def test_the_law_sees(file, source, count):
     assert len(left_violations(source, ROOT / file)) == count
 
 
-def test_heavy_libraries_only_inside_functions():
-    bad = []
-    for path in library_files() + python_files("configs", "launch"):
-        if path == SERVER:
-            continue
-        tree = top_level(ast.parse(path.read_text()))
-        for name, line in imported(tree):
-            if name.split(".")[0] in HEAVY:
-                bad.append(f"{path.relative_to(ROOT)}:{line}: imports {name} at the top level")
-    assert not bad, "\n".join(bad)
-
-
-def preset_names() -> set[str]:
-    """The upper-case names that models/presets.py binds at its top level to a Config: the concrete models."""
-    path = ROOT / "models" / "presets.py"
-    if not path.exists():
-        pytest.skip("models/presets.py is not there")
-    names = set()
-    for node in ast.parse(path.read_text()).body:
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        value = getattr(node, "value", None)
-        call = value.func if isinstance(value, ast.Call) else None
-        if call is not None and ast.unparse(call).endswith(("Config", "replace")):
-            names |= {t.id for t in targets if isinstance(t, ast.Name) and t.id.isupper()}
-    assert names, "no preset found in models/presets.py: this test no longer sees them"
-    return names
-
-
 def test_only_configs_launch_and_tests_name_a_model():
-    presets, bad = preset_names(), []
-    for path in library_files():
-        if path.relative_to(ROOT).parts[0] == "models":
-            continue
+    named = {name for name, value in vars(presets).items() if isinstance(value, TransformerConfig)}
+    assert len(named) > 5
+    bad = []
+    for path in (path for path in library_files() if room_of(path) != "models"):
         for node in ast.walk(ast.parse(path.read_text())):
             name = {ast.Name: "id", ast.Attribute: "attr", ast.alias: "name"}.get(type(node))
-            if name and getattr(node, name) in presets:
+            if name and getattr(node, name) in named:
                 bad.append(f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}: names {getattr(node, name)}")
     assert not bad, "\n".join(bad)
 
 
-def test_import_touches_no_device():
-    """Nor does `spicejax --help` import JAX, or anything that not everybody has."""
-    code = (
-        "import sys, spicejax; from spicejax import __main__, commands; commands.run(); "
-        f"print(sorted(set(sys.modules) & {HEAVY | {'jax'}!r}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.stdout.endswith("\n[]\n"), done.stdout + done.stderr
+def test_the_command_alone_imports_no_jax():
+    """Nor does `spicejax --help`, nor anything that not everybody has."""
+    code = f"""
+        import sys, spicejax
+        from spicejax import __main__, commands
+        commands.run()
+        print(sorted(set(sys.modules) & {HEAVY | {"jax"}!r}))
+    """
+    assert processes.python(code).endswith("\n[]")
+
+
+def test_no_module_touches_a_device_or_a_heavy_library_on_import():
+    """Heavy libraries are imported inside functions, also by recipes and scripts."""
+    files = [p for p in library_files() if p.stem not in ("__init__", "__main__") and p != SERVER]
+    names = [".".join((*package_of(p), p.stem)) for p in (*files, *python_files("configs"))]
+    code = f"""
+        import importlib, runpy, sys
+        for name in {names!r}: importlib.import_module(name)
+        for path in {list(map(str, python_files("launch")))!r}: runpy.run_path(path)
+        from jax._src import xla_bridge
+        print(bool(xla_bridge._backends), sorted(set(sys.modules) & {HEAVY!r}))
+    """
+    assert processes.python(code) == "False []"
 
 
 def test_what_everybody_installs_has_no_second_framework():
@@ -241,19 +212,6 @@ def test_what_everybody_installs_has_no_second_framework():
     assert not core & HEAVY
     others = ("torch", "tensorflow", "transformers", "ray")
     assert not [name for name in core for other in others if name.lower().startswith(other)]
-
-
-def test_no_module_touches_a_device_on_import():
-    """Importing every module of the library starts no backend and imports no heavy library."""
-    files = [p for p in library_files() if p.stem not in ("__init__", "__main__") and p != SERVER]
-    names = [".".join((*package_of(p), p.stem)) for p in files]
-    code = (
-        f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"
-        "from jax._src import xla_bridge\n"
-        f"print(bool(xla_bridge._backends), sorted(set(sys.modules) & {HEAVY!r}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.stdout.strip() == "False []", done.stdout + done.stderr
 
 
 def test_models_resolve_through_the_symlinks():

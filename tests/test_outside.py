@@ -2,10 +2,10 @@
 
 import functools
 import os
-import subprocess
 import sys
 
 import pytest
+from processes import python
 
 from spicejax import outside
 
@@ -29,9 +29,7 @@ def test_a_function_and_a_class_of_a_file_are_found_by_their_names(file):
         name = outside.name_of(value, "verifier")
         assert name == f"{file}:{value.__name__}" and outside.name_of(name, "verifier") == name
         assert outside.load(name, "verifier") is value
-    code = f"from spicejax import outside; print(outside.load({name!r}, 'game')(3).words)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout == "3\n", done.stderr
+    assert python(f"from spicejax import outside; print(outside.load({name!r}, 'game')(3).words)") == "3"
     assert os.listdir(file.parent) == ["my_rules.py"]
 
 
