@@ -60,7 +60,7 @@ def prepare(options: argparse.Namespace) -> None:
         "max_tokens": options.max_tokens,
         "min_chars": options.min_chars,
     }
-    prepared.write_prepared(options.out, corpus.documents, manifest)
+    prepared.write_corpus(options.out, corpus.documents, manifest)
     for name, count in corpus.counts.items():
         print(f"{name}: {count}")
     print(f"wrote {options.out} (digest {corpus.digest[:16]})")

@@ -29,30 +29,30 @@ def open_corpus(
     spec: str,
     *,
     encode: Callable[[str], list[int]],
-    max_tokens: int = 5992,
-    min_chars: int = 32,
+    max_tokens: int,
+    min_chars: int,
     max_bytes_per_document: int = 16 * 1024 * 1024,
     text_field: str = "",
     follow_links: bool = False,
 ) -> Corpus:
     """Read a corpus and cut it into segments of at most `max_tokens` tokens.
 
-    Raw sources are read and cut now and kept in memory; a prepared folder (launch/prepare_corpus.py) is opened as it
-    is and read as needed.
+    Raw sources are read and cut now and kept in memory. Of a prepared folder (launch/prepare_corpus.py) each segment is
+    read when it is needed.
 
     Args:
       spec: one source, or several with commas between:
-        a .jsonl file ({"id", "title", "text"}; "contents" also holds text, of wiki-18 a title too), a .parquet file or
-        a .tsv with such columns,
+        a .jsonl file ({"id", "title", "text"}; "contents" also holds text, in wiki-18 a title too), a .parquet or
+        .tsv file with such columns,
         a folder of .txt and .md files, an .array_record file of such JSON records, a prepared folder, a glob pattern
         of such files, `tfds:NAME[:SPLIT[:FIELD]]`, or `facts[:TABLE[,TABLE]]`, the short documents about well-known
         facts that ship with the package.
       encode: the policy's plain tokenizer, text -> ids.
       max_tokens: longest segment, in tokens.
       min_chars: shorter documents are skipped.
-      max_bytes_per_document: longer ones are skipped, in bytes of UTF-8.
+      max_bytes_per_document: longer documents are skipped, in bytes of UTF-8.
       text_field: key or column of the text; "" = text or contents.
-      follow_links: take what links out of a folder lead to; they are skipped else.
+      follow_links: read what links out of a folder lead to; otherwise they are skipped.
     Raises:
       FileNotFoundError: a source that does not exist.
       ValueError: no usable document, or a prepared folder that does not fit.
@@ -60,38 +60,31 @@ def open_corpus(
     for name, limit in (("max_tokens", max_tokens), ("max_bytes_per_document", max_bytes_per_document)):
         if limit < 1:
             raise ValueError(f"{name}={limit}: must be at least 1")
-    reader = None
+    reader = sources.Reader(max_bytes_per_document, text_field, follow_links)
     if prepared.is_prepared(spec):
-        documents = prepared.open_prepared(spec, encode, max_tokens)
-        counts, digest = documents.manifest.get("counts", {}), documents.manifest["digest"]
+        documents, manifest = prepared.open_corpus(spec, encode, max_tokens)
+        counts, digest = manifest.get("counts", {}), manifest["digest"]
     else:
-        reader = sources.Reader(max_bytes_per_document, text_field, follow_links)
         documents, counts = _read(spec, reader, encode, max_tokens, min_chars)
         digest = prepared.digest(documents)
-    skipped = ", ".join(f"{v} {k.removeprefix('skipped/')}" for k, v in counts.items() if k.startswith("skipped/"))
-    if not documents:
-        raise ValueError(
-            f"corpus {spec!r} has no usable document ({counts.get('read', 0)} read; skipped: {skipped or 'none'}); "
-            f"check the path and min_chars={min_chars}{_keys(reader)}{_links(reader)}"
-        )
-    if reader is not None:
-        summary = (spec, reader.read, counts["kept"], len(documents), skipped or "nothing")
-        log.info("%s: %d documents read, %d kept, %d segments; skipped: %s", *summary)
+        skipped = ", ".join(f"{count} {reason}" for reason, count in sorted(reader.skipped.items())) or "none"
+        if documents:
+            summary = (spec, reader.read, counts["kept"], len(documents), skipped)
+            log.info("%s: %d documents read, %d kept, %d segments; skipped: %s", *summary)
+        else:
+            fix = f"check the path and min_chars={min_chars}{_fields(reader)}"
+            if reader.skipped["link_out_of_folder"]:
+                fix += "; corpus.follow_links=true (--follow_links) takes what links lead to"
+            raise ValueError(f"corpus {spec!r} has no usable document ({reader.read} read; skipped: {skipped}); {fix}")
     return Corpus(documents, counts, digest)
 
 
-def _keys(reader: sources.Reader | None) -> str:
-    """What records without text have instead."""
-    if reader is None or not reader.keys:
+def _fields(reader: sources.Reader) -> str:
+    """The keys of a record without text, where there was one."""
+    if not reader.keys:
         return ""
-    missed = " or ".join(reader.fields)
-    return f". Records have {', '.join(reader.keys)} and no {missed}: text_field=KEY says which holds the text"
-
-
-def _links(reader: sources.Reader | None) -> str:
-    """What takes links out of a folder."""
-    skipped = reader is not None and reader.skipped["link_out_of_folder"]
-    return "; corpus.follow_links=true (--follow_links) takes what links lead to" if skipped else ""
+    missing = " or ".join(reader.fields)
+    return f". Records have {', '.join(reader.keys)} and no {missing}: text_field=KEY says which holds the text"
 
 
 def _read(
@@ -100,7 +93,7 @@ def _read(
     reported = time.monotonic()
 
     def count(text: str) -> list[int]:
-        """Encode, and now and then say how far the reading has come: one document may take a minute."""
+        """Encode; now and then check for a signal and report progress: one document may take a minute."""
         nonlocal reported
         interrupt.glance(f"stopped after {reader.read} documents of {spec}; the same command reads them again")
         if time.monotonic() - reported >= REPORT_EVERY:
@@ -116,16 +109,16 @@ def _read(
         for raw in reader.documents(source):
             text = raw.text.strip()
             content = hashlib.sha256(text.encode("utf-8")).digest()
-            composed = unicodedata.normalize("NFC", text)  # however its accents are written, a text is the same
-            same = content if composed == text else hashlib.sha256(composed.encode("utf-8")).digest()
+            composed = unicodedata.normalize("NFC", text)  # texts that differ in how accents are written are equal
+            key = content if composed == text else hashlib.sha256(composed.encode("utf-8")).digest()
             if len(text) < min_chars:
                 reader.skipped["too_short"] += 1
                 continue
             # Differs: equal texts count once, short ones not at all, long ones as several; SPICE says "segments" alone
-            if same in texts:
+            if key in texts:
                 reader.skipped["duplicate"] += 1
                 continue
-            texts.add(same)
+            texts.add(key)
             kept += 1
             name = raw.id or content.hex()[:16]
             parts = segments.cut(text, count, max_tokens)

@@ -30,8 +30,8 @@ def load_examples(path: str | Path) -> list[Example]:
     Raises: ValueError naming file, line and what is missing; FileNotFoundError.
     """
     if prepared.is_prepared(str(path)):
-        stored = prepared.open_examples(path)
-        return [stored[i] for i in range(len(stored))]
+        stored, _ = prepared.open_examples(path)
+        return stored.take(0, len(stored))
     examples = [_example(where, row) for where, row in rows.read_rows(path, "prompts with completions, or messages")]
     if forged := [k for k, example in enumerate(examples, 1) if any(tag in example.reply for tag in _OBSERVATIONS)]:
         log.warning(

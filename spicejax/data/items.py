@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import grain
 import numpy as np
@@ -14,7 +14,8 @@ import numpy as np
 from spicejax.data import answers, corpus, examples, prepared, questions, sources
 from spicejax.types import Task
 
-_LATER = {"question": "", "turns": (), "ended": True}
+# Fields of items that came later, with their defaults
+_ADDED = {"question": "", "turns": (), "ended": True}
 
 Kind = Literal["documents", "questions", "answers", "examples"]
 
@@ -31,14 +32,13 @@ class Items:
     def iterator(self) -> ItemIterator:
         """Start at the first batch of epoch 0.
 
-        Every epoch is a new permutation. Within one batch no item comes twice: the len(sequence) mod batch_size items
-        that end a permutation wait for the next one. Only where there are fewer items than a batch has, it repeats
-        some.
+        Every epoch is a new permutation. No item comes twice within a batch: the last len(sequence) mod batch_size
+        items of a permutation wait for the next one. Only a batch of more items than there are repeats some.
         """
         return ItemIterator(self)
 
     def fixed(self, n: int) -> list[Any]:
-        """The same n items whenever it is called: the first of a fixed order."""
+        """Return the first n items of a fixed order, the same ones at every call."""
         order = np.random.default_rng([self.seed, 77]).permutation(len(self.sequence))
         return [self.sequence[int(i)] for i in order[:n]]
 
@@ -51,9 +51,9 @@ class ItemIterator:
         self._next_batch = 0
         sequence: Any = items.sequence
         dataset = grain.MapDataset.source(sequence).seed(items.seed).shuffle()
-        # Differs: every document once in a pass, in a new order each; SPICE (section 2.2) samples them uniformly
+        # Differs: every document once an epoch, in a new order; SPICE (section 2.2) samples them uniformly
         whole = len(items.sequence) // items.batch_size * items.batch_size
-        # No threads: an item is read when it is asked for.
+        # No threads: an item is read when it is needed.
         options = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
         self._items = iter(dataset[: whole or None].repeat().to_iter_dataset(options))
 
@@ -112,48 +112,48 @@ def open_items(
       seed: of the permutations.
     Raises: FileNotFoundError; ValueError naming file and line, or where nothing can be used.
     """
-    if kind == "documents":
-        opened = corpus.open_corpus(
-            spec,
-            encode=encode,
-            max_tokens=max_tokens,
-            min_chars=min_chars,
-            text_field=text_field,
-            follow_links=follow_links,
-        )
-        return Items(opened.documents, opened.digest, seed, batch_size)
+    if kind != "documents":
+        return Items(*_read(kind, spec), seed, batch_size)
+    opened = corpus.open_corpus(
+        spec,
+        encode=encode,
+        max_tokens=max_tokens,
+        min_chars=min_chars,
+        text_field=text_field,
+        follow_links=follow_links,
+    )
+    return Items(opened.documents, opened.digest, seed, batch_size)
+
+
+def _read(kind: Kind, spec: str) -> tuple[Any, str]:
+    """Items that are no documents, and their digest."""
+    if kind == "examples" and prepared.is_prepared(spec):
+        return prepared.open_examples(spec)
     if kind == "questions":
-        read: list[Any] = [item.task for item in questions.load_items(spec)]
-    elif kind == "examples" and prepared.is_prepared(spec):
-        stored = prepared.open_examples(spec)
-        return Items(cast(Sequence[Any], stored), stored.manifest["digest"], seed, batch_size)
+        items: Sequence[Any] = [item.task for item in questions.load_items(spec)]
     else:
-        read = answers.load_answers(spec) if kind == "answers" else examples.load_examples(spec)
-    text = json.dumps([_fields(item) for item in read])
-    return Items(read, hashlib.sha256(text.encode()).hexdigest(), seed, batch_size)
+        items = answers.load_answers(spec) if kind == "answers" else examples.load_examples(spec)
+    text = json.dumps([_fields(item) for item in items])
+    return items, hashlib.sha256(text.encode()).hexdigest()
 
 
 def _fields(item: Any) -> dict[str, Any]:
-    """An item's fields for the digest, named and left out as they were when older runs saved theirs."""
+    """An item's fields for the digest, as older runs named them, without newer ones at their defaults."""
     names = {"id": "document_id"} if isinstance(item, Task) else {}
     fields = dataclasses.asdict(item)
-    return {names.get(k, k): value for k, value in fields.items() if k not in _LATER or value != _LATER[k]}
+    return {names.get(k, k): value for k, value in fields.items() if k not in _ADDED or value != _ADDED[k]}
 
 
-def look(kind: Kind, spec: str, text_field: str = "", *, follow_links: bool = False) -> Items | None:
-    """Raise what `open_items` would of what the beginning of each source shows: path, format, fields, packages.
+def check_items(kind: Kind, spec: str, text_field: str = "", *, follow_links: bool = False) -> Items | None:
+    """Raise what `open_items` would for path, format, fields and packages, from the beginning of each source.
 
-    Returns: the items, but for documents: files of the others are small and were read.
+    Returns: the items; None for documents, whose files may be large.
     """
     if kind != "documents":
-        return open_items(kind, spec, seed=0, batch_size=1, encode=_no_ids, max_tokens=1, min_chars=0)
+        return Items(*_read(kind, spec), 0, 1)
     if prepared.is_prepared(spec):
         prepared.manifest_of(spec)
     else:
         for source in sources.split_mixture(spec):
             next(sources.Reader(2**24, text_field, follow_links).documents(source), None)
     return None
-
-
-def _no_ids(text: str) -> list[int]:
-    raise AssertionError(f"{text!r:.80}: no item but a document is encoded")

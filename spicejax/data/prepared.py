@@ -11,19 +11,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, Protocol, TypedDict
 
-import grain
-
+from spicejax.data import records
+from spicejax.data.records import Records
 from spicejax.models.files import checked, read_object
 from spicejax.text.vocabulary import PROBE
 from spicejax.types import Document, Example
 
 MANIFEST = "manifest.json"
-RECORDS = "documents.array_record"
-FORMAT = "spicejax-corpus-1"
-EXAMPLES = "spicejax-examples-1"
-EXAMPLE_RECORDS = "examples.array_record"
-_AGAIN = "run launch/prepare_corpus.py again"
-# By the beginning of the format, folders that are no corpus
+RECORDS, FORMAT = "documents.array_record", "spicejax-corpus-1"
+EXAMPLE_RECORDS, EXAMPLE_FORMAT = "examples.array_record", "spicejax-examples-1"
+_CORPUS_FIX, _EXAMPLES_FIX = "run launch/prepare_corpus.py again", "run launch/prepare_sft.py again"
+# Folders that are no corpus, by the beginning of their format
 _OTHERS = {
     "spicejax-index": "it is an index for searches; give the corpus that it was built from",
     "spicejax-examples": "it holds examples of `spicejax mix`, for a recipe that reads examples",
@@ -66,20 +64,6 @@ def probe(encode: Callable[[str], list[int]]) -> str:
     return hashlib.sha256(json.dumps([int(i) for i in encode(PROBE)]).encode()).hexdigest()
 
 
-@dataclasses.dataclass(frozen=True)
-class Prepared:
-    """Random access to the segments of a prepared folder; nothing is read before it is asked for."""
-
-    manifest: Mapping[str, Any]
-    records: Any  # grain.sources.ArrayRecordDataSource
-
-    def __len__(self) -> int:
-        return self.manifest["segments"]
-
-    def __getitem__(self, index: int) -> Document:
-        return Document(**json.loads(self.records[index]))
-
-
 def is_prepared(path: str) -> bool:
     return (Path(path).expanduser() / MANIFEST).is_file()
 
@@ -87,71 +71,59 @@ def is_prepared(path: str) -> bool:
 def manifest_of(path: str) -> dict[str, Any]:
     """The manifest of a prepared corpus. Raises ValueError for a broken one, and for a folder of something else."""
     folder = Path(path).expanduser()
-    manifest = read_object(folder / MANIFEST, fix=_AGAIN)
+    manifest = read_object(folder / MANIFEST, fix=_CORPUS_FIX)
     if manifest.get("format", FORMAT) == FORMAT:
-        checked(manifest, Manifest, str(folder / MANIFEST), _AGAIN)
-    if manifest["format"] != FORMAT:
-        other = next((kind for start, kind in _OTHERS.items() if str(manifest["format"]).startswith(start)), _AGAIN)
-        raise ValueError(f"{folder}: format {manifest['format']!r:.80}, expected {FORMAT!r}; {other}")
-    return manifest
+        return checked(manifest, Manifest, str(folder / MANIFEST), _CORPUS_FIX)
+    given = str(manifest["format"])
+    fix = next((other for start, other in _OTHERS.items() if given.startswith(start)), _CORPUS_FIX)
+    raise ValueError(f"{folder}: format {manifest['format']!r:.80}, expected {FORMAT!r}; {fix}")
 
 
-def open_prepared(path: str, encode: Callable[[str], list[int]], max_tokens: int) -> Prepared:
-    """Open a prepared folder; the number of records is checked, the digest is taken from the manifest.
+def open_corpus(
+    path: str, encode: Callable[[str], list[int]], max_tokens: int
+) -> tuple[Records[Document], dict[str, Any]]:
+    """Open a prepared corpus; return its segments and its manifest. The digest is not computed again.
 
     Raises:
       ValueError: another format, another tokenizer, longer segments than `max_tokens`, or records missing.
     """
-    folder, manifest, again = Path(path).expanduser(), manifest_of(path), _AGAIN
+    folder, manifest = Path(path).expanduser(), manifest_of(path)
     if manifest["probe"] != probe(encode):
         raise ValueError(
-            f"{folder} was prepared with tokenizer {manifest['tokenizer']!r}, not the one in use; {again} with this one"
+            f"{folder} was prepared with tokenizer {manifest['tokenizer']!r}, not the one in use; {_CORPUS_FIX} with "
+            "this one"
         )
     if manifest["max_tokens"] > max_tokens:
         raise ValueError(
-            f"{folder} has segments of up to {manifest['max_tokens']} tokens, but max_tokens={max_tokens}; {again} "
-            f"with --max_tokens={max_tokens}, or raise max_tokens"
+            f"{folder} has segments of up to {manifest['max_tokens']} tokens, but max_tokens={max_tokens}; "
+            f"{_CORPUS_FIX} with --max_tokens={max_tokens}, or raise max_tokens"
         )
-    return Prepared(manifest, _records(folder / RECORDS, manifest["segments"], again))
+    return _open(folder / RECORDS, Document, manifest["segments"], _CORPUS_FIX), manifest
 
 
-def _records(path: Path, count: int, again: str) -> Any:
-    if not path.is_file():
-        raise ValueError(f"{path} is missing; {again}")
-    try:
-        source: Any = grain.sources.ArrayRecordDataSource([str(path)])
-    except RuntimeError as error:
-        raise ValueError(f"{path} is broken or cut short {error}; {again}") from error
-    if len(source) != count:
-        raise ValueError(f"{path} has {len(source)} records, the manifest says {count}; {again}")
-    return source
-
-
-@dataclasses.dataclass(frozen=True)
-class Examples:
-    """Random access to the examples of a folder that launch/prepare_sft.py wrote."""
-
-    manifest: Mapping[str, Any]
-    records: Any  # grain.sources.ArrayRecordDataSource
-
-    def __len__(self) -> int:
-        return self.manifest["examples"]
-
-    def __getitem__(self, index: int) -> Example:
-        row = json.loads(self.records[index])
-        return Example((("user", row["prompt"]),), row["completion"], row["source"])
-
-
-def open_examples(path: str | Path) -> Examples:
-    """Open a folder of examples; the number of records is checked, the digest is taken from the manifest.
+def open_examples(path: str | Path) -> tuple[Records[Example], str]:
+    """Open a folder of examples that launch/prepare_sft.py wrote; return them and their digest, which is not checked.
 
     Raises: ValueError for another format, or where records are missing or broken.
     """
-    folder, again = Path(path).expanduser(), "run launch/prepare_sft.py again"
-    manifest = read_object(folder / MANIFEST, fix=again)
-    if manifest.get("format") != EXAMPLES or not isinstance(manifest.get("examples"), int):
-        raise ValueError(f"{folder}: format {manifest.get('format')!r:.80}, expected {EXAMPLES!r}; {again}")
-    return Examples(manifest, _records(folder / EXAMPLE_RECORDS, manifest["examples"], again))
+    folder = Path(path).expanduser()
+    manifest = read_object(folder / MANIFEST, fix=_EXAMPLES_FIX)
+    if manifest.get("format") != EXAMPLE_FORMAT or not isinstance(manifest.get("examples"), int):
+        raise ValueError(
+            f"{folder}: format {manifest.get('format')!r:.80}, expected {EXAMPLE_FORMAT!r}; {_EXAMPLES_FIX}"
+        )
+    return _open(folder / EXAMPLE_RECORDS, _example, manifest["examples"], _EXAMPLES_FIX), manifest["digest"]
+
+
+def _example(prompt: str, completion: str, source: str) -> Example:
+    return Example((("user", prompt),), completion, source)
+
+
+def _open(file: Path, make: Callable[..., records.T], count: int, fix: str) -> Records[records.T]:
+    opened = records.load(file, make, fix)
+    if len(opened) != count:
+        raise ValueError(f"{file} has {len(opened)} records, the manifest says {count}; {fix}")
+    return opened
 
 
 def require_new(out: str | Path) -> Path:
@@ -162,11 +134,11 @@ def require_new(out: str | Path) -> Path:
     return target
 
 
-def write_prepared(out: str | Path, documents: Documents, manifest: Mapping[str, Any]) -> None:
-    """Write a prepared folder as a whole: it appears complete under its name, or not at all.
+def write_corpus(out: str | Path, documents: Documents, manifest: Mapping[str, Any]) -> None:
+    """Write a prepared corpus. The folder appears complete under its name, or not at all.
 
     Args:
-      manifest: what `open_corpus` counted, the tokenizer's name and probe, max_tokens.
+      manifest: what `corpus.open_corpus` counted, the tokenizer's name and probe, max_tokens.
     Raises:
       FileExistsError: `out` exists and is no empty folder.
     """
@@ -187,22 +159,16 @@ def write_examples(out: str | Path, rows: Sequence[Mapping[str, str]], manifest:
     for row in rows:
         total.update(json.dumps(row, ensure_ascii=False, sort_keys=True).encode("utf-8") + b"\n")
     counts = dict(sorted(collections.Counter(row["source"] for row in rows).items()))
-    full = {"format": EXAMPLES, **manifest, "examples": len(rows), "sources": counts, "digest": total.hexdigest()}
+    full = {"format": EXAMPLE_FORMAT, **manifest, "examples": len(rows), "sources": counts, "digest": total.hexdigest()}
     _write(out, EXAMPLE_RECORDS, rows, full)
 
 
 def _write(out: str | Path, name: str, rows: Iterable[Mapping[str, Any]], manifest: Mapping[str, Any]) -> None:
-    from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
-
     target = require_new(out)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as beside:
         work = Path(beside, "new")
         work.mkdir()
-        # One record a group: training reads single records in random order.
-        writer = array_record_module.ArrayRecordWriter(str(work / name), "group_size:1")
-        for row in rows:
-            writer.write(json.dumps(row, ensure_ascii=False).encode("utf-8"))
-        writer.close()
+        records.write(work / name, rows)
         (work / MANIFEST).write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         work.rename(target)

@@ -23,11 +23,12 @@ import numpy as np
 
 from spicejax import hosts, interrupt
 from spicejax.data import sources
+from spicejax.data.records import Records
 from spicejax.models.files import checked, read_object
 from spicejax.retrieval import bm25, nearest, passages
 from spicejax.retrieval.encode import Encoder, sha256
 from spicejax.retrieval.nearest import Tree
-from spicejax.retrieval.passages import Passages
+from spicejax.types import Passage
 
 log = logging.getLogger("spicejax")
 
@@ -242,7 +243,7 @@ class Index:
 
     folder: Path
     manifest: Mapping[str, Any]
-    passages: Passages
+    passages: Records[Passage]
 
     def require(self, encoder: Encoder) -> None:
         """Raise ValueError where the vectors are of another encoder, or texts were given to it in another way."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import grain
-
-from spicejax.data import prepared, segments, sources
+from spicejax.data import prepared, records, segments, sources
+from spicejax.data.records import Records
 from spicejax.types import Passage
 
 
@@ -65,41 +63,14 @@ def readable(value: Any) -> str:
     return value.encode(errors="replace").decode()
 
 
-@dataclasses.dataclass(frozen=True)
-class Passages:
-    """Random access to a file of passages; nothing is read before it is asked for."""
-
-    records: Any  # grain.sources.ArrayRecordDataSource
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def __getitem__(self, index: int) -> Passage:
-        return Passage(**json.loads(self.records[index]))
-
-    def take(self, start: int, stop: int) -> list[Passage]:
-        """Passages start..stop-1, read at once."""
-        return [Passage(**json.loads(record)) for record in self.records.__getitems__(range(start, stop))]
-
-
 def write(file: Path, passages: Iterable[Passage]) -> int:
-    """Write `passages` as ArrayRecord, whole or not at all; return how many there were."""
-    from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
-
-    beside, count = file.with_name(f".{file.name}.writing"), 0
-    # One record a group: searches read single records in random order.
-    writer = array_record_module.ArrayRecordWriter(str(beside), "group_size:1")
-    for passage in passages:
-        writer.write(json.dumps(dataclasses.asdict(passage), ensure_ascii=False).encode())
-        count += 1
-    writer.close()
+    """Write `passages`, whole or not at all; return their number."""
+    beside = file.with_name(f".{file.name}.writing")
+    count = records.write(beside, map(dataclasses.asdict, passages))
     os.replace(beside, file)
     return count
 
 
-def load(file: Path) -> Passages:
+def load(file: Path) -> Records[Passage]:
     """Open what `write` wrote. Raises ValueError where the file is broken."""
-    try:
-        return Passages(grain.sources.ArrayRecordDataSource([str(file)]))
-    except (RuntimeError, FileNotFoundError) as error:
-        raise ValueError(f"{file} is missing, broken or cut short ({error}); build the index again") from error
+    return records.load(file, Passage, "build the index again")

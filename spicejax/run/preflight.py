@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from spicejax import config as configuration
 from spicejax.data import questions
-from spicejax.data.items import look
+from spicejax.data.items import check_items
 from spicejax.models import hf
 from spicejax.report import places
 from spicejax.retrieval.source import RetrievalConfig
@@ -80,7 +80,7 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
 def _require_items(cfg: RunConfig, verifier: Verifier) -> None:
     """Raise ValueError where the items cannot be read, or their gold answers would be judged wrong."""
     game = cfg.game.game
-    items = look(game.reads, cfg.corpus.source, cfg.corpus.text_field, follow_links=cfg.corpus.follow_links)
+    items = check_items(game.reads, cfg.corpus.source, cfg.corpus.text_field, follow_links=cfg.corpus.follow_links)
     if items is None or game.matches is None:
         return
     matches, rows = game.matches, cast(Sequence[Any], items.sequence)

@@ -1,6 +1,5 @@
 """Tests of the corpus: one content in many formats, and an iterator that resumes exactly."""
 
-import inspect
 import json
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from spicejax import commands
 from spicejax.data import corpus as corpus_module
 from spicejax.data import prepared
 from spicejax.data.corpus import Corpus, open_corpus
-from spicejax.data.items import look
+from spicejax.data.items import check_items
 from spicejax.run.config import CorpusConfig
 from spicejax.text import tokens
 from spicejax.types import Document
@@ -30,7 +29,7 @@ def _jsonl(path: Path, documents: list[Document]) -> str:
 
 
 def _open(spec: str, **options) -> Corpus:
-    return open_corpus(spec, **{"encode": words, **options})
+    return open_corpus(spec, **{"encode": words, "max_tokens": 5992, "min_chars": 32, **options})
 
 
 def _all(corpus: Corpus) -> list[Document]:
@@ -54,7 +53,7 @@ def test_all_formats_give_the_same_documents_and_digest(tmp_path: Path) -> None:
     parquet.write_table(pa.table(table), tmp_path / "x.parquet")
     first = _open(jsonl)
     options = {"tokenizer": "words", "probe": prepared.probe(words), "max_tokens": 5992, "counts": dict(first.counts)}
-    prepared.write_prepared(tmp_path / "prepared", first.documents, options)
+    prepared.write_corpus(tmp_path / "prepared", first.documents, options)
     specs = [jsonl, str(tmp_path / "x.parquet"), str(folder), str(tmp_path / "prepared")]
     specs.append(str(tmp_path / "prepared" / prepared.RECORDS))
     corpora = [_open(s) for s in specs]
@@ -121,11 +120,7 @@ def test_prepare_corpus_writes_a_folder_that_opens_as_it_is(tmp_path: Path, shar
     raw = _open(source, encode=tokenizer.encode, max_tokens=128)
     again = _open(str(out), encode=tokenizer.encode, max_tokens=128)
     manifest = json.loads((out / "manifest.json").read_text())
-    assert (
-        manifest["min_chars"]
-        == CorpusConfig.min_chars
-        == inspect.signature(open_corpus).parameters["min_chars"].default
-    )
+    assert manifest["min_chars"] == CorpusConfig.min_chars
     assert again.digest == raw.digest and dict(again.counts) == dict(raw.counts)
     assert _all(again) == _all(raw)
     assert prepared.digest(again.documents) == again.digest
@@ -139,7 +134,7 @@ def test_prepared_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     corpus = _open(_jsonl(tmp_path / "x.jsonl", _documents(6)))
     manifest = {"tokenizer": "words", "probe": prepared.probe(words), "max_tokens": 200}
     out = tmp_path / "out"
-    prepared.write_prepared(out, corpus.documents, manifest)
+    prepared.write_corpus(out, corpus.documents, manifest)
     with pytest.raises(ValueError, match="max_tokens=100"):
         _open(str(out), max_tokens=100)
     with pytest.raises(ValueError, match="tokenizer 'words'"):
@@ -148,7 +143,7 @@ def test_prepared_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     for other, fix in (("spicejax-index-1", "it is an index"), ("spicejax-examples-1", "it holds examples")):
         (out / "manifest.json").write_text(json.dumps(written | {"format": other}))
         with pytest.raises(ValueError, match=fix):
-            look("documents", str(out))
+            check_items("documents", str(out))
     (out / "manifest.json").write_text(json.dumps(written | {"segments": 7}))
     with pytest.raises(ValueError, match="6 records"):
         _open(str(out))
@@ -159,7 +154,7 @@ def test_prepared_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     (out / "manifest.json").write_text(json.dumps(written))
     for kept in (0, 1000, 70_000):
         (out / prepared.RECORDS).write_bytes((out / prepared.RECORDS).read_bytes()[:kept])
-        with pytest.raises(ValueError, match="documents.array_record is broken"):
+        with pytest.raises(ValueError, match="documents.array_record is missing, broken"):
             _open(str(out))
 
 

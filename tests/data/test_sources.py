@@ -313,4 +313,4 @@ def test_links_out_of_a_folder_are_taken_only_when_asked_for(tmp_path: Path) -> 
     for name in ("in/a.txt", "same.txt"):
         (root / name).unlink()
     with pytest.raises(ValueError, match="3 link_out_of_folder.*--follow_links. takes what links lead to"):
-        open_corpus(str(root), encode=str.split)
+        open_corpus(str(root), encode=str.split, max_tokens=99, min_chars=1)

@@ -37,7 +37,7 @@ def test_passages_that_are_cut_already_stay_whole(tmp_path):
 
 def test_a_prepared_folder_is_read_whatever_tokenizer_cut_it(tmp_path):
     manifest = {"tokenizer": "x", "probe": "y", "max_tokens": 9}
-    prepared.write_prepared(tmp_path / "folder", [Document("a#0", "One."), Document("a#1", "Two.", "T")], manifest)
+    prepared.write_corpus(tmp_path / "folder", [Document("a#0", "One."), Document("a#1", "Two.", "T")], manifest)
     found = list(passages.read(Reader(10**6), str(tmp_path / "folder")))
     assert found == [Passage("a#0", "", "One."), Passage("a#1", "T", "Two.")]
 

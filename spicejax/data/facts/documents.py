@@ -8,7 +8,7 @@ from spicejax.data.facts import tables
 from spicejax.data.facts.relations import SUBJECTS, Subject
 from spicejax.types import Document
 
-MIN_CHARS = 100  # of a document: as many as `open_corpus` asks for where it is not told
+MIN_CHARS = 100  # of a document
 
 
 def documents(names: Sequence[str] = tuple(SUBJECTS)) -> list[Document]:
