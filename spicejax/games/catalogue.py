@@ -1,4 +1,4 @@
-"""The games of the package by the short names that their sections have; one from outside is in no list."""
+"""The games of the package by their short names, those of their sections; a game from outside is not listed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ GAMES = {
 
 
 def game(name: str) -> type[GameConfig]:
-    """The Config of a game of the package. Raises KeyError for a name that is not in GAMES."""
+    """The Config of the game `name`. Raises KeyError for a name that is not in GAMES."""
     module, _, cls = GAMES[name].partition(":")
     return getattr(importlib.import_module(module), cls)
 
 
 def found(data: Mapping[str, Any]) -> type[GameConfig]:
-    """The Config whose section JSON has. Raises ConfigError for a game from outside, whose code is never run for it."""
+    """The Config whose section stands in JSON.
+
+    Raises:
+        ConfigError: no game, or one from outside, whose code is not run because a file names it.
+    """
     if data.get("game"):
         raise ConfigError(
             f"its game is {data['game']}, code from outside the package, which is run from a file that you name alone: "

@@ -14,18 +14,18 @@ from spicejax.generate.layout import TurnLimits
 from spicejax.text import prompts
 from spicejax.types import Estimator, Lesson, LessonKind, Messages, Metrics, Rollout, Task
 
-SAID = 200  # characters that a record keeps of an answer
+LONGEST_ANSWER = 200  # characters that a record keeps of an answer
 
 
 @dataclasses.dataclass(frozen=True)
 class Ask:
-    """What a game asks of one role in an ordinary iteration. Plan, shapes and flight check read nothing else."""
+    """What a game asks of one role in an ordinary iteration; plan, shapes and flight check read nothing else."""
 
     role: str
     prompts: int  # asked in an iteration
     samples: int  # responses to each prompt; 0 = none is sampled, the responses are given
     max_new: int  # longest response, in tokens; observations of searches included
-    prompt: Literal["document", "question"] = "question"  # what it holds: of the longest or the shortest bucket
+    prompt: Literal["document", "question"] = "question"  # a document takes the longest bucket, a question the shortest
     trained: int = 0  # prompts whose responses are learnt from
     group: int = 0  # responses of each trained prompt; 0 = `samples`
     estimator: Estimator = "mean"  # of the advantages
@@ -72,7 +72,7 @@ class Exam(NamedTuple):
     """How the policy answers a question of an evaluation."""
 
     role: str
-    ask: Callable[[Task], Messages]  # a question to the prompt that comes first
+    ask: Callable[[Task], Messages]  # the first prompt that a question leads to
     respond: Respond
     max_new: int  # longest answer, in tokens; nothing where it searches between its turns
     behind: int = 0  # as `Ask.behind`
@@ -98,12 +98,13 @@ class Record:
 
     @property
     def row(self) -> dict[str, Any]:
-        """As tasks.jsonl has it: of the answers their beginnings, and nothing that there is not."""
+        """The line of tasks.jsonl: without the fields that are None or empty, and with the beginnings of the answers."""
         row = {"question": self.question, "answer": self.gold, "pass_rate": self.pass_rate, "reward": self.reward}
-        row = {name: value for name, value in row.items() if value is not None}
-        said = {"said": [text and text[:SAID] for text in self.said], "correct": list(map(bool, self.correct))}
-        told = {"transcript": list(self.transcript)} if self.transcript else {}
-        return {**self.extra, **row, **(said if said["said"] else {}), **told}
+        row = {**self.extra} | {name: value for name, value in row.items() if value is not None}
+        if self.said:
+            row |= {"said": [text and text[:LONGEST_ANSWER] for text in self.said]}
+            row |= {"correct": list(map(bool, self.correct))}
+        return row | ({"transcript": list(self.transcript)} if self.transcript else {})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,14 +125,14 @@ class Played:
 
     @property
     def example(self) -> str:
-        """For the eye: the question that is the nearest to be solved half of the time, or why there is none."""
+        """For the terminal: the question whose pass rate is nearest to one half, or why there is none."""
         if judged := [record for record in self.records if record.pass_rate is not None]:
             best = min(judged, key=lambda record: abs((record.pass_rate or 0) - 0.5))
-            told, reply = best.extra, "".join(turn.get("wrote", "") for turn in best.transcript)
-            source, form = told.get("document_id") or told.get("id"), told.get("format")
+            reply = "".join(turn.get("wrote", "") for turn in best.transcript)
+            source, form = best.extra.get("document_id") or best.extra.get("id"), best.extra.get("format")
             head = f"task{f' from {source}' if source else ''}{f' [{form}]' if form else ''}"
-            shown = f"reply: {reply!r}" if reply else f"said: {list(best.said)!r}"
-            return f"  {head}, solved {best.pass_rate:.0%}\n    Q: {best.question!r}\n    A: {best.gold!r}\n    {shown}"
+            end = f"reply: {reply!r}" if reply else f"said: {list(best.said)!r}"
+            return f"  {head}, solved {best.pass_rate:.0%}\n    Q: {best.question!r}\n    A: {best.gold!r}\n    {end}"
         reasons = collections.Counter(filter(None, (record.extra.get("rejected") for record in self.records)))
         common = [reason for reason, _ in reasons.most_common(1)]
         return f"  no valid task in this iteration; commonest reason: {common[0]}" if common else ""
@@ -151,14 +152,14 @@ class Panel(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """What a game says of itself for reports: data alone. A run of a game from outside keeps it in its folder."""
+    """What reports say of a game: data alone, so that a run of a game from outside can keep it in its folder."""
 
     panels: tuple[Panel, ...] = ()
-    # what its quantities are; `*` in a name stands for a reason, or a role. The first that fits holds
+    # what its metrics mean; `*` in a name stands for a reason or a role, and the first name that fits holds
     glossary: Mapping[str, str] = dataclasses.field(default_factory=dict)
     counts: tuple[str, ...] = ()  # prefixes of metrics that are counts
     valid: str = ""  # metric: share of valid tasks among what players wrote; "" where all tasks are given
-    # what mends it where this metric says why nothing is learnt; names fields
+    # by a metric that tells why nothing is learnt: which fields to change
     fixes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     written: bool = False  # the questions and answers that it learns from are written by its players
     paper: str = ""  # title and arXiv number of what it follows
@@ -206,10 +207,10 @@ def require(cfg: GameConfig, least: Mapping[str, float]) -> None:
 
 
 def read_prompts(cfg: Any, *packages: str) -> None:
-    """Read the folder `prompts` of a game into its `templates`: a run is bound to texts, not to where they once lay.
+    """Read the folder `prompts` of a game into its `templates`: a run is bound to the texts, not to their folder.
 
     Args:
-      packages: whose prompts they stand for.
+      packages: those whose prompts they replace.
     Raises: as `prompts.overridden`.
     """
     templates = prompts.overridden(key_of(type(cfg)), cfg.templates, cfg.prompts, *packages)

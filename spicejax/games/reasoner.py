@@ -1,4 +1,4 @@
-"""How a Reasoner is asked and read: one question, its answer in a box. All games and the evaluation do it alike."""
+"""How a Reasoner is asked a question, and how its answer is read from a box; games and the evaluation do it alike."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SYSTEM = {"role": "system", "content": "You are a helpful assistant."}
 
 
 def messages(question: str, style: Style = "full", own: Templates = NO_TEMPLATES) -> Messages:
-    """Ask one question, with `own` templates for ours. Raises ValueError for an unknown style."""
+    """Ask one question; `own` templates replace ours. Raises ValueError for an unknown style."""
     check_style(style)
     if style == "nano":
         return [{"role": "user", "content": question}]
@@ -47,12 +47,11 @@ def answer(rollout: Rollout, judge_truncated: bool = False) -> str | None:
 
 def exam(style: Style, max_new: int, judge_truncated: bool = False, own: Templates = NO_TEMPLATES) -> Exam:
     """The Reasoner answers as in training, with at most `max_new` tokens."""
-
     return asked(lambda task: messages(task.question, style, own), max_new, judge_truncated)
 
 
 def asked(ask: Callable[[Task], Messages], max_new: int, judge_truncated: bool = False, role: str = "reasoner") -> Exam:
-    """Questions are asked by `ask`, and answered in a box, in one turn of `role`."""
+    """An exam whose questions `ask` puts to `role`, which answers in one turn, in a box."""
 
     def respond(world: World, tasks: Sequence[Task], **sampling: Any) -> list[list[Reply]]:
         found = world.ask(role, [ask(task) for task in tasks], **sampling)

@@ -1,4 +1,4 @@
-"""How a Solver, who may search, is asked and read: its answer stands between tags, among its own words."""
+"""How a Solver, who may search, is asked a question, and how its answer is read from the tags in its own words."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def _reply(row: Searched) -> Reply:
 
 
 def written(row: Searched) -> str:
-    """What the model wrote, without what it was shown."""
+    """The text of a row that the model wrote itself."""
     return "".join(turn.text for turn in row.turns)
 
 
 def last_pair(text: str, tags: tuple[str, str]) -> str | None:
-    """What stands between the last opening tag that is closed and the closing tag next to it; None without one."""
+    """The text between the last opening tag that is closed and its closing tag; None without such a pair."""
     inside = None
     for part in text.split(tags[0])[1:]:
         content, closing, _ = part.partition(tags[1])
@@ -87,7 +87,7 @@ def answer_in(reply: str) -> str | None:
 
 
 def between(row: Searched, tags: tuple[str, str]) -> str | None:
-    """What stands between the last pair of tags that the model wrote within a turn; None without one."""
+    """The text between the last pair of tags that the model wrote within one turn; None without such a pair."""
     pairs = (last_pair(turn.text, tags) for turn in reversed(row.turns))
     return next((inside for inside in pairs if inside is not None), None)
 
@@ -99,12 +99,12 @@ def answer(row: Searched) -> str | None:
 
 
 def searches(row: Searched) -> int:
-    """Searches whose results the model was shown."""
+    """Number of searches whose results the model was shown."""
     return sum(bool(turn.query) for turn in row.turns[:-1])
 
 
 def transcript(row: Searched) -> list[dict[str, Any]]:
-    """The whole row for tasks.jsonl: what was written turn by turn, and the passages it was shown."""
+    """The row for tasks.jsonl, turn by turn: what the model wrote, its query, the passages that it was shown."""
     return [
         {"wrote": turn.text} | ({"query": turn.query, "shown": [p.id for p in turn.passages]} if turn.query else {})
         for turn in row.turns
@@ -112,7 +112,7 @@ def transcript(row: Searched) -> list[dict[str, Any]]:
 
 
 def metrics_of(role: str, rows: Sequence[Searched]) -> Metrics:
-    """How a role's rows searched: {} without rows."""
+    """Means over a role's rows: searches, lengths, how many were cut off; {} without rows."""
     if not rows:
         return {}
     counts = np.array([searches(row) for row in rows])

@@ -58,7 +58,12 @@ class World:
         max_new: int,
         stream: int,
     ) -> list[list[Rollout]]:
-        """Sample responses of `role`; `stream` names the random stream, so that roles never share draws."""
+        """Sample responses of `role` to each prompt.
+
+        Args:
+          first_row: row id of each prompt's first response, see `Respond`.
+          stream: name of the random stream; roles with streams of their own never share draws.
+        """
         player = self.players[role]
         with self._timed("sampling"):
             return player.respond(
@@ -81,7 +86,7 @@ class World:
         first_row: Sequence[int],
         stream: int,
     ) -> list[list[search.Searched]]:
-        """Sample rows of several turns of `role`, with what the search engine finds shown between them."""
+        """Sample rows of several turns of `role`; between two turns it is shown what the search engine finds."""
         find, player = self.find, self.players[role]
         if find is None:
             raise ValueError("this game searches, and the run has no search engine; give retrieval.index=FOLDER")
@@ -118,7 +123,7 @@ class World:
         return [passages_of[query] for query in queries]
 
     def execute(self, programs: Sequence[str]) -> list[Ran]:
-        """What came of each program that a player wrote."""
+        """Run programs that a player wrote."""
         if not programs:
             return []
         if self.programs is None:
@@ -129,7 +134,7 @@ class World:
     def judge(self, claims: Sequence[judge.Claim], *, max_new: int) -> list[bool]:
         """Whether each answer says the same as a reference: by the run's server, else by the seat `judge`, greedy.
 
-        Nobody is asked where no answer was given, or where it is too long for the seat: those are none.
+        A claim without an answer, or one that is too long for the seat, is not right; nobody is asked about it.
 
         Args:
           max_new: longest reply of the seat, in tokens; the server has its own.
