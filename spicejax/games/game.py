@@ -98,7 +98,7 @@ class Record:
 
     @property
     def row(self) -> dict[str, Any]:
-        """The line of tasks.jsonl: without the fields that are None or empty, and with the beginnings of the answers."""
+        """The line of tasks.jsonl: fields that are None or empty are left out, answers are cut to their beginnings."""
         row = {"question": self.question, "answer": self.gold, "pass_rate": self.pass_rate, "reward": self.reward}
         row = {**self.extra} | {name: value for name, value in row.items() if value is not None}
         if self.said:

@@ -9,7 +9,6 @@ are a chain of runs.
 from __future__ import annotations
 
 import collections
-import dataclasses
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -30,42 +29,51 @@ _ROLES = ("decomposer", "subquestion", "solver")  # of lessons
 _SUB_ANSWERS = 1  # stream; plans have the one before, final answers the one behind
 
 
-class Tried(NamedTuple):
-    """A plan of a question, as written and as read, and the paths along it."""
+class Branch(NamedTuple):
+    """A plan of a question, as written and as read, and the paths along it; a plan that was rejected has none."""
 
     reply: Rollout
     plan: Plan | Rejection
     paths: list[Path]
 
     @property
-    def worth(self) -> list[Fraction]:
-        """Of each path."""
+    def worths(self) -> list[Fraction]:
+        """The worth of each path."""
         return [path.worth for path in self.paths]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The plan for tasks.jsonl, with the worth of its paths and one of them in full."""
+        record: dict[str, Any] = {"plan": self.reply.text}
+        if isinstance(self.plan, Rejection):
+            return record | {"rejected": self.plan.reason}
+        record["rewards"] = list(map(float, self.worths))
+        if any(path.fault for path in self.paths):
+            record["faults"] = [path.fault for path in self.paths]
+        return record | {"transcript": self.paths[0].transcript()}
 
 
 def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state: None = None) -> Played:
     """Walk m x m' paths of every question. Questions too long to be planned are left out and counted."""
     fitting = [k for k, task in enumerate(questions) if world.fits("decomposer", paths.plan_messages(task, cfg))]
-    tried = _walk(
+    walked = _walk(
         world, [questions[k] for k in fitting], cfg, samples=cfg.plans, first_row=[k * cfg.plans for k in fitting],
         copies=cfg.solutions, stream=0,
     )  # fmt: skip
     lessons: list[Lesson] = []
-    records, totals = [], collections.Counter[str]()
-    rejected = collections.Counter(
-        each.plan.reason for own in tried for each in own if isinstance(each.plan, Rejection)
-    )
-    for k, own in zip(fitting, tried, strict=True):
-        for path in (path for each in own for path in each.paths):
-            path.worth = _worth(path, cfg)
-        new = _lessons(k, own, cfg)
-        lessons += new
-        totals.update(lesson.role for lesson in new)
-        records.append(_record(questions[k], own, cfg))
+    records = []
+    for k, branches in zip(fitting, walked, strict=True):
+        for path in _paths(branches):
+            path.worth = _worth(path, cfg, cfg.reward)
+        lessons += _lessons(k, branches, cfg)
+        records.append(_record(questions[k], branches, cfg))
+    plans = [branch.plan for branches in walked for branch in branches]
+    rejected = collections.Counter(plan.reason for plan in plans if isinstance(plan, Rejection))
+    count_of_role = collections.Counter(lesson.role for lesson in lessons)
     metrics: Metrics = {"decomposer/too_long": float(len(questions) - len(fitting))}
     metrics |= {f"rejected/{reason}": float(n) for reason, n in rejected.items()}
-    metrics |= {f"{role}/lessons": float(totals[role]) for role in _ROLES}
-    metrics |= _measured(tried, records)
+    metrics |= {f"{role}/lessons": float(count_of_role[role]) for role in _ROLES}
+    metrics |= _measured(plans, [path for branches in walked for path in _paths(branches)], records)
     progress = {"formed": "solver/formed", "pass_rate": "solver/pass_rate"}
     return Played(
         lessons,
@@ -79,104 +87,95 @@ def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state:
 def _walk(
     world: World, tasks: Sequence[Task], cfg: AceSearcherConfig, *, samples: int, first_row: Sequence[int],
     copies: int, stream: int,
-) -> list[list[Tried]]:  # fmt: skip
-    """Plans of each question and the paths along each of them; none along what is no plan."""
-    replies = world.ask(
+) -> list[list[Branch]]:  # fmt: skip
+    """Ask for `samples` plans of each question and walk `copies` paths along each of them."""
+    replies_of = world.ask(
         "decomposer", [paths.plan_messages(task, cfg) for task in tasks], samples=samples, first_row=first_row,
         max_new=cfg.plan_max_new, stream=stream,
     )  # fmt: skip
-    tried = [[Tried(reply, paths.read_plan(reply, cfg), []) for reply in own] for own in replies]
-    for task, first, own in zip(tasks, first_row, tried, strict=True):
-        for i, (_, plan, plan_paths) in enumerate(own):
-            if isinstance(plan, Plan):
-                plan_paths += [Path(task, plan, (first + i) * copies + j) for j in range(copies)]
-    everything = [path for own in tried for each in own for path in each.paths]
+    walked: list[list[Branch]] = []
+    for task, first, replies in zip(tasks, first_row, replies_of, strict=True):
+        walked.append([])
+        for row, reply in enumerate(replies, first):
+            plan = paths.read_plan(reply, cfg)
+            along = [Path(task, plan, row * copies + j) for j in range(copies)] if isinstance(plan, Plan) else []
+            walked[-1].append(Branch(reply, plan, along))
+    everything = [path for branches in walked for path in _paths(branches)]
     paths.solve(world, everything, cfg, copies=copies, stream=stream + _SUB_ANSWERS)
-    return tried
+    return walked
 
 
-def _worth(path: Path, cfg: AceSearcherConfig) -> Fraction:
+def _paths(branches: Sequence[Branch]) -> list[Path]:
+    return [path for branch in branches for path in branch.paths]
+
+
+def _worth(path: Path, cfg: AceSearcherConfig, kind: rewards.RewardKind) -> Fraction:
     right = (path.task.answer, *path.task.aliases)
     if paths.kind_of(path.task, cfg) == "program":
-        return rewards.of_program(path.answer, right, kind=cfg.reward)
-    return rewards.reward(path.answer, right, formed=path.formed, kind=cfg.reward)
+        return rewards.of_program(path.answer, right, kind=kind)
+    return rewards.reward(path.answer, right, formed=path.formed, kind=kind)
 
 
-def _right(path: Path, cfg: AceSearcherConfig) -> bool:
-    return _worth(path, dataclasses.replace(cfg, reward="exact", rule="paper")) == 1
+def _is_right(path: Path, cfg: AceSearcherConfig) -> bool:
+    return _worth(path, cfg, "exact") == 1
 
 
-def _lessons(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> list[Lesson]:
+def _lessons(question: int, branches: Sequence[Branch], cfg: AceSearcherConfig) -> list[Lesson]:
     """What one question's paths teach."""
     if cfg.learn != "pairs":
-        return _examples(question, tried, cfg)
-    replies, plans_ = [each.reply for each in tried], [each.plan for each in tried]
-    preferences = [
-        ("decomposer", pair) for pair in pairs.of_plans(replies, plans_, [each.worth for each in tried], cfg.rule)
-    ]
-    for each in tried:
-        for good, bad in pairs.of_paths(each.paths, each.worth, cfg.rule):
+        return _examples(question, branches, cfg)
+    replies, plans, worths = zip(*((branch.reply, branch.plan, branch.worths) for branch in branches), strict=True)
+    preferences = [("decomposer", pair) for pair in pairs.of_plans(replies, plans, worths, cfg.rule)]
+    for branch in branches:
+        for good, bad in pairs.of_paths(branch.paths, branch.worths, cfg.rule):
             preferences += [("subquestion", pair) for pair in pairs.sub_answers(good, bad)]
             preferences += [("solver", pair) for pair in pairs.finals(good, bad)]
     return [Preference(role, _group(question, role), better, worse) for role, (better, worse) in preferences]
 
 
-def _examples(question: int, tried: Sequence[Tried], cfg: AceSearcherConfig) -> list[Lesson]:
-    """The replies of good paths as given ones; a plan and a sub-answer that several paths share once."""
-    ranked = sorted(((each, path) for each in tried for path in each.paths), key=lambda both: -both[1].worth)
+def _examples(question: int, branches: Sequence[Branch], cfg: AceSearcherConfig) -> list[Lesson]:
+    """The replies of good paths as given ones; a plan or a sub-answer that several paths share counts once."""
+    ranked = sorted(((b, path) for b in branches for path in b.paths), key=lambda pair: -pair[1].worth)
     # Differs: ReST-EM starts each round from the first model; a round here starts from the one before
-    good = [both for both in ranked if _right(both[1], cfg)] if cfg.learn == "right" else ranked[:1]
+    good = [(b, path) for b, path in ranked if _is_right(path, cfg)] if cfg.learn == "right" else ranked[:1]
     chosen: dict[int, tuple[str, Rollout]] = {}
-    for each, path in good:
+    for branch, path in good:
         if path.worth > 0 and path.final is not None:
-            chosen[id(each.reply)] = "decomposer", each.reply
+            chosen[id(branch.reply)] = "decomposer", branch.reply
             chosen |= {id(reply): ("subquestion", reply) for reply in path.replies.values()}
             chosen[id(path.final)] = "solver", path.final
     return [Episode(role, _group(question, role), rollout, 1.0) for role, rollout in chosen.values()]
 
 
 def _group(question: int, role: str) -> int:
-    """Of a question's lessons of one role; roles never share a number."""
+    """The group of a question's lessons of one role; roles never share a number."""
     return question * len(_ROLES) + _ROLES.index(role)
 
 
-def _record(task: Task, tried: Sequence[Tried], cfg: AceSearcherConfig) -> Record:
-    """One question for tasks.jsonl: the answers of all paths, every plan with its paths' worth, one path in full."""
-    plan_records = [
-        {"plan": reply.text}
-        | (
-            {"rejected": plan.reason}
-            if isinstance(plan, Rejection)
-            else {"rewards": [float(path.worth) for path in own]}
-        )
-        | ({"faults": [path.fault for path in own]} if any(path.fault for path in own) else {})
-        | ({"transcript": own[0].transcript()} if own else {})
-        for reply, plan, own in tried
-    ]
-    mean = sum(sum(each.worth) for each in tried) / max(sum(len(each.paths) or 1 for each in tried), 1)
-    every = [path for each in tried for path in each.paths]
-    said, right = [path.answer for path in every], [_right(path, cfg) for path in every]
-    extra = {"id": task.id, "plans": plan_records}
-    return Record(task.question, task.answer, said, right, float(mean), extra=extra)
+def _record(task: Task, branches: Sequence[Branch], cfg: AceSearcherConfig) -> Record:
+    """One question for tasks.jsonl: the answers of all paths, and every plan; one without paths is worth 0."""
+    walked = _paths(branches)
+    mean = sum(path.worth for path in walked) / max(sum(len(branch.paths) or 1 for branch in branches), 1)
+    answers, right = [path.answer for path in walked], [_is_right(path, cfg) for path in walked]
+    extra = {"id": task.id, "plans": [branch.record for branch in branches]}
+    return Record(task.question, task.answer, answers, right, float(mean), extra=extra)
 
 
-def _measured(tried: Sequence[Sequence[Tried]], records: Sequence[Record]) -> Metrics:
-    everything = [path for own in tried for each in own for path in each.paths]
-    plans = [each.plan for own in tried for each in own]
+def _measured(plans: Sequence[Plan | Rejection], walked: Sequence[Path], records: Sequence[Record]) -> Metrics:
     if not plans:
         return {}
     good = [plan for plan in plans if isinstance(plan, Plan)]
     metrics = {
         "decomposer/valid": len(good) / len(plans),
         "solver/pass_rate": float(np.mean([record.reward or 0.0 for record in records])),
-        "solver/formed": float(np.mean([path.formed for path in everything])) if everything else 0.0,
+        "solver/formed": float(np.mean([path.formed for path in walked])) if walked else 0.0,
     }
     if good:
         metrics["decomposer/sub_questions"] = float(np.mean([len(plan.questions) for plan in good]))
-    looked_up = sum(len(path.passages.get(k, ())) for path in everything for k in path.shown)
+    looked_up = sum(len(path.passages.get(k, ())) for path in walked for k in path.shown)
     if looked_up:
-        metrics["solver/passages_left_out"] = 1 - sum(sum(path.shown.values()) for path in everything) / looked_up
-    faults = collections.Counter(path.fault for path in everything if path.fault)
+        metrics["solver/passages_left_out"] = 1 - sum(sum(path.shown.values()) for path in walked) / looked_up
+    faults = collections.Counter(path.fault for path in walked if path.fault)
     return metrics | {f"fault/{name}": float(n) for name, n in faults.items()}
 
 
@@ -207,13 +206,13 @@ def exam(cfg: AceSearcherConfig) -> Exam:
     def planned(
         world: World, tasks: Sequence[Task], *, samples: int, first_row: Sequence[int], stream: int, max_new: int
     ) -> list[list[Reply]]:
-        tried = _walk(world, tasks, cfg, samples=samples, first_row=first_row, copies=1, stream=stream)
-        return [[_reply(each.reply, each.paths[0] if each.paths else None) for each in own] for own in tried]
+        walked = _walk(world, tasks, cfg, samples=samples, first_row=first_row, copies=1, stream=stream)
+        return [[_reply(branch) for branch in branches] for branches in walked]
 
     def direct(world: World, tasks: Sequence[Task], *, max_new: int, **sampling: Any) -> list[list[Reply]]:
         answered = paths.direct(world, tasks, cfg, **sampling)
-        looked = [int(paths.kind_of(task, cfg) in SEARCHING) for task in tasks]
-        return [[Reply(text, r, searches=n) for r, text in own] for own, n in zip(answered, looked, strict=True)]
+        searches = [int(paths.kind_of(task, cfg) in SEARCHING) for task in tasks]
+        return [[Reply(text, r, searches=n) for r, text in of] for of, n in zip(answered, searches, strict=True)]
 
     respond = planned if cfg.exam == "plan" else direct
     role = "decomposer" if cfg.exam == "plan" else "solver"
@@ -222,12 +221,12 @@ def exam(cfg: AceSearcherConfig) -> Exam:
     )
 
 
-def _reply(plan: Rollout, path: Path | None) -> Reply:
-    """What came of a plan; where nothing did, the plan is what was written."""
-    steps = [{"plan": plan.text}]
-    if path is None or path.final is None:
-        return Reply(None, plan, steps + (path.transcript(texts=True) if path else []), path.searches if path else 0)
-    return Reply(path.answer, path.final, steps + path.transcript(texts=True), path.searches)
+def _reply(branch: Branch) -> Reply:
+    """The answer that a plan led to; where it led to none, the plan is what was written."""
+    path, steps = next(iter(branch.paths), None), [{"plan": branch.reply.text}]
+    if path is None:
+        return Reply(None, branch.reply, steps)
+    return Reply(path.answer, path.final or branch.reply, steps + path.transcript(texts=True), path.searches)
 
 
 def prompts_of(cfg: AceSearcherConfig, task: Task) -> Prompts:
