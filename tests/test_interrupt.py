@@ -71,7 +71,7 @@ def test_a_corpus_is_not_read_on(asked, tmp_path):
     """Neither after a document, nor within one that is cut."""
     (tmp_path / "corpus.jsonl").write_text('{"text": "one two three"}\n' * 3)
     with pytest.raises(Stopped, match="stopped after 1 documents of .*corpus.jsonl; the same command reads them again"):
-        list(sources.Reader(1000).documents(str(tmp_path / "corpus.jsonl")))
+        list(sources.Reader().documents(str(tmp_path / "corpus.jsonl")))
 
     def encode(text):
         asked.requested = True

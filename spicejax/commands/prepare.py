@@ -29,9 +29,6 @@ def main(argv: Sequence[str]) -> None:
         default=CorpusConfig.min_chars,
         help="skip documents shorter than this, in characters; as corpus.min_chars, 32",
     )
-    parser.add_argument(
-        "--max_bytes_per_document", type=int, default=16 * 1024 * 1024, help="skip longer ones, in bytes"
-    )
     parser.add_argument("--text_field", default="", help="key or column of the text; default text or contents")
     parser.add_argument("--follow_links", action="store_true", help="take what links out of a folder lead to")
     options = parser.parse_args(argv)
@@ -47,7 +44,6 @@ def prepare(options: argparse.Namespace) -> None:
         encode=tokenizer.encode,
         max_tokens=options.max_tokens,
         min_chars=options.min_chars,
-        max_bytes_per_document=options.max_bytes_per_document,
         text_field=options.text_field,
         follow_links=options.follow_links,
     )

@@ -31,7 +31,6 @@ def open_corpus(
     encode: Callable[[str], list[int]],
     max_tokens: int,
     min_chars: int,
-    max_bytes_per_document: int = 16 * 1024 * 1024,
     text_field: str = "",
     follow_links: bool = False,
 ) -> Corpus:
@@ -50,17 +49,15 @@ def open_corpus(
       encode: the policy's plain tokenizer, text -> ids.
       max_tokens: longest segment, in tokens.
       min_chars: shorter documents are skipped.
-      max_bytes_per_document: longer documents are skipped, in bytes of UTF-8.
       text_field: key or column of the text; "" = text or contents.
       follow_links: read what links out of a folder lead to; otherwise they are skipped.
     Raises:
       FileNotFoundError: a source that does not exist.
       ValueError: no usable document, or a prepared folder that does not fit.
     """
-    for name, limit in (("max_tokens", max_tokens), ("max_bytes_per_document", max_bytes_per_document)):
-        if limit < 1:
-            raise ValueError(f"{name}={limit}: must be at least 1")
-    reader = sources.Reader(max_bytes_per_document, text_field, follow_links)
+    if max_tokens < 1:
+        raise ValueError(f"max_tokens={max_tokens}: must be at least 1")
+    reader = sources.Reader(text_field, follow_links)
     if prepared.is_prepared(spec):
         documents, manifest = prepared.open_corpus(spec, encode, max_tokens)
         counts, digest = manifest.get("counts", {}), manifest["digest"]

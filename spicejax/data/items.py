@@ -155,5 +155,5 @@ def check_items(kind: Kind, spec: str, text_field: str = "", *, follow_links: bo
         prepared.manifest_of(spec)
     else:
         for source in sources.split_mixture(spec):
-            next(sources.Reader(2**24, text_field, follow_links).documents(source), None)
+            next(sources.Reader(text_field, follow_links).documents(source), None)
     return None

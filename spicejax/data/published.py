@@ -32,7 +32,7 @@ YES |= {"SUPPORTED": "Yes", "NOT_SUPPORTED": "No"}
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A question with what its set tells about it."""
+    """A question with what its set has for it."""
 
     id: str
     question: str
@@ -51,22 +51,22 @@ Place = tuple[str, int]  # a sentence of FEVER's pages: the page's name, its num
 PAGES = "wiki-pages"  # FEVER's folder of them
 
 
-_FAULTS = (KeyError, TypeError, ValueError, IndexError, AttributeError)  # of what is not as published
+# What readers raise at entries that are not as published
+_FAULTS = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
 
 class _Broken(ValueError):
-    """A line that is no entry, or a question of an entry that is not as published; it stands in its place."""
+    """Stands in the place of a line that is no entry, or of a question that is not as published."""
 
 
 def read(path: Path, reader: Reader, broken: list[str] | None = None) -> Iterator[Row]:
-    """Rows of a file: jsonl, a JSON array or a JSON object, packed by gzip or not, entry by entry.
+    """Yield the rows of a file, entry by entry: jsonl, a JSON array or a JSON object, gzipped or not.
 
     FEVER's passages come from the folder wiki-pages beside its file.
 
     Args:
-      broken: takes what is wrong with each entry that is not as published, which is left out.
-    Raises: ValueError naming file and entry, where one is not as published and there is no `broken`, or where it is not
-    known where the next one begins.
+      broken: collects the faults of entries that are not as published, which are left out; None = they raise.
+    Raises: ValueError naming file and entry, for such an entry, and where the begin of the next one is unknown.
     """
     if reader is fever:
         reader = functools.partial(fever, sentences=_sentences(path, None if broken is None else []))
@@ -83,7 +83,7 @@ def _each(path: Path, reader: Callable[[Any], Iterable[T]], broken: list[str] | 
 def parsed(
     entries: Iterable[tuple[str, Any]], reader: Callable[[Any], Iterable[T]], broken: list[str] | None
 ) -> Iterator[T]:
-    """What `reader` makes of (place, entry) pairs. Broken ones as `read` has them."""
+    """Yield what `reader` makes of (place, entry) pairs; `broken` as in `read`."""
     for where, entry in entries:
         try:
             for row in [entry] if isinstance(entry, _Broken) else reader(entry):
@@ -105,7 +105,7 @@ def _unlike(error: Exception) -> str:
 
 
 def _rows(questions: Iterable[T], row: Callable[[T], Row]) -> Iterator[Any]:
-    """The row of each of an entry's questions; those beside one that is not as published stand."""
+    """Yield the row of each question of an entry; one that is not as published leaves the others."""
     for number, question in enumerate(questions, 1):
         try:
             yield row(question)
@@ -200,10 +200,7 @@ def quoref(article: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def drop(entry: Any) -> Iterator[Row]:
-    """DROP: a number, a date or spans; also one flat row of TFDS."""
-    if isinstance(entry, Mapping):
-        yield Row(rows.label(entry["query_id"]), entry["question"], _once([entry["answer"]]), entry["passage"])
-        return
+    """DROP: a number, a date or spans."""
     _, content = entry
 
     def row(qa: Mapping[str, Any]) -> Row:
@@ -233,9 +230,9 @@ def tatqa(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def fever(entry: Mapping[str, Any], sentences: Mapping[Place, str] = types.MappingProxyType({})) -> Iterator[Row]:
-    """FEVER: a claim that is true or not; one that cannot be told, or has no passage to tell it by, has no answer.
+    """FEVER: a claim that is true or not; without enough evidence, or without passages, it has no answer.
 
-    Its passages are its own "context", else the first of its sets of sentences that is there as a whole.
+    Its passages are its own "context", else the first set of evidence of which all sentences are there.
     """
     label, context = YES.get(entry["label"]), str(entry.get("context") or "")
     sets = () if context else (each for each in _evidence(entry) if all(place in sentences for place in each))
@@ -247,7 +244,7 @@ def fever(entry: Mapping[str, Any], sentences: Mapping[Place, str] = types.Mappi
 
 
 def _evidence(entry: Mapping[str, Any]) -> list[list[Place]]:
-    """Sets of sentences, each of which tells whether a FEVER claim is true; their names in one form of Unicode."""
+    """Sets of sentences, each of which decides a FEVER claim; the names of pages in one form of Unicode."""
     groups = [[(page, number) for *_, page, number in each if page is not None] for each in entry.get("evidence") or ()]
     return [[(unicodedata.normalize("NFC", page), number) for page, number in each] for each in groups if each]
 
@@ -258,7 +255,7 @@ def pages(path: Path) -> list[Path]:
 
 
 def _sentences(path: Path, broken: list[str] | None) -> dict[Place, str]:
-    """What the claims of FEVER's file refer to, from wiki-pages beside it; nothing where the folder is missing."""
+    """The sentences that the claims of FEVER's file refer to; none where wiki-pages is missing beside it."""
     files = pages(path)
     places = set(_each(path, lambda entry: itertools.chain(*_evidence(entry)), broken)) if files else set[Place]()
     names = {name for name, _ in places}
@@ -305,7 +302,7 @@ def gsm8k(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def final(answer: str) -> str:
-    """What stands behind GSM8K's #### on the last line, without commas; "" where nothing does."""
+    """The text behind GSM8K's #### on the last line, without commas; "" without one."""
     match = _FINAL.search(answer)
     return match[1].replace(",", "") if match else ""
 
@@ -331,12 +328,12 @@ def strategyqa(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def ifqa(entry: Mapping[str, Any]) -> Iterator[Row]:
-    """IfQA: what would be if."""
+    """IfQA: counterfactual questions."""
     yield Row(rows.label(entry["idx"]), entry["question"], _once(entry["answers"]), "\n".join(entry["context"]))
 
 
 def tabmwp(entry: Any) -> Iterator[Row]:
-    """TabMWP: about a table; the question tells the unit, as its authors ask it, and the answer is without it."""
+    """TabMWP: about a table; the question names the unit, as the authors ask it, and the answer does not."""
     name, qa = entry
     context = "\n".join(filter(None, (qa.get("table_title"), qa["table"])))
     choices = f" ({', '.join(qa['choices'])})" if qa.get("choices") else ""
@@ -386,7 +383,7 @@ def plain(entry: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _verdict(answer: Any) -> Any:
-    """Yes or no where the answer is one: a number is none, though 1 == True."""
+    """Yes or no for a verdict; other answers as they are, numbers too, though 1 == True."""
     return YES.get(answer, answer) if isinstance(answer, bool | str) else answer
 
 
@@ -396,7 +393,7 @@ def table(lines: Iterable[Iterable[Any]]) -> str:
 
 
 def _once(texts: Iterable[Any]) -> tuple[str, ...]:
-    """Right answers, each once, without empty ones; a null is none of them, and no row is as published with one."""
+    """Right answers, each once and without empty ones. A null raises: the row is not as published."""
     return tuple(dict.fromkeys(text for each in texts if (text := "" if each == "" else rows.answer(each).strip())))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -35,7 +34,7 @@ class Item:
     task: Task
     category: str = "all"
     suite: str = ""  # of several sets its name; "" for the first
-    boxed: bool = True  # asked as a Reasoner is; else the bare question, whose answer may stand anywhere
+    boxed: bool = True  # asked for a boxed answer; else the bare question, whose answer may stand anywhere
 
 
 def load_items(path: str | Path) -> list[Item]:
@@ -48,15 +47,15 @@ def load_items(path: str | Path) -> list[Item]:
     DocMath-Eval ("ground_truth", and "paragraphs" as the context) and Search-R1 are read as they are published:
     "golden_answers" and an "answers" list are an answer and its aliases. A list under "answer" is one List or several
     Strings, as its "answer_type" says.
-    Without "answer_type" the type is read off the answer: a whole number, a decimal number, true/false, other
+    Without "answer_type" the type follows from the answer: a whole number, a decimal number, true/false, other
     mathematics, else text.
-    Raises: ValueError naming file, line and what is missing, or a set that there is not; FileNotFoundError.
+    Raises: ValueError naming file, line and what is missing, or an unknown set; FileNotFoundError.
     """
     return [_item(_with_answer(row, where), where) for where, row in _rows(str(path))]
 
 
 def load_suites(specs: str, limit: int = 0) -> list[Item]:
-    """The first `limit` items of each of several sets, apart by commas; 0 = all. Raises as `load_items`."""
+    """Read the first `limit` items of each set, 0 = all; commas separate the sets. Raises as `load_items`."""
     return [
         dataclasses.replace(item, suite=suite)
         for suite, spec in suites(specs)
@@ -65,25 +64,14 @@ def load_suites(specs: str, limit: int = 0) -> list[Item]:
 
 
 def suites(specs: str) -> list[tuple[str, str]]:
-    """(its name, where it is) of each of several sets, apart by commas; the first has the name "". `none` is none."""
+    """Split sets at commas into (name, spec) pairs; the first has the name "", and `none` stands for no set."""
     chosen = [spec for spec in map(str.strip, specs.split(",")) if spec not in ("", "none")]
     return [(name_of(spec) if k else "", spec) for k, spec in enumerate(chosen)]
 
 
 def name_of(spec: str) -> str:
-    """The name of a set of questions."""
+    """The name of a question set: its file without folder and ending, or what stands behind `facts:`."""
     return Path(spec).stem.rpartition(":")[2]
-
-
-def save_items(path: str | Path, items: list[Item]) -> None:
-    """Write `items` as `load_items` reads them."""
-    rows = []
-    for k, item in enumerate(items):
-        task = item.task
-        row = {"id": task.id or str(k), "question": task.question, "answer": task.answer}
-        aliases = {"aliases": task.aliases} if task.aliases else {}
-        rows.append(json.dumps(row | {"answer_type": task.answer_type, "category": item.category} | aliases))
-    Path(path).write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
 def _rows(path: str) -> Iterable[tuple[str, dict[str, Any]]]:
@@ -94,7 +82,7 @@ def _rows(path: str) -> Iterable[tuple[str, dict[str, Any]]]:
 
 
 def _with_answer(row: dict[str, Any], where: str) -> dict[str, Any]:
-    """The row with the first of its right answers as the answer, the others as aliases, whatever its set calls them."""
+    """The row with its first right answer as "answer" and the others as "aliases", whatever its set calls them."""
     if "ground_truth" in row and isinstance(row.get("paragraphs"), list):
         parts = {"answer": row["ground_truth"], "context": "\n\n".join(field(where, row, "paragraphs", answers))}
         return row | parts | {"id": row.get("question_id")}
@@ -109,8 +97,8 @@ def _with_answer(row: dict[str, Any], where: str) -> dict[str, Any]:
         return row | _of_list(row, where)
     if row.get("choices") or (name == "answer" and "answer_aliases" not in row):
         return row
-    if isinstance(of := row.get(name), dict) and "text" in of:  # SQuAD
-        row = row | {name: of["text"]}
+    if isinstance(spans := row.get(name), dict) and "text" in spans:  # SQuAD
+        row = row | {name: spans["text"]}
     listed = field(where, row, name, answers) if name != "answer" else (field(where, row, name, answer),)
     listed += field(where, row, "answer_aliases", answers)  # MuSiQue's
     return row | _alternatives(listed if answered is None else (field(where, row, "answer", answer), *listed))
@@ -128,7 +116,7 @@ def _of_list(row: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _alternatives(listed: Sequence[str]) -> dict[str, Any]:
-    """Several right answers: of them one may be a number and another a phrase, so all are texts then."""
+    """One right answer, or several, which are Strings: one may be a number and another a phrase."""
     several = list(dict.fromkeys(listed))
     parts = {"answer": several[0]} if several else {}
     return parts | ({"aliases": several[1:], "answer_type": "String"} if several[1:] else {})
@@ -157,7 +145,7 @@ def _item(row: dict[str, Any], where: str) -> Item:
 
 
 def infer_type(answer: str) -> str:
-    """Answer type read off the text of a gold answer; mathematics without words outside \\text{} is an Expression."""
+    """Infer the answer type from a gold answer; mathematics without words outside \\text{} is an Expression."""
     plain = answer.replace(",", "")
     if plain.lstrip("+-").isdecimal():
         return "Integer"

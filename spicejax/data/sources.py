@@ -46,9 +46,9 @@ class Raw:
 class Reader:
     """Reads sources one after the other and counts what it skips: `read` = documents kept + skipped."""
 
-    max_bytes: int
     text_field: str = ""  # where records keep their text, if not in one of TEXT_FIELDS
     follow_links: bool = False  # out of a folder too: a corpus from elsewhere may point at files of yours
+    max_bytes: int = 16 * 2**20  # of a document in UTF-8; larger ones are skipped
     read: int = 0
     skipped: Counter[str] = dataclasses.field(default_factory=Counter)
     keys: tuple[str, ...] = ()  # of the first record without text

@@ -85,7 +85,6 @@ def build(
     shard: int = 2**14,
     tree_from: int | None = nearest.TREE_FROM,
     with_bm25: bool = False,
-    max_bytes: int = 16 * 2**20,
     follow_links: bool = False,
 ) -> Index:
     """Build the index of a corpus in folder `out`, or go on with one that the same call began.
@@ -96,7 +95,6 @@ def build(
       shard: passages a file of vectors; what a stopped build encodes again at most.
       tree_from: from so many passages a ScaNN tree is built too; None = never.
       with_bm25: count words too.
-      max_bytes: longer documents are skipped, in bytes of UTF-8.
       follow_links: take what links out of a folder lead to; they are skipped else.
     Raises:
       ValueError: `out` was begun otherwise, or the corpus has no usable passage or another content than before.
@@ -108,7 +106,7 @@ def build(
     folder = Path(out).expanduser()
     plan = {"format": FORMAT, "corpus": corpus, "words": words, "shard": shard, "encoder": spec_of(encoder)}
     # Process 0 alone reads and writes what there is, on a disk that all see.
-    hosts.by_first(lambda: _begin(folder, plan, sources.Reader(max_bytes, follow_links=follow_links)))
+    hosts.by_first(lambda: _begin(folder, plan, sources.Reader(follow_links=follow_links)))
     stored = passages.load(folder / PASSAGES)
     for k, name in enumerate(_shards(len(stored), shard)):
         if hosts.by_first(lambda name=name: not _damaged(folder, [name])):

@@ -17,7 +17,6 @@ from spicejax.retrieval import encode, index, passages, remote, search
 from spicejax.retrieval.search import Search
 from spicejax.types import Passage
 
-_LONGEST = 16 * 2**20  # bytes of a document; a longer one is skipped
 _GIVE = {
     "index": "FOLDER (launch/build_index.py)",
     "corpus": "CORPUS",
@@ -99,7 +98,7 @@ class RetrievalConfig:
 
     def passages(self) -> Iterator[Passage]:
         """Those of `corpus`, read as they are asked for."""
-        reader = sources.Reader(_LONGEST, follow_links=self.follow_links)
+        reader = sources.Reader(follow_links=self.follow_links)
         return passages.read(reader, self.corpus, words=self.words)
 
 

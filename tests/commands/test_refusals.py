@@ -39,7 +39,6 @@ def test_a_broken_model_is_one_line(tmp_path, capsys, name, damaged):
 @pytest.mark.parametrize(("option", "message"), [
     ("--source=/no/such.jsonl", "'/no/such.jsonl' does not exist"),
     ("--max_tokens=0", "max_tokens=0"),
-    ("--max_bytes_per_document=-1", "max_bytes_per_document=-1"),
     ("--out={0}", "already exists"),
 ])  # fmt: skip
 def test_prepare_refuses_in_one_line(tmp_path, capsys, option, message):

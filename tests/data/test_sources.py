@@ -16,7 +16,7 @@ from spicejax.data.sources import MAX_RUN, Raw, Reader, split_mixture
 
 
 def _read(spec: str | Path, max_bytes: int = 1 << 20) -> tuple[list[Raw], dict[str, int], int]:
-    reader = Reader(max_bytes)
+    reader = Reader(max_bytes=max_bytes)
     documents = list(reader.documents(str(spec)))
     return documents, dict(reader.skipped), reader.read
 
@@ -305,7 +305,7 @@ def test_links_out_of_a_folder_are_taken_only_when_asked_for(tmp_path: Path) -> 
     for spec in (root, tmp_path / "link"):
         documents, skipped, read = _read(spec)
         assert {d.text for d in documents} == {"inside"} and skipped == {"link_out_of_folder": 2} and read == 4
-    reader = Reader(1 << 20, follow_links=True)
+    reader = Reader(follow_links=True)
     assert [d.text for d in reader.documents(str(root))].count("secret") == 2 and not reader.skipped
     (outside / "a.array_record").write_text("x")
     (root / "a.array_record").symlink_to(outside / "a.array_record")

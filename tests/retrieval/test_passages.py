@@ -20,11 +20,11 @@ def corpus(tmp_path, *records):
 
 def test_documents_are_cut_at_sentences_and_nothing_is_lost(tmp_path):
     spec = corpus(tmp_path, {"id": "a", "title": "A", "text": " ".join(SENTENCES)}, {"id": "b", "text": "Short one."})
-    found = list(passages.read(Reader(10**6), spec))
+    found = list(passages.read(Reader(), spec))
     assert [p.id for p in found] == ["a#0", "a#1", "a#2", "b"] and {p.title for p in found} == {"A", ""}
     assert " ".join(p.text for p in found[:3]) == " ".join(SENTENCES)
     assert all(len(p.text.split()) <= 100 and p.text.endswith("words.") for p in found[:3])
-    whole = list(passages.read(Reader(10**6), spec, words=0))
+    whole = list(passages.read(Reader(), spec, words=0))
     assert whole == [Passage("a", "A", " ".join(SENTENCES)), Passage("b", "", "Short one.")]
 
 
@@ -32,13 +32,13 @@ def test_passages_that_are_cut_already_stay_whole(tmp_path):
     text = " ".join(f"word{i}" for i in range(100))
     spec = corpus(tmp_path, {"id": "7", "contents": f'"A title of several words"\n{text}'})
     for words in (0, 100):
-        assert list(passages.read(Reader(10**6), spec, words=words)) == [Passage("7", "A title of several words", text)]
+        assert list(passages.read(Reader(), spec, words=words)) == [Passage("7", "A title of several words", text)]
 
 
 def test_a_prepared_folder_is_read_whatever_tokenizer_cut_it(tmp_path):
     manifest = {"tokenizer": "x", "probe": "y", "max_tokens": 9}
     prepared.write_corpus(tmp_path / "folder", [Document("a#0", "One."), Document("a#1", "Two.", "T")], manifest)
-    found = list(passages.read(Reader(10**6), str(tmp_path / "folder")))
+    found = list(passages.read(Reader(), str(tmp_path / "folder")))
     assert found == [Passage("a#0", "", "One."), Passage("a#1", "T", "Two.")]
 
 
@@ -49,7 +49,7 @@ def test_equal_passages_count_once_and_ids_are_unique(tmp_path):
         {"id": "a", "text": "Two."},
         {"id": None, "text": "Three."},
     ]
-    reader = Reader(10**6)
+    reader = Reader()
     found = list(passages.read(reader, corpus(tmp_path, *records)))
     assert [p.text for p in found] == ["One.", "Two.", "Three."] and len({p.id for p in found}) == 3
     assert found[1].id.startswith("a@") and reader.read == 4 and reader.skipped == {"duplicate_passage": 1}
