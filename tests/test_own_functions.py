@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+import jsonl
 import pytest
 from tiny_runs import SEARCH, WORLD, saved
 
@@ -28,7 +29,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("near.py", "overlap.py"):
         (tmp_path / name).write_text(FILES[name])
-    (tmp_path / "passages.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in PASSAGES))
+    jsonl.write(tmp_path / "passages.jsonl", [{"text": text} for text in PASSAGES])
     return tmp_path
 
 
@@ -86,8 +87,7 @@ def test_code_that_a_work_folder_alone_names_is_not_run(folder, tmp_path):
 def test_its_commands_run(folder, cache, capsys, recipe, words, changes, seen):
     words = [*words, f"nano.cache={cache}", "iterations=2", *(f"{key}={value}" for key, value in changes.items())]
     assert commands.run("train", [f"--config={recipe}", "--workdir=run", *words]) == 0
-    metrics = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert any(row.get(seen) for row in metrics)
+    assert any(row.get(seen) for row in jsonl.read(folder / "run" / "metrics.jsonl"))
     (folder / "q.jsonl").write_text('{"question": "home of zita?", "answer": "bako", "answer_type": "String"}\n')
     assert commands.run("evaluate", ["--model=run", "--questions=q.jsonl", "--json", words[0]]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["questions"] == 1

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import jax
+import jsonl
 import numpy as np
 import orbax.checkpoint as ocp
 from tiny_models import QWEN3, random_params, write_tokenizer
@@ -15,6 +16,7 @@ from spicejax.models import hf
 from spicejax.run.store import record
 from spicejax.run.store.checkpoint import Checkpoints
 
+rows = jsonl.read
 WORLD = {
     "nano.warm_tokens": "100000", "nano.row_length": "128", "nano.rows": "4", "nano.documents": "64",
     "nano.held_out": "16",
@@ -52,8 +54,3 @@ def last_step(workdir: Path) -> tuple[str, dict, dict]:
     extra = json.loads((step / "extra.json").read_text())
     del extra["counters"]["seconds"], extra["counters"]["stages"]
     return step.name, arrays, extra
-
-
-def rows(path: Path) -> list[dict]:
-    """Rows of a jsonl file."""
-    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -18,7 +18,7 @@ from spicejax.report.learnt import Learnt, learnt
 from spicejax.report.read import PYTHON, RunFolder, open_run
 from spicejax.report.usage import asked, usage
 
-# of a set of held-out questions: what the Hub shows
+# Scores of a set of held-out questions, in the words that the Hub shows
 _SCORES = {"accuracy": "boxed answers that are right, greedy", "said": "right answers anywhere in a reply, greedy"}
 
 
@@ -36,14 +36,14 @@ def write(out: Path, workdir: Path, *, step: int, name: str, adapter: bool = Fal
         shutil.copyfile(workdir / "report.png", out / "report.png")
 
 
-def _command(said: str) -> str:
-    """A command without the folders of this machine: of a path that no other knows its name is left."""
-    told = []
-    for word in shlex.split(said):
+def _command(command: str) -> str:
+    """A command without the folders of this machine: of each path its last name is left."""
+    words = []
+    for word in shlex.split(command):
         key, equals, value = word.rpartition("=")
         parts = (Path(part).name if part.startswith(("/", "~/", "../")) else part for part in value.split(","))
-        told.append(key + equals + ",".join(parts))
-    return shlex.join(told)
+        words.append(key + equals + ",".join(parts))
+    return shlex.join(words)
 
 
 def _text(run: RunFolder, base: Base, name: str, step: int, adapter: bool) -> str:
@@ -66,11 +66,11 @@ def _text(run: RunFolder, base: Base, name: str, step: int, adapter: bool) -> st
         "Started": PYTHON if command == PYTHON else None,
     }
     how = asked(run.config, run.folder)
-    taught = learnt([row for row in run.metrics if row.get("iteration", 0) < step], run.game)
+    learning = learnt([row for row in run.metrics if row.get("iteration", 0) < step], run.game)
     lines = ["---", _metadata(run, base, name, step, adapter).to_yaml(), "---", "", f"# {name}", ""]
-    lines += ["A model of spicejax, self-play of language models on a corpus.", "", *_warning(run, taught, base)]
+    lines += ["A model of spicejax, self-play of language models on a corpus.", "", *_warning(run, learning, base)]
     lines += [f"- **{key}**: {value}" for key, value in facts.items() if value not in (None, "")]
-    lines += ["", *_happened(run, taught, step), *_limits(run, step), *usage(name, base, how, adapter)]
+    lines += ["", *_happened(run, learning, step), *_limits(run, step), *usage(name, base, how, adapter)]
     saved = json.dumps(run.config, indent=1)
     lines += ["<details><summary>Configuration</summary>", "", "```json", saved, "```", "", "</details>", ""]
     return "\n".join(lines)
@@ -123,7 +123,7 @@ def _results(run: RunFolder, step: int) -> list[EvalResult]:
 
 
 def _measured(run: RunFolder) -> list[tuple[str, str, str]]:
-    """(quantity, the set of questions, what it says of them) of the scores that a run may have."""
+    """(metric, set of questions, meaning) of each score that a run may have."""
     specs = str((run.config.get("eval") or {}).get("tasks") or "")
     sets = questions.suites(specs) if specs not in ("", "none") else [("", "nano world")]
     return [
@@ -133,24 +133,24 @@ def _measured(run: RunFolder) -> list[tuple[str, str, str]]:
     ]
 
 
-def _warning(run: RunFolder, taught: Learnt, base: Base) -> list[str]:
-    """Where a run learnt nothing, or may have, first of all that."""
-    if not any("learner/steps" in row for row in run.metrics) or taught.steps and not taught.why:
+def _warning(run: RunFolder, learning: Learnt, base: Base) -> list[str]:
+    """Says first of all where a run learnt nothing, or may have."""
+    if not any("learner/steps" in row for row in run.metrics) or learning.steps and not learning.why:
         return []
-    why = f" ({taught.why})" if taught.why else ""
+    why = f" ({learning.why})" if learning.why else ""
     same = f": no optimizer step was taken, and the weights are those it began from, {base.words}"
-    return [f"> **Warning: nothing was learnt{why}**{same if not taught.steps else ''}.", ""]
+    return [f"> **Warning: nothing was learnt{why}**{same if not learning.steps else ''}.", ""]
 
 
-def _happened(run: RunFolder, taught: Learnt, step: int) -> list[str]:
+def _happened(run: RunFolder, learning: Learnt, step: int) -> list[str]:
     """Steps, the share of valid tasks, and what was measured before and after."""
     wanted, asked = run.config.get("iterations"), run.summary.get("held_out_questions")
     lines = ["## What happened", "", f"- **Iterations**: {step}" + (f" of {wanted}" if wanted else "")]
     if any("learner/steps" in row for row in run.metrics):
-        lines += [f"- **Optimizer steps**: {taught.steps}"]
-        lines += [f"- **Iterations without a valid task or a step**: {taught.idle}"] if taught.idle else []
-    if taught.valid is not None:
-        lines += [f"- **Valid tasks**: {100 * taught.valid:.0f} % of what was written as one"]
+        lines += [f"- **Optimizer steps**: {learning.steps}"]
+        lines += [f"- **Iterations without a valid task or a step**: {learning.idle}"] if learning.idle else []
+    if learning.valid is not None:
+        lines += [f"- **Valid tasks**: {100 * learning.valid:.0f} % of what was written as one"]
     if not run.evaluations:
         return [*lines, ""]
     first, last = run.evaluations[0], run.evaluations[-1]
@@ -169,7 +169,7 @@ def _happened(run: RunFolder, taught: Learnt, step: int) -> list[str]:
 
 
 def _limits(run: RunFolder, step: int) -> list[str]:
-    """What nobody should take from it."""
+    """What the model must not be taken for."""
     last = run.evaluations[-1]["iteration"] if run.evaluations else None
     lines = ["No held-out question was asked: how good it is, is not known."]
     if last is not None:

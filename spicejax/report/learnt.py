@@ -13,7 +13,7 @@ _ALIKE = "take questions that are neither too easy nor too hard for this model, 
 
 
 class Learnt(NamedTuple):
-    """Of some iterations."""
+    """What some iterations taught the policy."""
 
     steps: int  # optimizer steps
     valid: float | None  # share of what the players wrote that is a valid task, mean; None where tasks are given
@@ -22,7 +22,7 @@ class Learnt(NamedTuple):
 
 
 def learnt(rows: Sequence[dict[str, Any]], game: About | None) -> Learnt:
-    """What lines of metrics.jsonl say; those of a log of old that do not tell the steps say nothing."""
+    """Sum rows of metrics.jsonl; rows without `learner/steps`, of older versions, are left out."""
     rows = [row for row in rows if row.get("learner/steps") is not None]
     measure = game.valid if game else ""
     shares = [row[measure] for row in rows if row.get(measure) is not None]
@@ -42,8 +42,8 @@ def _no_step(rows: Sequence[dict[str, Any]], game: About | None) -> str:
     rewards = {name.partition("/")[0]: _mean(rows, name) for name in _names(rows) if name.endswith("/mean_reward")}
     if not rewards:
         return f"there was nothing to learn from{_reason(rows, game, 'rejected/', 'fault/', 'skipped/', '/too_long')}"
-    told = ", ".join(f"{role} {mean:.2f}" for role, mean in sorted(rewards.items()))
-    why = f"all answers to a question earned the same (mean reward: {told})"
+    means = ", ".join(f"{role} {mean:.2f}" for role, mean in sorted(rewards.items()))
+    why = f"all answers to a question earned the same (mean reward: {means})"
     cut = max((name for name in _names(rows) if name.endswith("/truncated")), key=lambda n: _mean(rows, n), default="")
     if cut and _mean(rows, cut) >= 0.5:
         share, fix = f"{_mean(rows, cut):.0%}", game.fixes.get(cut, _LOOK) if game else _LOOK
@@ -59,9 +59,9 @@ def _reason(rows: Sequence[dict[str, Any]], game: About | None, *kinds: str) -> 
     if not counts.total():
         return f": {_LOOK}"
     name, count = counts.most_common(1)[0]
-    said = name.removesuffix("/too_long") + " too long" if name.endswith("/too_long") else name.partition("/")[2]
+    reason = name.removesuffix("/too_long") + " too long" if name.endswith("/too_long") else name.partition("/")[2]
     fix = game.fixes.get(name, _LOOK) if game else _LOOK
-    return f"; commonest reason: {said.replace('_', ' ')} ({count:.0f} of {counts.total():.0f}): {fix}"
+    return f"; commonest reason: {reason.replace('_', ' ')} ({count:.0f} of {counts.total():.0f}): {fix}"
 
 
 def _names(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -69,8 +69,8 @@ def _names(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _mean(rows: Sequence[dict[str, Any]], name: str) -> float:
-    found = [_number(row, name) for row in rows if name in row]
-    return sum(found) / len(found)
+    values = [_number(row, name) for row in rows if name in row]
+    return sum(values) / len(values)
 
 
 def _number(row: dict[str, Any], name: str) -> float:

@@ -47,8 +47,8 @@ def render(runs: Sequence[RunFolder], *, live: int = 0, version: str = "") -> st
     """The page.
 
     Args:
-      live: seconds between two looks of the page for something new, where a server gives it; 0 = none.
-      version: what the server says of the files that this was made from.
+      live: seconds between two checks for something new, where a server gives the page; 0 = none.
+      version: the server's name of the state of the files that this was made from.
     """
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -76,22 +76,22 @@ def render(runs: Sequence[RunFolder], *, live: int = 0, version: str = "") -> st
 
 
 def _head(run: RunFolder) -> dict[str, Any]:
-    """What a run is and how far it came."""
+    """The head of the page for one run."""
     done = run.metrics[-1]["iteration"] + 1 if run.metrics else 0
-    wanted, taught = run.config.get("iterations"), learnt(run.metrics, run.game)
+    wanted, learning = run.config.get("iterations"), learnt(run.metrics, run.game)
     start = run.starts[-1] if run.starts else {}
-    facts = _results(run, done, taught) | _circumstances(run, start)
+    facts = _results(run, done, learning) | _circumstances(run, start)
     return {
         "name": run.name,
         "share": done / wanted if wanted else None,
-        "why": taught.why,
+        "why": learning.why,
         "over": bool(run.summary.get("complete")) and done == wanted,
         "command": start.get("command"),
         "facts": {name: value for name, value in facts.items() if value not in (None, "")},
     }
 
 
-def _results(run: RunFolder, done: int, taught: Learnt) -> dict[str, Any]:
+def _results(run: RunFolder, done: int, learning: Learnt) -> dict[str, Any]:
     """How far a run came, and what came of it: a value with its unit for each label."""
     wanted, asked = run.config.get("iterations"), run.summary.get("held_out_questions")
     accuracy = [row["eval/accuracy"] for row in run.evaluations if row.get("eval/accuracy") is not None]
@@ -102,9 +102,9 @@ def _results(run: RunFolder, done: int, taught: Learnt) -> dict[str, Any]:
         "iterations": f"{done} of {wanted}" if wanted else done,
         "held-out accuracy": f"{accuracy[0]:.3f} → {accuracy[-1]:.3f}{questions}" if accuracy else "",
         "sampler/learner gap": _gap(run),
-        "optimizer steps": taught.steps if run.metrics else None,
-        "valid tasks": "" if taught.valid is None else f"{100 * taught.valid:.0f} % of attempts",
-        "nothing learnt in": f"{taught.idle} of {done} iterations" if taught.idle else "",
+        "optimizer steps": learning.steps if run.metrics else None,
+        "valid tasks": "" if learning.valid is None else f"{100 * learning.valid:.0f} % of attempts",
+        "nothing learnt in": f"{learning.idle} of {done} iterations" if learning.idle else "",
         "wall time": _took(run),
     }
 
@@ -145,8 +145,8 @@ def _took(run: RunFolder) -> str:
     """Wall time where the run has ended, and the part of it in iterations."""
     inside = sum(row.get("time/play", 0) + row.get("time/update", 0) for row in run.metrics)
     wall = run.summary.get("seconds") if "seconds/other" in run.summary else None  # it was that of iterations before
-    told = f"{_duration(inside)} in iterations"
-    return f"{_duration(wall)}, of which {told}" if isinstance(wall, int | float) else told
+    share = f"{_duration(inside)} in iterations"
+    return f"{_duration(wall)}, of which {share}" if isinstance(wall, int | float) else share
 
 
 def _duration(seconds: float) -> str:
@@ -168,25 +168,27 @@ def _differences(runs: Sequence[RunFolder]) -> list[tuple[str, list[Any]]]:
 
 def _panels(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
     """The curves: each panel once, with all runs that have it."""
-    found: dict[str, tuple[Panel, list[curves.Curves]]] = {}
+    by_title: dict[str, tuple[Panel, list[curves.Curves]]] = {}
     for place, run in enumerate(runs):
-        own = curves.Curves(run.metrics, run.evaluations, run.name, place if len(runs) > 1 else None)
+        measured = curves.Curves(run.metrics, run.evaluations, run.name, place if len(runs) > 1 else None)
         panels = [curves.held_out(run.evaluations), *(run.game.panels if run.game else ())]
         for panel in curves.measured(panels, run.metrics, run.evaluations):
-            known, drawn = found.setdefault(panel.title, (panel, []))
-            drawn.append(own)
-            every = tuple(dict.fromkeys((*known.series, *panel.series)))  # held-out categories differ by set
-            found[panel.title] = known._replace(series=every), drawn
+            first, drawn = by_title.setdefault(panel.title, (panel, []))
+            drawn.append(measured)
+            series = tuple(dict.fromkeys((*first.series, *panel.series)))  # held-out categories differ by set
+            by_title[panel.title] = first._replace(series=series), drawn
     return [
         {"title": title, "meaning": panel.meaning, "picture": Markup(curves.panel_svg(panel, drawn))}
-        for title, (panel, drawn) in found.items()
+        for title, (panel, drawn) in by_title.items()
     ]
 
 
 def _quantities(runs: Sequence[RunFolder]) -> list[tuple[str, str]]:
     """(name, meaning) of what the runs have measured."""
-    found = {name: meaning(name, run.game) for run in runs for row in (*run.metrics, *run.evaluations) for name in row}
-    return [(name, text) for name, text in sorted(found.items()) if text]
+    meanings = {
+        name: meaning(name, run.game) for run in runs for row in (*run.metrics, *run.evaluations) for name in row
+    }
+    return [(name, text) for name, text in sorted(meanings.items()) if text]
 
 
 def _details(run: RunFolder) -> dict[str, Any]:
@@ -202,8 +204,8 @@ def _details(run: RunFolder) -> dict[str, Any]:
             shown.append(task | {"number": number})
     by_document.pop(None, None)
     evolved = {document: tasks for document, tasks in by_document.items() if len({t["iteration"] for t in tasks}) > 1}
-    most = sorted(evolved, key=lambda d: (-len({t["iteration"] for t in evolved[d]}), str(d)))[:EVOLVED]
-    documents = run.documents({str(t["document_id"]) for t in shown if "document_id" in t} | set(map(str, most)))
+    longest = sorted(evolved, key=lambda d: (-len({t["iteration"] for t in evolved[d]}), str(d)))[:EVOLVED]
+    documents = run.documents({str(t["document_id"]) for t in shown if "document_id" in t} | set(map(str, longest)))
     return {
         "name": run.name,
         "rejected": rejected,
@@ -213,7 +215,7 @@ def _details(run: RunFolder) -> dict[str, Any]:
         "time_picture": _time(run),
         "tasks": [_task(task, documents) for task in reversed(shown)],
         "number": number + 1 if shown else 0,
-        "evolved": [_evolution(document, evolved[document], documents) for document in most],
+        "evolved": [_evolution(document, evolved[document], documents) for document in longest],
     }
 
 
@@ -228,10 +230,10 @@ def _shown(iterations: Sequence[int]) -> set[int]:
 
 def _totals(run: RunFolder, prefix: str) -> list[tuple[str, int]]:
     """Counts over all iterations, the largest first."""
-    found: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for row in run.metrics:
-        found.update({n.removeprefix(prefix): int(v or 0) for n, v in row.items() if n.startswith(prefix)})
-    return found.most_common()
+        totals.update({n.removeprefix(prefix): int(v or 0) for n, v in row.items() if n.startswith(prefix)})
+    return totals.most_common()
 
 
 def _shares(run: RunFolder, names: Sequence[str], prefix: str, unit: str) -> Markup | str:
@@ -250,7 +252,7 @@ def _task(task: dict[str, Any], documents: dict[str, dict[str, Any]]) -> dict[st
     """A row of the table, with all that else is known of it."""
     document = documents.get(str(task.get("document_id")), {})
     answers = _answers(task)
-    skipped = {*_COLUMNS, *(["said", "correct", "sample_answer"] if answers else [])}
+    skipped = {*_COLUMNS, *(["said", "correct"] if answers else [])}
     return {
         "number": task["number"],
         "iteration": task.get("iteration"),
@@ -269,11 +271,11 @@ def _task(task: dict[str, Any], documents: dict[str, dict[str, Any]]) -> dict[st
 
 
 def _answers(task: dict[str, Any]) -> list[tuple[str | None, bool | None]]:
-    """(answer, whether it is right): None where it is not known, in logs of old, which kept one answer as a text."""
-    said, correct = task.get("said"), task.get("correct")
-    said = [said] if isinstance(said, str) else said if isinstance(said, list) else []
-    known = correct if isinstance(correct, list) and len(correct) == len(said) else [None] * len(said)
-    return [(text if text is None else str(text), right) for text, right in zip(said, known, strict=True)]
+    """(answer, whether it is right): None where that is not known."""
+    answers, correct = task.get("said"), task.get("correct")
+    answers = answers if isinstance(answers, list) else []
+    verdicts = correct if isinstance(correct, list) and len(correct) == len(answers) else [None] * len(answers)
+    return [(text if text is None else str(text), right) for text, right in zip(answers, verdicts, strict=True)]
 
 
 def _evolution(document: str, tasks: list[dict[str, Any]], documents: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -293,9 +295,9 @@ def _evolution(document: str, tasks: list[dict[str, Any]], documents: dict[str, 
     }
 
 
-def _short(value: Any, most: int = 300) -> str:
-    words = value if isinstance(value, str) else json.dumps(value)
-    return words if len(words) <= most else words[: most - 1] + "…"
+def _short(value: Any, longest: int = 300) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _pretty(value: Any) -> str:

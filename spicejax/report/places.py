@@ -1,8 +1,7 @@
-"""What a configuration names on this disk, as a work folder keeps it: so that it is found from any folder, and after
-the work folder was moved.
+"""Paths of a configuration as a work folder keeps them: found from any folder, and after the work folder was moved.
 
-In the files of a run a path is written from the run's folder where it lies inside, `./first/model`, or in another stage
-of its chain, `../1/policy`, and is whole otherwise. Runs of before have paths from where their command was given.
+The files of a run hold a path relative to the run's folder where it lies inside, `./first/model`, or in another stage
+of its chain, `../1/policy`, and an absolute path otherwise. Older runs hold paths from where the command was given.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from spicejax.models import hub
 
 log = logging.getLogger("spicejax")
 
-# Fields that name files and folders, by what else they may hold
+# Fields that name files and folders, by what else they may hold.
 _MODELS = ("model.path", "retrieval.encoder", "seats.*")  # package:NAME, ORG/NAME
 _LISTS = ("corpus.source", "retrieval.corpus", "eval.tasks")  # several, apart by commas; facts:NAME and the like
 _FOLDERS = ("retrieval.index", "nano.cache")
@@ -31,22 +30,22 @@ _FIELDS = (*_MODELS, *_LISTS, *_FOLDERS, *_CODE)
 
 
 def kept(config: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A configuration, as JSON, as it is written into the work folder `folder`."""
+    """A configuration (JSON) with paths as the work folder `folder` keeps them."""
     return _changed(config, lambda part: _from(os.path.abspath(os.path.expanduser(part)), os.path.abspath(folder)))
 
 
 def found(config: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What was read in the work folder `folder`, with whole paths of what is there."""
+    """A configuration (JSON) that was read in the work folder `folder`, with absolute paths of what exists."""
     return _changed(config, lambda part: _whole(part, folder.absolute()))
 
 
 def public(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration with names in place of whole paths: the folders of a machine are nobody's."""
+    """A configuration with the last name in place of each absolute path: a machine's folders are nobody else's."""
     return _changed(config, lambda part: os.path.basename(part.rstrip("/")) if os.path.isabs(part) else part)
 
 
 def moved(field: str, old: Any, new: Any) -> bool:
-    """Whether a field with a dotted path names the same as before under another path, where nothing stands any more."""
+    """Whether a field, by its dotted name, names the same file or folder as before, which has moved."""
     if not isinstance(old, str) or not isinstance(new, str) or not _names(field):
         return False
     before, now = _parts(field, old), _parts(field, new)
@@ -64,20 +63,20 @@ def _from(place: str, folder: str) -> str:
 
 
 def _whole(part: str, folder: Path) -> str:
-    """Where a part of a field is: in the folder, or for a run of before from here; else as it lies about the folder.
+    """The absolute path of a part of a field: from the work folder, from here (older runs), or near the work folder.
 
-    A run of before was mostly started in a folder above its own. Where more than the work folder was moved, a path of
-    which the end is found there, two names at least, is meant.
+    Older runs were mostly started in a folder above their own. Where more than the work folder was moved, the end of an
+    absolute path, at least two names, is looked for in each folder above it.
     """
-    own, names = os.path.abspath(folder / part), Path(part).parts
+    inside, names = os.path.abspath(folder / part), Path(part).parts
     ends = [names[k:] for k in range(1, len(names) - 1)] if os.path.isabs(part) else [names]
-    about = (str(above.joinpath(*end)) for end in ends for above in folder.parents)
-    for place in (own, os.path.abspath(part), *about):
+    near = (str(above.joinpath(*end)) for end in ends for above in folder.parents)
+    for place in (inside, os.path.abspath(part), *near):
         if os.path.exists(place) or (glob.has_magic(place) and glob.glob(place)):
-            if os.path.isabs(part) and place != own:
+            if os.path.isabs(part) and place != inside:
                 _tell(part, place)
             return place
-    return own if part.startswith(("./", "../")) else part
+    return inside if part.startswith(("./", "../")) else part
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""A work folder as it is read for reports: rows of its files, its configuration, its game's panels."""
+"""A work folder read for reports: rows of its files, its configuration, what its game says of itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 PYTHON = "from Python"  # the command of a start, where another program called us
 
 Rows = list[dict[str, Any]]
-_LARGEST = 2**53  # that a number means to be, in every reader
+_LARGEST = 2**53  # up to here every reader holds whole numbers exactly
 
 
 class RunFolder(NamedTuple):
@@ -38,7 +38,7 @@ class RunFolder(NamedTuple):
         return rows_of(self.folder / "tasks.jsonl")
 
     def documents(self, ids: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Those of the documents that it has read, by id: title and text."""
+        """The documents with these ids that the run has read, by id: title and text."""
         wanted, found = set(ids), {}
         for row in rows_of(self.folder / "documents.jsonl") if wanted else ():
             if row.get("id") in wanted:
@@ -67,11 +67,11 @@ def stages_of(folder: Path) -> list[Path]:
 
 
 def last_stage(folder: Path, has: Callable[[Path], bool], what: str) -> Path:
-    """Of a chain the last stage that has something, and say which; a folder that is no chain as it is.
+    """The last stage of a chain that `has` what is wanted, which is logged; a folder that is no chain as it is.
 
     Args:
-      what: the name of it, for the error.
-    Raises: FileNotFoundError for a chain of which no stage has it.
+      what: the name of what is wanted, for messages.
+    Raises: FileNotFoundError for a chain without such a stage.
     """
     if (stages := stages_of(folder)) == [folder] or has(folder):
         return folder
@@ -90,9 +90,9 @@ def holds(file: str) -> Callable[[Path], bool]:
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a jsonl file of a run, as it writes them; nothing is there without the file.
+    """Rows of a jsonl file of a run, one at a time; none where there is no file.
 
-    A line that is no row, torn or odd, is left out and said; so is a field that holds what it cannot.
+    A line that is no row, torn or odd, is left out with a warning; a field of the wrong kind is left out of its row.
     """
     if not path.is_file():
         return
@@ -165,7 +165,7 @@ def _start(row: dict[str, Any]) -> dict[str, Any] | None:
     return kept | {"versions": row["versions"] if isinstance(row.get("versions"), dict) else {}}
 
 
-# What a row of each file is; None = none
+# What makes a row of each file out of a JSON object; None = the object is no row
 _FORMS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     **dict.fromkeys(("metrics", "evaluations"), _measured),
     "tasks": _task,

@@ -13,9 +13,9 @@ def text(rows: Rows, evals: Rows, game: About | None) -> str:
     Args:
       game: says which quantities are counts; None = unknown.
     """
-    counts, taught = game.counts if game else (), learnt(rows, game)
-    lines = [f"{len(rows)} iterations, {taught.steps} optimizer steps"]
-    lines += [f"warning: {taught.why}"] if taught.why else []
+    counts, learning = game.counts if game else (), learnt(rows, game)
+    lines = [f"{len(rows)} iterations, {learning.steps} optimizer steps"]
+    lines += [f"warning: {learning.why}"] if learning.why else []
     lines += ["", "start and end: of evaluations the first and the last, else means over the first and last fifth"]
     lines += ["", f"{'metric':<42}{'start':>11}{'end':>11}{'change':>11}"]
 

@@ -1,4 +1,4 @@
-"""How others load and ask an exported model, as code for its card: in the words that it was trained with, greedily."""
+"""Code for a model card that loads an exported model and asks it as it was trained, greedily."""
 
 from __future__ import annotations
 

