@@ -17,7 +17,7 @@ from spicejax.games import solver
 from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, read_prompts, require
 from spicejax.games.r1_searcher import rewards
 from spicejax.games.world import World
-from spicejax.generate.search import Limits, Searched
+from spicejax.generate.search import Limits
 from spicejax.score import qa
 from spicejax.types import Episode, Estimator, Metrics, Task
 
@@ -81,22 +81,18 @@ def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: 
     for k, rows in zip(fitting, sampled, strict=True):
         task = questions[k]
         broken = [rewards.fault(row, cfg.request, strict=cfg.strict) for row in rows]
-        earned = [_reward(row, task, fault, cfg) for row, fault in zip(rows, broken, strict=True)]
-        right = [qa.exact(solver.answer(row), (task.answer, *task.aliases)) for row in rows]
+        earned = [
+            rewards.reward(row, task, fault, kind=cfg.reward, penalty=cfg.penalty, correctness=cfg.correctness)
+            for row, fault in zip(rows, broken, strict=True)
+        ]
+        answers = [solver.answer(row) for row in rows]
+        right = [qa.exact(answer, (task.answer, *task.aliases)) for answer in answers]
         lessons += [Episode("solver", k, row.rollout, r) for row, r in zip(rows, earned, strict=True)]
         faults.update(filter(None, broken))
         exact.append(float(np.mean(right)))
-        records.append(
-            Record(
-                task.question,
-                task.answer,
-                [solver.answer(row) for row in rows],
-                right,
-                float(np.mean(earned)),
-                solver.transcript(rows[0]),
-                {"id": task.id, "rewards": earned, "fault": broken[0]},
-            )  # fmt: skip
-        )
+        extra = {"id": task.id, "rewards": earned, "fault": broken[0]}
+        reward, transcript = float(np.mean(earned)), solver.transcript(rows[0])
+        records.append(Record(task.question, task.answer, answers, right, reward, transcript, extra))
     metrics: Metrics = {"solver/too_long": float(len(questions) - len(fitting))}
     metrics |= {f"fault/{name}": float(count) for name, count in faults.items()}
     rows = [row for each in sampled for row in each]
@@ -118,10 +114,6 @@ def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: 
 
 def _ask(cfg: R1SearcherConfig, task: Task) -> list[dict[str, str]]:
     return solver.messages(task.question, cfg.request, cfg.templates)
-
-
-def _reward(row: Searched, task: Task, fault: str, cfg: R1SearcherConfig) -> float:
-    return rewards.reward(row, task, fault, kind=cfg.reward, penalty=cfg.penalty, correctness=cfg.correctness)
 
 
 def demand(cfg: R1SearcherConfig) -> list[Ask]:

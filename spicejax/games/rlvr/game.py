@@ -70,6 +70,10 @@ class _Group(NamedTuple):
     def correct(self) -> list[bool]:
         return [v.correct for v in self.verdicts]
 
+    def record(self, task: Task) -> Record:
+        transcript, rate = [{"wrote": self.rollouts[0].text[-300:]}], float(np.mean(self.correct))
+        return Record(task.question, task.answer, self.said, self.correct, rate, transcript, {"id": task.id})
+
 
 def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None = None) -> Played:
     """Answer every question G times. Questions that do not fit the longest prompt bucket are left out and counted."""
@@ -85,20 +89,6 @@ def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None =
     lessons = [
         Episode("reasoner", g.question, r, float(c)) for g in taught for r, c in zip(g.rollouts, g.correct, strict=True)
     ]
-    records = []
-    for group in groups:
-        task = questions[group.question]
-        records.append(
-            Record(
-                task.question,
-                task.answer,
-                group.said,
-                group.correct,
-                float(np.mean(group.correct)),
-                [{"wrote": group.rollouts[0].text[-300:]}],
-                {"id": task.id},
-            )  # fmt: skip
-        )
     metrics: Metrics = {"reasoner/too_long": float(len(questions) - len(fitting))}
     for how, count in collections.Counter(v.how for group in groups for v in group.verdicts).items():
         metrics[f"verdict/{how}"] = float(count)
@@ -114,6 +104,7 @@ def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None =
             "reasoner/response_length": float(np.mean([len(r.token_ids) for r in rollouts])),
             "reasoner/truncated": float(np.mean([r.finish_reason == "length" for r in rollouts])),
         }
+    records = [group.record(questions[group.question]) for group in groups]
     totals = {"questions_asked": len(groups), "answers_right": int(correct.sum())}
     progress = {"pass_rate": metrics.get("reasoner/pass_rate"), "truncated": metrics.get("reasoner/truncated")}
     return Played(lessons, metrics, records, progress=progress, totals=totals)

@@ -191,26 +191,28 @@ def _verified(
     world: World, read: list[Proposal], slots: Sequence[int], batch: Sequence[Proposal], cfg: SspConfig, stream: int
 ) -> list[Proposal]:
     """The proposals, those that their evidence does not answer rejected; noise is drawn from all rows of the batch."""
-    prompts_of_slot: dict[int, Messages] = {}
+    places: list[int] = []
+    prompts: list[Messages] = []
     for place, (proposal, slot) in enumerate(zip(read, slots, strict=True)):
-        if not proposal.rejected:
-            messages = _verification(world, proposal, batch, cfg, world.rng(stream, slot))
-            if messages is None:
-                read[place] = dataclasses.replace(proposal, rejected="too_much_evidence")
-            else:
-                prompts_of_slot[place] = messages
-    places = list(prompts_of_slot)
+        if proposal.rejected:
+            continue
+        if messages := _verification(world, proposal, batch, cfg, world.rng(stream, slot)):
+            places.append(place)
+            prompts.append(messages)
+        else:
+            read[place] = dataclasses.replace(proposal, rejected="too_much_evidence")
     replies = world.ask(
         "verifier",
-        list(prompts_of_slot.values()),
+        prompts,
         samples=1,
         first_row=[slots[place] for place in places],
         max_new=cfg.verify_max_new,
         stream=stream,
     )
-    claims = []
-    for place, (reply,) in zip(places, replies, strict=True):
-        claims.append((read[place].question, read[place].answer, solver.answer_in(reply.text)))
+    claims = [
+        (read[place].question, read[place].answer, solver.answer_in(reply.text))
+        for place, (reply,) in zip(places, replies, strict=True)
+    ]
     for place, right in zip(places, _right(world, claims, cfg), strict=True):
         if right < 1:
             read[place] = dataclasses.replace(read[place], rejected="not_verified")
