@@ -43,7 +43,7 @@ def stages(name: str) -> tuple[RunConfig, ...]:
 
 
 def _own(path: Path) -> Any:
-    """CONFIG of a file; what is wrong with it is said with its name."""
+    """CONFIG of a Python file; errors name the file."""
     if not path.is_file():
         raise FileNotFoundError(f"--config={path}: there is no such file; give the name of a recipe, or a .py file")
     try:
@@ -57,7 +57,7 @@ def _own(path: Path) -> Any:
 
 
 def _recorded(path: Path) -> RunConfig:
-    """What a run wrote into its work folder."""
+    """The configuration that a run wrote into its work folder."""
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
         saved = places.found(configuration.readable(RunConfig, saved), path.parent)
@@ -70,7 +70,7 @@ def _recorded(path: Path) -> RunConfig:
 
 
 def about(name: str) -> str:
-    """What a recipe, or a Python file of your own, says of itself; it is not run for that."""
+    """The docstring of a recipe, or of a Python file of your own, which is not run for it."""
     spec = find_spec(f"{__name__}.{name}") if name in names() else None
     file = spec.origin if spec is not None and spec.origin else name
     return inspect.cleandoc(ast.get_docstring(ast.parse(Path(file).read_text(encoding="utf-8"))) or name)

@@ -1,4 +1,4 @@
-"""What AceSearcher is fine-tuned on: rows of published question sets as prompts and replies of its three roles."""
+"""What AceSearcher is fine-tuned on: rows of published question sets, as prompts of its roles and their replies."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ UNKNOWN = "not answerable"  # what is said where a text does not tell
 
 
 def render(row: Row, use: Use, templates: Templates | None = None) -> Pair | str:
-    """A row as a prompt, by your own templates where there are any, and its reply; or why it teaches none.
+    """Turn a row into a prompt and its reply, or return why it teaches nothing.
 
-    Reasons: no_target, the row does not have it; needs_library, its program imports what the sandbox does not have.
+    Reasons: no_target, the row lacks what is needed; needs_library, its program imports what the sandbox does not have.
+
+    Args:
+      templates: your own, in place of ours.
     """
     if use == "program" and _libraries(row.program):
         return "needs_library"
@@ -36,11 +39,8 @@ def _pair(row: Row, use: Use, templates: Templates | None) -> Pair | None:
         return (_prompt(name, row, templates), answer or UNKNOWN) if row.context or answer else None
     if use == "plan":
         name = "plan_document" if row.context else "plan_qa"
-        return (
-            (_prompt(name, row, templates), "\n".join(f"{plans.MARK} {step}" for step in row.steps))
-            if row.steps
-            else None
-        )
+        plan = "\n".join(f"{plans.MARK} {step}" for step in row.steps)
+        return (_prompt(name, row, templates), plan) if plan else None
     if use == "program":
         written = _as_function(row.program)
         return (_prompt("program", row, templates), f"```python\n{written}\n```") if written else None
@@ -51,16 +51,12 @@ def _pair(row: Row, use: Use, templates: Templates | None) -> Pair | None:
 
 def _prompt(name: str, row: Row, templates: Templates | None) -> str:
     template = prompts.read(PACKAGE, name, templates or {})
-    (turn,) = prompts.turns(template, "[]", {"question": row.question} | _documents(template, row))
-    return turn["content"].lstrip()
-
-
-def _documents(template: str, row: Row) -> dict[str, str]:
-    return {"documents": row.context} if "{documents}" in template else {}
+    documents = {"documents": row.context} if "{documents}" in template else {}
+    return prompts.fill(template, question=row.question, **documents).lstrip()
 
 
 def _libraries(program: str) -> set[str]:
-    """What a program imports that is not of Python's standard library; empty where it cannot be read."""
+    """The libraries that a program imports beyond Python's own; none where it cannot be parsed."""
     try:
         nodes = list(ast.walk(ast.parse(program)))
     except (SyntaxError, ValueError, RecursionError):
@@ -71,7 +67,7 @@ def _libraries(program: str) -> set[str]:
 
 
 def _as_function(program: str) -> str | None:
-    """A script that ends by printing its answer as solution() that returns it; None for other programs."""
+    """Rewrite a script that ends by printing its answer as a solution() that returns it; None for other programs."""
     try:
         body = ast.parse(program).body
     except (SyntaxError, ValueError, RecursionError):

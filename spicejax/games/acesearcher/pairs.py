@@ -26,7 +26,7 @@ def of_plans(
 
     Args:
       replies: the decomposer's, to one prompt.
-      worths: of each plan's paths; of what is no plan none, which is worth 0.
+      worths: of each plan's paths; a rejected plan has none and is worth 0.
     """
     # Differs: with programs the code pairs plans above a gap of 0.3, and each program with its plan and without
     means = [sum(worths_of, Fraction(0)) / max(len(worths_of), 1) for worths_of in worths]
@@ -44,7 +44,7 @@ def of_plans(
 
 
 def _told_apart(pairs: Sequence[Pair]) -> list[Pair]:
-    """Pairs of which something can be learnt: two plans of one text differ by luck alone."""
+    """The pairs whose texts differ: two plans of one text are worth more or less by luck alone."""
     return [pair for pair in pairs if pair[0].text != pair[1].text]
 
 

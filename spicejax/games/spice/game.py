@@ -123,7 +123,7 @@ def demand(cfg: SpiceConfig) -> list[Ask]:
 
 
 def _chooses(cfg: SpiceConfig) -> bool:
-    """Whether the Challenger is asked for the kind of task."""
+    """Whether the Challenger chooses the kind of task."""
     return cfg.task_type == "model" and not cfg.no_corpus
 
 
@@ -160,7 +160,7 @@ def probe(cfg: SpiceConfig, documents: int, group: int) -> SpiceConfig:
 
 
 def play(world: World, documents: Sequence[Document], cfg: SpiceConfig, state: Any = None) -> Played:
-    """Play one iteration on `documents` and score it. The state are keys of the questions asked lately.
+    """Play one iteration on `documents` and score it. The state holds the keys of recent questions.
 
     Challenger episodes carry group = index of the document, Reasoner episodes group = len(documents) + task.
     """
@@ -194,7 +194,7 @@ def play(world: World, documents: Sequence[Document], cfg: SpiceConfig, state: A
 
 
 def choose_kinds(world: World, documents: Sequence[Document], cfg: SpiceConfig) -> tuple[list[AnswerType], Metrics]:
-    """Task kind of each document ("MCQ" or an answer type), and counts."""
+    """Choose the kind of task for each document, "MCQ" or an answer type, and count the choices that are unreadable."""
     kinds: list[AnswerType] = []
     for i in range(len(documents)):
         rng = world.rng(_TYPE, i)
@@ -229,7 +229,8 @@ def attempt_tasks(
 ) -> list[Attempt]:
     """Let the Challenger try, in growing rounds, until every document has a valid task or its attempts are used up.
 
-    known: keys of questions that were asked before; with `cfg.novelty` none of them is valid, and none twice.
+    Args:
+      known: keys of questions that were asked before; with `cfg.novelty` none of them is valid, and none twice.
     """
     messages = [
         formats.challenger_messages(None if cfg.no_corpus else d, kind, cfg.style, cfg.templates)
@@ -269,7 +270,7 @@ def attempt_tasks(
 def _judge_text(
     world: World, rollout: Rollout, kind: AnswerType, document: Document, cfg: SpiceConfig
 ) -> Task | Rejection:
-    """Parse a Challenger's text."""
+    """Read a Challenger's reply as a task, or say why it is none."""
     # Differs: a reply that was cut off, or a question too long for the Reasoner, is invalid whatever it says
     if rollout.finish_reason == "length":
         return Rejection("truncated", f"no end within {cfg.challenger_max_new} tokens")
@@ -342,7 +343,7 @@ def answer_tasks(world: World, attempts: Sequence[Attempt], cfg: SpiceConfig) ->
 
 
 def pick_reasoner_tasks(world: World, attempts: Sequence[Attempt], num_documents: int, cfg: SpiceConfig) -> None:
-    """Mark which tasks' answers train the Reasoner."""
+    """Mark the tasks whose answers train the Reasoner."""
     for i in range(num_documents):
         of_document = [a for a in attempts if a.document == i and a.correct is not None and not a.is_copy]
         count = cfg.reasoner_tasks_per_document or len(of_document)

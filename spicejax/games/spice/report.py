@@ -1,4 +1,4 @@
-"""What SPICE shows of an iteration: metrics, a record of every task, one example, the report's panels."""
+"""What SPICE shows of an iteration: metrics, a record of every attempt, the report's panels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spicejax.types import AnswerType, Document, Metrics, Rejection, Rollout, Ta
 
 @dataclasses.dataclass
 class Attempt:
-    """One try of the Challenger on one document, and what became of it."""
+    """One attempt of the Challenger at one document, and what became of it."""
 
     document: int
     kind: AnswerType
@@ -69,7 +69,7 @@ def metrics_of(attempts: Sequence[Attempt], verdicts: collections.Counter[str]) 
 
 
 def record(document: Document, a: Attempt) -> Record:
-    """A task with its answers, or why it is none."""
+    """The record of an attempt: a task with its answers, or why there is none."""
     extra: dict[str, Any] = {"document_id": document.id, "format": a.kind, "kept": a.kept}
     if isinstance(a.outcome, Rejection):
         why = {"rejected": a.outcome.reason, "detail": a.outcome.detail, "text": a.rollout.text[:300]}

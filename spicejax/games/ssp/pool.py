@@ -28,7 +28,7 @@ class Pool:
 
     @classmethod
     def of(cls, state: Any) -> Pool:
-        """The pool that `state` made JSON of; None is an empty one."""
+        """The pool that `state` was made of; None is an empty one."""
         if state is None:
             return cls()
         rows = [
@@ -46,7 +46,7 @@ class Pool:
         return {"kept": rows, "age": self.age}
 
     def drawn(self, number: int, threshold: float, rng: np.random.Generator) -> list[int]:
-        """Places of `number` questions solved at most `threshold` of the time, with repetition; [] where none is."""
+        """Draw places of `number` questions, with repetition, among those solved at most `threshold` of the time."""
         open_ones = [i for i, kept in enumerate(self.kept) if kept.success <= threshold]
         return [open_ones[i] for i in rng.integers(len(open_ones), size=number)] if open_ones else []
 

@@ -51,7 +51,7 @@ class SupervisedConfig:
 
 
 def play(world: World, examples: Sequence[Example], cfg: SupervisedConfig, state: None = None) -> Played:
-    """Write the examples as rollouts; one too long for the longest prompt bucket or a reply is left out."""
+    """Make rollouts of the examples; one whose prompt or reply is too long is left out and counted."""
     examination, role = exam(cfg), exam(cfg).role
     rollouts = [world.given(role, example, examination.ask) for example in examples]
     room = world.players[role].buckets.prompt[-1]

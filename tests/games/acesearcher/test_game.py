@@ -49,8 +49,13 @@ def policy(text, row):
 
 def world(player):
     found.calls.clear()
-    players = {"decomposer": player, "solver": player}
-    return World(players, Verifier().check, SamplerConfig(), seed=0, iteration=0, find=find)
+    players, programs = {"decomposer": player, "solver": player}, Sandbox(accept=True).run
+    return World(players, Verifier().check, SamplerConfig(), seed=0, iteration=0, find=find, programs=programs)
+
+
+def wide(script):
+    """A player whose prompts are whole requests."""
+    return Scripted(script, buckets=Buckets((4000,), 8))
 
 
 def play(cfg=CFG, tasks=(TASK,), script=policy):
@@ -196,9 +201,7 @@ def test_demand_names_who_sits_where():
 def test_the_whole_prompts_name_question_passages_and_steps():
     cfg = dataclasses.replace(CFG, request="full")
     for kind in ("qa", "claim"):
-        player = Scripted(
-            lambda text, row: GOOD if "###" in text else "<answer>Oslo</answer>", buckets=Buckets((4000,), 8)
-        )
+        player = wide(lambda text, row: GOOD if "###" in text else "<answer>Oslo</answer>")
         acesearcher.play(world(player), [TASK], dataclasses.replace(cfg, kind=kind))
         texts = [text for text, _ in player.asked]
         assert all(TASK.question in text for text in (texts[0], texts[-1]))
@@ -216,7 +219,7 @@ def test_document_questions_bring_their_text_and_look_nothing_up():
             return f"<answer>{text.split('Answer: ')[-1].split(chr(10))[0]}</answer>"
         return "Oslo" if "home of Bo?" in text else "Bo"
 
-    player = Scripted(reads, buckets=Buckets((4000,), 8))
+    player = wide(reads)
     cfg = dataclasses.replace(CFG, request="full", kind="document")
     played = acesearcher.play(world(player), [dataclasses.replace(TASK, context=told)], cfg)
     assert found.calls == [] and all(told in text for text, _ in player.asked)
@@ -251,9 +254,8 @@ def everything(text, row):
 def test_a_round_mixes_kinds_of_questions():
     """Each in its own words, with passages or its own text; a program is run and worth what its value is."""
     cfg = AceSearcherConfig(questions=4, plans=1, solutions=2, found=2, total=2, programs="accept")
-    player = Scripted(everything, buckets=Buckets((4000,), 8))
-    kept = dataclasses.replace(world(player), programs=Sandbox(accept=True).run)
-    played = acesearcher.play(kept, list(MIXED), cfg)
+    player = wide(everything)
+    played = acesearcher.play(world(player), list(MIXED), cfg)
     assert found.calls == [["How much had Ada?"]], "asked once for the two that look up"
     assert [record["plans"][0]["rewards"] for record in played.rows] == [[1.0, 0.0]] * 4
     assert played.rows[3]["said"][0] == "17.5" and played.rows[3]["correct"] == [True, False]
@@ -276,9 +278,8 @@ def test_sub_questions_of_a_program_may_be_programs_too():
         return "```python\ndef solution():\n    return 30\n```"
 
     cfg = AceSearcherConfig(questions=1, plans=1, solutions=2, programs="accept", kind="program", steps="programs")
-    player = Scripted(programming, buckets=Buckets((4000,), 8))
-    kept = dataclasses.replace(world(player), programs=Sandbox(accept=True).run)
-    played = acesearcher.play(kept, [MIXED[3]], cfg)
+    player = wide(programming)
+    played = acesearcher.play(world(player), [MIXED[3]], cfg)
     assert [text for text, _ in player.asked if "How much is left of 30?" in text]
     assert played.metrics["fault/program_error"] == 1
     assert played.rows[0]["plans"][0]["faults"] == ["", "program_error"]
@@ -292,7 +293,7 @@ def test_a_long_text_is_shown_in_parts(how):
     pytest.importorskip("bm25s")
     text = "\n\n".join(["Ada gave 12 away.", "Bo is a cat.", "Ada had 30 pears.", *["Nothing else."] * 9])
     task = Task("How much is left of what Ada gave?", "18", "Integer", "d", context=text, kind="document")
-    player = Scripted(everything, buckets=Buckets((4000,), 8))
+    player = wide(everything)
     exam = AceSearcherConfig.game.exam(AceSearcherConfig(kind="document", exam=how, parts=1))
     exam.respond(world(player), [task], samples=1, first_row=[0], stream=0, max_new=64)
     shown = [next(part for part in text.split("\n\n") if part in asked) for asked, _ in player.asked]
@@ -304,10 +305,9 @@ def test_a_long_text_is_shown_in_parts(how):
 def test_each_kind_is_examined_in_its_own_way(how):
     """By plans and at once: looked up or not, a claim in Yes and No, a program by its value."""
     cfg = AceSearcherConfig(exam=how, found=2, total=2, programs="accept")
-    player = Scripted(everything, buckets=Buckets((4000,), 8))
-    kept = dataclasses.replace(world(player), programs=Sandbox(accept=True).run)
+    player = wide(everything)
     exam = AceSearcherConfig.game.exam(cfg)
-    replies = exam.respond(kept, MIXED, samples=1, first_row=range(0, 8, 2), stream=0, max_new=64)
+    replies = exam.respond(world(player), MIXED, samples=1, first_row=range(0, 8, 2), stream=0, max_new=64)
     assert [reply.answer for (reply,) in replies] == ["Oslo", "No", "18", "17.5"]
     assert [reply.searches for (reply,) in replies] == [1, 1, 0, 0]
     assert len(player.asked) == (4 if how == "direct" else 12)
