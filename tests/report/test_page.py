@@ -19,6 +19,7 @@ from spicejax import config as configuration
 from spicejax.report import curves, page, watch
 from spicejax.report.read import open_run, stages_of
 
+DIFFICULTY = "Difficulty of the Challenger&#39;s questions"
 HOSTILE = [
     "<script>document.title = 'owned'</script>",
     "</script><script>document.title = 'owned'</script>",
@@ -68,7 +69,7 @@ def test_what_a_page_shows(make):
     text = (folder / "report.html").read_text()
     for wanted in (
         "0.250 → 0.750", "6 of 96", "2.0e-07 nats mean, 6.0e-06 nats at most", "KL divergence 0.0e+00 nats a token",
-        "Challenger, where its questions lie", "Pass rates over time", "no json 18",
+        DIFFICULTY, "Pass rates over time", "no json 18",
         "compiling 12 s", "How questions on one document changed", "Read Is it?", "✓ Is it?", "✗ (none)",
         "<span>train</span> <span>Is</span>",
     ):  # fmt: skip
@@ -122,7 +123,7 @@ def test_runs_side_by_side_show_where_they_differ(make, tmp_path, capsys):
     assert commands.run("report", [*map(str, runs), f"--out={tmp_path}/both.html"]) == 0
     text = (tmp_path / "both.html").read_text()
     assert re.search(r"<code>learner.learning_rate</code></td><td>[^<]+</td><td>0.5</td>", text)
-    legend = re.findall(r"<text[^>]*>([^<]*)</text>", text.partition("Challenger, where its questions lie")[2])
+    legend = re.findall(r"<text[^>]*>([^<]*)</text>", text.partition(DIFFICULTY)[2])
     words = [word for word in legend if word.isalpha() or " " in word]
     assert words[:5] == ["iteration", "pass rate, distance", "a", "b", "pass rate of its questions"]
     assert text.count("<code>learner.") == 1
@@ -132,10 +133,10 @@ def test_a_panel_that_one_of_several_runs_has_is_drawn_in_that_runs_colour(make)
     runs = [make("a"), make("b")]
     jsonl.write(runs[0] / "metrics.jsonl", [{"iteration": i, "rejected/no_json": 1} for i in range(3)])
     text = page.render([open_run(run) for run in runs])
-    picture = text.partition("Challenger, where its questions lie")[2].partition("</svg>")[0]
+    picture = text.partition(DIFFICULTY)[2].partition("</svg>")[0]
     assert curves.COLOURS[1] in picture and curves.COLOURS[0] not in picture
     assert "<text" in picture and ">b</text>" in picture and ">a</text>" not in picture
-    alone = page.render([open_run(runs[1])]).partition("Challenger, where its questions lie")[2].partition("</svg>")[0]
+    alone = page.render([open_run(runs[1])]).partition(DIFFICULTY)[2].partition("</svg>")[0]
     assert curves.COLOURS[0] in alone and ">b</text>" not in alone
 
 

@@ -237,13 +237,17 @@ def prompts_of(cfg: AceSearcherConfig, task: Task) -> Prompts:
 PANELS = (
     Panel(
         "Training questions",
-        (("solver/pass_rate", "score of an answer"), ("decomposer/valid", "valid plans"), ("solver/formed", "formed")),
+        (
+            ("solver/pass_rate", "score of an answer"),
+            ("decomposer/valid", "valid plans"),
+            ("solver/formed", "well formed"),
+        ),
         meaning="Mean score of final answers, share of plans that can be read, share of answers that keep to the form.",
         unit="share, score",
     ),
     Panel(
         "Pairs of replies",
-        (("learner/preference_accuracy", "better one above"),),
+        (("learner/preference_accuracy", "better reply preferred"),),
         limits=(0, 1),
         line=0.5,
         meaning="How often the policy, measured against its reference, prefers the better reply of a pair; one half is "

@@ -81,7 +81,7 @@ def record(document: Document, a: Attempt) -> Record:
 
 PANELS = (
     Panel(
-        "Challenger, where its questions lie",
+        "Difficulty of the Challenger's questions",
         (
             ("reasoner/pass_rate", "pass rate of its questions"),
             ("challenger/frontier_distance", "mean |pass rate - 1/2|"),
@@ -94,7 +94,7 @@ PANELS = (
         unit="pass rate, distance",
     ),
     Panel(
-        "Probes: one player held at its start",
+        "Probes: one role played by the first policy",
         (
             ("probe/fixed_reasoner/pass_rate", "later Challenger, first Reasoner"),
             ("probe/fixed_challenger/pass_rate", "first Challenger, later Reasoner"),
@@ -112,7 +112,7 @@ PANELS = (
             ("challenger/reward", "Challenger reward"),
             ("reasoner/mean_reward", "Reasoner reward"),
             ("challenger/valid_fraction", "valid tasks"),
-            ("challenger/distinct_questions", "of them distinct"),
+            ("challenger/distinct_questions", "distinct among them"),
         ),
         meaning="Mean reward of each role, and the share of the Challenger's replies that are tasks at all; a share of "
         "distinct questions that falls warns of one question asked again and again.",

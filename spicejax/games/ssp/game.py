@@ -368,7 +368,7 @@ def prompts_of(cfg: SspConfig, answer: Answer) -> Prompts:
 PANELS = (
     Panel(
         "Questions",
-        (("proposer/valid", "valid"), ("solver/pass_rate", "solved"), ("proposer/reward", "reward")),
+        (("proposer/valid", "valid"), ("solver/pass_rate", "pass rate"), ("proposer/reward", "reward")),
         limits=(0, 1),
         meaning="Share of the Proposer's questions that pass every check, how often the Solver finds their answer, and "
         "what the Proposer earns: more the less is solved.",
