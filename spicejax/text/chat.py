@@ -1,4 +1,4 @@
-"""Chats as pieces of plain text and control tokens: a template's own tokens are told from those spelled by data."""
+"""Chats as pieces of plain text and control tokens: only the template writes control tokens, data never does."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Chat:
         Args:
           messages: dicts with a `role` and usually a `content`; plain JSON values only.
           variables: the template's other arguments, such as add_generation_prompt or tools; data like the messages.
-          date: what the template may take for today; None = the day when this process first asked.
+          date: today's date for the template; None = the day of this process's first render.
         Raises:
           ValueError: no message, a role that is no word, or a template error.
         """
@@ -80,7 +80,7 @@ class Chat:
         return [piece for piece in pieces if piece != ""]
 
     def end_token(self) -> int | None:
-        """Find the added token that closes an assistant's turn, or None where the template shows none."""
+        """Return the added token that closes an assistant's turn; None where the template writes none."""
         answer = "answer-7f3a"
         turns = [{"role": "user", "content": "question"}, {"role": "assistant", "content": answer}]
         try:
@@ -93,7 +93,7 @@ class Chat:
         return None
 
     def opening(self) -> str:
-        """What the template writes of every reply: thinking that it opens and does not close; else nothing."""
+        """Return the thinking that the template opens for every reply and does not close; "" without one."""
         question, texts = "question-7f3a", {i: text for text, i in self._ids.items()}
         try:
             pieces = self.pieces([{"role": "user", "content": question}], {"add_generation_prompt": True})
@@ -135,7 +135,7 @@ class Chat:
 
 
 def _folded(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]] | None:
-    """The system's text before the user's first, for templates without a system role; None without such turns."""
+    """Put the system's text before the user's first, for templates without a system role; None for other turns."""
     if [m.get("role") for m in messages[:2] if isinstance(m, Mapping)] != ["system", "user"]:
         return None
     texts = [message.get("content") for message in messages[:2]]

