@@ -1,10 +1,12 @@
 """Several processes of one run on this machine, for tests."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -70,6 +72,20 @@ def python(code: str, *words: object, **environment: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.strip()
+
+
+def kill_after(words: Sequence[object], metrics: Path, iterations: int) -> None:
+    """Start a run and kill it once its file of metrics has so many rows: wherever it is then, also in a save."""
+    process = subprocess.Popen(
+        [str(word) for word in words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline and process.poll() is None:
+        if metrics.exists() and metrics.read_text().count("\n") >= iterations:
+            break
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
 
 
 def installed(folder: Path) -> dict[str, str]:

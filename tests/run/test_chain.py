@@ -2,17 +2,15 @@
 
 import dataclasses
 import json
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
-from processes import PATIENCE
+from processes import PATIENCE, kill_after
 from tiny_models import QWEN2, random_params
 from tiny_runs import SPICE, WORLD
 
@@ -78,13 +76,7 @@ def test_each_stage_starts_from_the_one_before(whole, cache):
 def test_killed_in_either_stage_the_same_command_goes_on(whole, cache, tmp_path, stage):
     script = [sys.executable, ROOT / "launch" / "tpu_run.py", "--config=sft_rlvr_nano", f"--workdir={tmp_path}"]
     words = [*script, f"nano.cache={cache}", *(f"{key}={value}" for key, value in CHAIN.items())]
-    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    metrics = tmp_path / stage / "metrics.jsonl"
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None and not (metrics.exists() and metrics.read_text()):
-        time.sleep(0.005)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
+    kill_after(words, tmp_path / stage / "metrics.jsonl", 1)
     done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     assert ("stage 1 of 2" in done.stdout) == (stage == "1"), "a finished stage is skipped"

@@ -11,13 +11,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
-from processes import PATIENCE
+from processes import PATIENCE, kill_after
 from tiny_runs import SPICE, last_step, rows
 
 from spicejax import commands, configs
@@ -84,15 +83,7 @@ def test_a_run_leaves_what_it_promises(whole):
 @pytest.mark.slow  # as tests/run/test_chain.py kills a chain's last stage
 @pytest.mark.parametrize("after", [1, 3, 4])
 def test_killed_and_rerun_is_bitwise_the_uninterrupted_run(whole, cache, tmp_path, after):
-    process = subprocess.Popen(command(tmp_path, cache), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    metrics = tmp_path / "metrics.jsonl"
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
-        if metrics.exists() and metrics.read_text().count("\n") >= after:
-            break
-        time.sleep(0.005)
-    process.kill()  # wherever it is: in the update, in a save, in an evaluation
-    assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
+    kill_after(command(tmp_path, cache), tmp_path / "metrics.jsonl", after)
     finish(tmp_path, cache)
     assert last_step(tmp_path) == last_step(whole[0]) and last_step(tmp_path)[2]["baselines"]["challenger"]
     kept = [{k: v for k, v in r.items() if not k.startswith("time/")} for r in rows(tmp_path / "metrics.jsonl")]
