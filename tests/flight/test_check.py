@@ -136,6 +136,33 @@ def test_an_8_bit_cache_is_written_in_place_and_read_once(compiled):
     assert small["bytes"] < 0.6 * plain["bytes"]
 
 
+# Every program of a search game whose model has windows, in all layers or in every other.
+WINDOWED = """
+from spicejax import config as configuration, configs
+families = {
+    "mistral": {"sliding_window": "64"},
+    "gemma3_text": {"sliding_window": "64", "full_every": "2", "sliding_theta": "100"},
+}
+found = {}
+for family, fields in families.items():
+    fields |= {"family": family, "num_layers": "2", "head_dim": "64", "d_model": "256"}
+    changes = {f"nano.architecture.{name}": value for name, value in fields.items()}
+    changes |= {"model.unroll_layers": "False", "learner.kl_coef": "0.1", "mesh.fsdp": "4"}
+    found[family] = check.check(configuration.override(configs.load("search_r1_nano"), changes), "v5e:2x2")
+print(json.dumps(found))
+"""
+
+
+@needs_libtpu
+@pytest.mark.slow
+def test_a_search_game_of_a_model_with_windows_compiles_for_a_slice():
+    for family, report in run(WINDOWED).items():
+        names = ["prefill", "insert", "decode", "append"]
+        assert list(rows(report)) == [*(f"solver_{name}" for name in names), "score_192", "train_step"], family
+        assert report["fits"] and not report["left_out"]
+        assert not any(row["unknown_kernels"] for row in report["programs"]), family
+
+
 @needs_libtpu
 @pytest.mark.slow
 def test_remat_saves_memory_where_layers_are_unrolled():

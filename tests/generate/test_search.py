@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from replay import Replaying
 from scripted import ONE_BYTE, Typist, typist
-from tiny_models import QWEN3, write_tokenizer
+from tiny_models import GEMMA3, MISTRAL, QWEN3, write_tokenizer
 
 from spicejax import sharding
 from spicejax.generate import engine
@@ -344,15 +344,19 @@ def hashed(queries, k):
     return [[Passage(str(n), word(draw, 4), word(draw, 12)) for n in range(k)] for draw in draws]
 
 
+def drawn(cfg):
+    return jax.tree.map(lambda x: x * 3 if x.ndim > 2 else x, transformer.init(cfg, jax.random.key(0)))
+
+
 @pytest.fixture(scope="module")
 def params():
-    return jax.tree.map(lambda x: x * 3 if x.ndim > 2 else x, transformer.init(CFG, jax.random.key(0)))
+    return drawn(CFG)
 
 
-def player(params, kind=Player, *, buckets=(16,), rows=8, **shapes):
+def player(params, kind=Player, *, cfg=CFG, buckets=(16,), rows=8, **shapes):
     mesh = sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1])
     stop = stop_machine(CFG.vocab_size, [VOCAB.index("ff")], ["cbc"], [v.encode() for v in VOCAB])
-    return kind(CFG, params, Letters(), stop, Buckets(buckets, rows, **shapes), mesh, encode=letters)
+    return kind(cfg, params, Letters(), stop, Buckets(buckets, rows, **shapes), mesh, encode=letters)
 
 
 PROMPTS = [letters(p) for p in ("abc", "face" * 3, "c", "feed a bad", "f" * 12, "dead beef")]
@@ -469,7 +473,10 @@ def test_an_int8_history_stays_close_to_the_model(params):
     assert 1e-5 < np.max(gaps) < 0.1, np.max(gaps)
 
 
-def test_nothing_compiles_for_other_rows(params, rows):
+def test_nothing_compiles_for_other_rows(params, rows, monkeypatch):
+    """Whole histories are read, as on an accelerator: on CPU each quarter of them has a program of its own."""
+    monkeypatch.setattr(engine.Layout, "reach", lambda layout, length: layout.history)
+    assert_same(searched(player(params)), rows)
     programs = engine.prefill_jit, engine.insert_jit, engine.decode_jit, engine.append_jit
     before = [program._cache_size() for program in programs]
     searched(player(params), PROMPTS[:5], first_row=[1000 + 10 * i for i in range(5)])
@@ -489,16 +496,34 @@ def packed(rows, layout):
     return pack(rollouts, np.linspace(-1, 1, len(rollouts), dtype=np.float32), weights, SHAPES[layout])
 
 
-@pytest.mark.parametrize("layout", SHAPES)
-def test_the_learner_finds_the_samplers_logprobs(params, rows, layout):
-    """On every token that the model wrote, behind observations too; others are not trained."""
+def assert_learner_finds(model, params, rows, layout):
     batch, used = packed(rows, layout)
     cfg = LearnerConfig(layout=layout, row_length=120, slot_length=100, slots=3, prompt_areas=(24,), vocab_chunk=0)
-    scored = make_learner(CFG, cfg, make_optimizer(cfg)).score(params, batch, used)
+    scored = make_learner(model, cfg, make_optimizer(cfg)).score(params, batch, used)
     trained = batch.loss_weight > 0
     assert trained.sum() == sum(row.rollout.loss_mask.sum() for row in sum(rows, []))
     np.testing.assert_allclose(np.asarray(scored)[trained], batch.behaviour_logprobs[trained], atol=1e-5)
     assert np.all(batch.behaviour_logprobs[~trained] == 0) and np.all(np.asarray(scored)[~trained] == 0)
+
+
+@pytest.mark.parametrize("layout", SHAPES)
+def test_the_learner_finds_the_samplers_logprobs(params, rows, layout):
+    """On every token that the model wrote, behind observations too; others are not trained."""
+    assert_learner_finds(CFG, params, rows, layout)
+
+
+@pytest.mark.parametrize(
+    ("base", "layout"), [(GEMMA3, "shared_prompt"), pytest.param(MISTRAL, "packed", marks=pytest.mark.slow)],
+    ids=lambda x: getattr(x, "family", x),
+)  # fmt: skip
+def test_windows_reach_into_earlier_turns(base, layout):
+    """A window of less than an observation, and in the Gemma a layer that sees all turns."""
+    sizes = {"vocab_size": CFG.vocab_size, "num_layers": 2, "head_dim": 8, "max_position": 256}
+    model = dataclasses.replace(base, **sizes, sliding_window=9, full_every=2 if base.full_every else 0)
+    limits, params = Limits(turns=2, turn=12, observation=30, total=54, passages=2), drawn(model)
+    found = searched(player(params, cfg=model), PROMPTS[3:], samples=6, limits=limits)
+    assert sum(len(row.turns) > 1 for row in sum(found, [])) >= 3
+    assert_learner_finds(model, params, found, layout)
 
 
 @pytest.mark.parametrize("layout", SHAPES)
