@@ -92,7 +92,7 @@ def write_rows(cache: KVCache, new: KVCache, starts: Int[Array, "U"]) -> KVCache
     return KVCache(*parts)
 
 
-def first(cache: KVCache, slots: int) -> KVCache:
+def first_slots(cache: KVCache, slots: int) -> KVCache:
     """The first slots of every row."""
     parts: list[Any] = [
         None if x is None else jax.lax.slice_in_dim(x, 0, slots, axis=axis)
@@ -101,7 +101,7 @@ def first(cache: KVCache, slots: int) -> KVCache:
     return KVCache(*parts)
 
 
-def turned(cache: KVCache, starts: Int[Array, "U"]) -> KVCache:
+def rotated(cache: KVCache, starts: Int[Array, "U"]) -> KVCache:
     """Rings of slots, each row read from a slot of its own on."""
 
     def turn(x: Array, axis: int) -> Array:

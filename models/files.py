@@ -93,7 +93,7 @@ def looks_like(path: Path, *own: str) -> str:
     return "" if not kinds or any(word in kinds[0] for word in own) else kinds[0]
 
 
-def instead(path: Path, kind: str, error: object) -> str:
+def why_not(path: Path, kind: str, error: object) -> str:
     """What is wrong with a file that holds no `kind` (one of `looks_like`'s words): something else, or a part of it."""
     with path.open("rb") as file:
         head = file.read(200)
@@ -197,7 +197,7 @@ def _gguf_reader(path: Path, *_: int) -> Any:
             "model's Hugging Face folder instead"
         ) from None
     except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
-        raise ValueError(instead(path, "GGUF", error)) from error
+        raise ValueError(why_not(path, "GGUF", error)) from error
 
 
 def resolve(path: str | Path, *, weights: bool = False) -> Path:
@@ -212,7 +212,7 @@ def resolve(path: str | Path, *, weights: bool = False) -> Path:
     """
     text = str(path)
     if not text.startswith("package:"):
-        if hub.named(path):
+        if hub.is_name(path):
             return hub.fetch_weights(text) if weights else hub.fetch(text)
         return Path(text).expanduser()
     # find_spec, not importlib.resources: the package is a plugin that imports programs we do not need.
@@ -232,6 +232,6 @@ def resolve(path: str | Path, *, weights: bool = False) -> Path:
     return found[0]
 
 
-def common(path: str) -> bool:
+def loads_elsewhere(path: str) -> bool:
     """Whether other libraries read a model by that name too: a folder or a name on the Hub, no package, no .gguf."""
     return bool(path) and not path.startswith("package:") and Path(path).suffix != ".gguf"

@@ -20,7 +20,7 @@ from jax.experimental import multihost_utils
 
 from spicejax.models import exported, gguf, hub
 from spicejax.models.config import DType, TransformerConfig
-from spicejax.models.files import TOKENIZER_FILES, Tensor, instead, read_object, require_layers, resolve, sound
+from spicejax.models.files import TOKENIZER_FILES, Tensor, read_object, require_layers, resolve, sound, why_not
 from spicejax.models.hf_config import from_hf_config, to_hf_config
 from spicejax.models.layers import rope_frequencies
 from spicejax.models.lora import MATRICES, flatten, unflatten
@@ -59,7 +59,7 @@ def read_config(path: str | Path) -> TransformerConfig:
     """
     place = locate(path)
     lone = not any((place / name).exists() for name in (SINGLE, INDEX))
-    if place.suffix != ".gguf" and (lone or hub.named(path)):  # of the Hub's there may be a part
+    if place.suffix != ".gguf" and (lone or hub.is_name(path)):  # of the Hub's there may be a part
         return _folder_config(place)
     return _open(place)[0]
 
@@ -75,7 +75,7 @@ def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None)
     Raises FileNotFoundError where nothing is there, ValueError naming missing, unexpected or misshaped tensors, a file
     that is broken, a tensor of integers or of zeros alone, one that the config calls a copy and that is none.
     """
-    if hub.named(path):
+    if hub.is_name(path):
         read_config(path)
     place = locate(path, weights=True)
     cfg, tensors = _open(place)
@@ -218,7 +218,7 @@ def open_folder(folder: Path) -> dict[str, Tensor]:
         try:
             handle = safetensors.safe_open(file, framework="np")
         except safetensors.SafetensorError as error:
-            raise ValueError(instead(file, "safetensors", error)) from error
+            raise ValueError(why_not(file, "safetensors", error)) from error
         for name in handle.keys():
             part = handle.get_slice(name)
             found[name] = Tensor(

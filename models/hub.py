@@ -18,7 +18,7 @@ COPIES = ("original/*", "onnx/*", "openvino/*", "consolidated*")
 KNOWN = (*FAMILIES, "bert")
 
 
-def named(path: str | Path) -> bool:
+def is_name(path: str | Path) -> bool:
     """Whether `path` is the name of a model on the Hub: ORG/NAME, and nothing of that name is here."""
     return isinstance(path, str) and bool(NAME.fullmatch(path)) and not Path(path).exists()
 

@@ -253,10 +253,10 @@ def append(
       reach: columns that hold the histories afterwards.
     """
     begun, written = gather(layout, (state.begun, state.out.lengths), observations.lanes, 0)
-    turn, before = gather(layout, (state.recent, caching.first(history, reach)), observations.lanes, 1)
+    turn, before = gather(layout, (state.recent, caching.first_slots(history, reach)), observations.lanes, 1)
     prompt = gather(layout, prefix, observations.lanes // layout.group, 1)
     # What the ring holds after the turn's end is overwritten or masked.
-    before = caching.write_rows(before, caching.turned(turn, begun % layout.recent), observations.history_lengths)
+    before = caching.write_rows(before, caching.rotated(turn, begun % layout.recent), observations.history_lengths)
     known = observations.history_lengths + written
     columns, old, begins = jnp.arange(layout.prefix), jnp.arange(reach), observations.prefix_lengths[:, None]
     context = (
@@ -302,7 +302,10 @@ def decode(
     def cut(tree: Any) -> tuple[Any, ...]:  # each layer by itself, or all together
         return transformer.unstack(tree, layers) if by_layer else (tree,)
 
-    prefixes, histories = cut(caches.prefix), cut(caching.first(caches.history, reach) if caches.history else None)
+    prefixes, histories = (
+        cut(caches.prefix),
+        cut(caching.first_slots(caches.history, reach) if caches.history else None),
+    )
     state = _begin(state, lanes)
     state = state._replace(recent=cut(state.recent), older=cut(state.older))
 

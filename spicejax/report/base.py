@@ -31,7 +31,7 @@ def base_of(config: dict[str, Any], folder: Path) -> Base:
     first = _first(path)
     if not first:
         return Base("a model made by the recipe (nano world)", {}, loads=path)
-    loads = path if files.common(path) else ""
+    loads = path if files.loads_elsewhere(path) else ""
     place, later = Path(first).expanduser(), ", as the stage before left it" if first != path else ""
     if first.startswith("package:"):
         package = first.removeprefix("package:")
@@ -42,7 +42,9 @@ def base_of(config: dict[str, Any], folder: Path) -> Base:
         known = _of_card(Path(card), f"https://huggingface.co/{first}/blob/main/") if isinstance(card, str) else {}
         return Base(f"[{first}](https://huggingface.co/{first}){later}", known, first, loads)
     known = _of_card(place / "README.md", "") if place.is_dir() else _of_gguf(first)
-    return Base(f"`{place.name}`, {'a folder' if files.common(first) else 'a file'}{later}", known, loads=loads)
+    return Base(
+        f"`{place.name}`, {'a folder' if files.loads_elsewhere(first) else 'a file'}{later}", known, loads=loads
+    )
 
 
 def _path(config: dict[str, Any]) -> str:

@@ -119,4 +119,4 @@ def _on_disk(field: str, part: str) -> bool:
         return True
     if re.match(r"\w+:", part) or (field in _LISTS and part in ("facts", "none")):
         return False
-    return not (field in _MODELS and hub.named(part))
+    return not (field in _MODELS and hub.is_name(part))

@@ -120,7 +120,7 @@ def test_adapters_of_what_only_we_read_say_how_they_are_used(tmp_path, monkeypat
     found = _card(tmp_path / "out", _run(tmp_path / "run", **{"model.path": path}), adapter=True)
     assert found.data.base_model is None and "from_pretrained" not in found.text
     assert "spicejax export --run=RUN --out=FOLDER" in found.text and path.removeprefix("package:") in found.text
-    assert not files.common(path)
+    assert not files.loads_elsewhere(path)
 
 
 def test_a_gguf_file_names_its_license(tmp_path):

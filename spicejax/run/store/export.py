@@ -109,7 +109,7 @@ def write_adapter(workdir: str | Path, out: str | Path, finish: Finish = lambda 
     found = read_run(workdir)
     assert found.lora is not None
     size = 4 * sum(leaf.size for leaf in jax.tree.leaves(found.params))
-    base = found.source if files.common(found.source) else None
+    base = found.source if files.loads_elsewhere(found.source) else None
     with exported.folder(target, size) as folder:
         peft.save(folder, found.shape, found.lora, found.params, base=base)
         tokens.load(found.source).save(folder)
