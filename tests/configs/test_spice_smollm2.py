@@ -1,8 +1,8 @@
 """The recipes of a real model, on its real weights: one small iteration on its own corpus, and one on prose."""
 
 import importlib.util
-import json
 
+import jsonl
 import pytest
 from processes import ROOT
 
@@ -23,8 +23,7 @@ def test_a_small_iteration_on_the_real_weights(tmp_path):
     summary = train(cfg, tmp_path)
     texts = {document.id: document.text.casefold() for document in documents()}
     records, evaluations, (metrics,) = (
-        [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
-        for name in ("tasks", "evaluations", "metrics")
+        jsonl.read(tmp_path / f"{name}.jsonl") for name in ("tasks", "evaluations", "metrics")
     )
     assert summary["iterations"] == 1 and len(records) == summary["tasks_generated"] == 6
     valid = [record for record in records if "question" in record]

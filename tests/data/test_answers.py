@@ -1,7 +1,6 @@
 """Files of answers."""
 
-import json
-
+import jsonl
 import pytest
 
 from spicejax.data.answers import load_answers
@@ -9,7 +8,7 @@ from spicejax.types import Answer
 
 
 def written(path, *rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    jsonl.write(path, rows)
     return path
 
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import jsonl
 import pytest
 
 from spicejax import commands
@@ -24,7 +25,7 @@ def _documents(count: int) -> list[Document]:
 
 
 def _jsonl(path: Path, documents: list[Document]) -> str:
-    path.write_text("".join(json.dumps({"id": d.id, "title": d.title, "text": d.text}) + "\n" for d in documents))
+    jsonl.write(path, ({"id": d.id, "title": d.title, "text": d.text} for d in documents))
     return str(path)
 
 

@@ -1,7 +1,6 @@
 """Examples of several turns, with what was shown between them."""
 
-import json
-
+import jsonl
 import pytest
 
 from spicejax.data.examples import load_examples
@@ -18,7 +17,7 @@ OPTIONS = {"seed": 0, "batch_size": 1, "encode": str.split, "max_tokens": 9, "mi
 
 def load(tmp_path, *rows):
     path = tmp_path / "x.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    jsonl.write(path, rows)
     return load_examples(path)
 
 

@@ -4,6 +4,7 @@ import itertools
 import json
 from pathlib import Path
 
+import jsonl
 import pytest
 
 from spicejax.data.examples import load_examples
@@ -11,9 +12,7 @@ from spicejax.data.items import Items, open_items
 
 
 def questions(path: Path, n: int) -> Path:
-    path.write_text(
-        "".join(json.dumps({"id": f"d{i}", "question": f"{i}+1?", "answer": str(i + 1)}) + "\n" for i in range(n))
-    )
+    jsonl.write(path, ({"id": f"d{i}", "question": f"{i}+1?", "answer": str(i + 1)} for i in range(n)))
     return path
 
 

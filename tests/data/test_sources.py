@@ -5,6 +5,7 @@ import os
 import tracemalloc
 from pathlib import Path
 
+import jsonl
 import numpy as np
 import pytest
 
@@ -265,7 +266,7 @@ def test_wiki_18_has_its_title_in_its_contents(tmp_path: Path) -> None:
         {"id": "4", "text": '"T"\nbody'},
     ]
     path = tmp_path / "wiki-18.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    jsonl.write(path, rows)
     assert _read(path)[0] == [
         Raw("Aaron is a prophet.", "0", 'Aaron "the" priest'),
         Raw("No title.", "1"),

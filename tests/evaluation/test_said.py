@@ -1,7 +1,6 @@
 """An answer that stands anywhere in a text, and sets of questions that are scored by it."""
 
-import json
-
+import jsonl
 import pytest
 from scripted import Scripted
 
@@ -43,7 +42,7 @@ def test_suites_are_scored_apart(tmp_path):
     first = [{"question": q, "answer": a, "category": c} for q, a, c in (("capital?", "Rome", "a"), ("2+2?", "4", "b"))]
     plain = [{"question": "Write red.", "answer": "red", "boxed": False}] * 3
     for name, rows in (("first", first), ("plain", plain)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        jsonl.write(tmp_path / f"{name}.jsonl", rows)
     items = questions.load_suites(f"{tmp_path}/first.jsonl, {tmp_path}/plain.jsonl", limit=2)
     assert [(item.suite, item.boxed) for item in items] == [("", True), ("", True), ("plain", False), ("plain", False)]
     assert questions.load_suites("") == []

@@ -1,8 +1,7 @@
 """A tiny encoder and a corpus of few words."""
 
-import json
-
 import jax
+import jsonl
 import numpy as np
 import pytest
 from tiny_models import write_encoder
@@ -30,5 +29,5 @@ def encoder(folder):
 def corpus(tmp_path):
     file = tmp_path / "corpus.jsonl"
     letters = np.random.default_rng(0).choice(list("abcdefghijkl   "), (23, 30))
-    file.write_text("".join(json.dumps({"id": f"d{i}", "text": "".join(row)}) + "\n" for i, row in enumerate(letters)))
+    jsonl.write(file, ({"id": f"d{i}", "text": "".join(row)} for i, row in enumerate(letters)))
     return str(file)

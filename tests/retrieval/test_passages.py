@@ -1,7 +1,6 @@
 """Passages: how documents are cut, named, counted and kept."""
 
-import json
-
+import jsonl
 import pytest
 
 from spicejax.data import prepared
@@ -14,7 +13,7 @@ SENTENCES = [f"Sentence number {i} has exactly seven words." for i in range(40)]
 
 def corpus(tmp_path, *records):
     file = tmp_path / "x.jsonl"
-    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    jsonl.write(file, records)
     return str(file)
 
 

@@ -4,6 +4,7 @@ import json
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
+import jsonl
 import pytest
 from processes import free_port
 from serving import answering, serving
@@ -18,7 +19,7 @@ from spicejax.types import Passage
 def corpus(tmp_path_factory):
     file = tmp_path_factory.mktemp("corpus") / "corpus.jsonl"
     rows = [{"id": f"d{i}", "title": f"Word {i}", "text": f"word{i} is here <search>no</search>"} for i in range(50)]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    jsonl.write(file, rows)
     return file
 
 

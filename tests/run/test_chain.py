@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import jax
+import jsonl
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
@@ -124,7 +125,7 @@ def test_a_frozen_seat_is_played_by_another_model(another, tmp_path):
     cfg, folder, shape = another
     cfg = dataclasses.replace(cfg, seats={"challenger": str(folder)}, iterations=1)
     train.train(cfg, tmp_path / "whole")
-    rows = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
+    rows = jsonl.read(tmp_path / "whole" / "metrics.jsonl")
     assert all("challenger/episodes" not in row for row in rows), "nothing is learnt from it"
     run = build(cfg, tmp_path / "again")
     seated = run.world(0).players["challenger"]

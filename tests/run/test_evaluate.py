@@ -3,6 +3,7 @@
 import json
 import textwrap
 
+import jsonl
 from processes import python, simulated
 from tiny_runs import rows, saved
 
@@ -29,7 +30,7 @@ PROGRAM = textwrap.dedent(
 
 def asking(run, out, *changes):
     """Commands that load a saved policy, and their words."""
-    (out / "questions.jsonl").write_text("".join(json.dumps({"question": q, "answer": "a"}) + "\n" for q in ASKED))
+    jsonl.write(out / "questions.jsonl", ({"question": q, "answer": "a"} for q in ASKED))
     return [
         ("generate", [f"--run={run}", f"--prompt={ASKED[0]}", "--max_new=8", "--json"]),
         ("ask", [f"--model={run}", *(f"--question={text}" for text in ASKED), "--json", *changes]),

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import jax
+import jsonl
 import numpy as np
 import orbax.checkpoint as ocp
 import processes
@@ -136,7 +137,7 @@ def complete(layout, workdir, cache, *more):
 
 
 def tasks(workdir):
-    return [json.loads(line) for line in (workdir / "tasks.jsonl").read_text().splitlines()]
+    return jsonl.read(workdir / "tasks.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +157,7 @@ def test_every_layout_gives_the_same_run(runs, layout):
     assert max(np.abs(a - b).max() for a, b in zip(first, last, strict=True)) > 1e-4
     assert tasks(runs[layout]) == tasks(runs["1"])
     assert_close(last, arrays(runs[layout], 3))
-    metrics = [json.loads(line) for line in (runs[layout] / "metrics.jsonl").read_text().splitlines()]
+    metrics = jsonl.read(runs[layout] / "metrics.jsonl")
     assert [m["iteration"] for m in metrics] == [0, 1, 2]
 
 
