@@ -30,7 +30,6 @@ from spicejax.games import catalogue
         ("ssp", {"reset_every": -1}, "ssp.reset_every=-1"),
         ("acesearcher", {"plans": 0}, "acesearcher.plans=0: must be at least 1"),
         ("acesearcher", {"parts": -1}, "acesearcher.parts=-1: give how many"),
-        ("acesearcher", {"rule": "code"}, "acesearcher.rule=code: its thresholds are of rewards to 3"),
         ("acesearcher", {"templates": {"plan_qa": "no question"}}, "acesearcher.templates: plan_qa.txt"),
         ("acesearcher", {"kind": "program"}, "acesearcher.kind=program runs what the model writes"),
         ("acesearcher", {"steps": "programs"}, "acesearcher.steps=programs runs what the model writes"),

@@ -13,8 +13,6 @@ PACKAGE = "spicejax.games.acesearcher"  # that holds the prompts
 # reply is a program whose value is the answer
 Kind = Literal["qa", "claim", "document", "program"]
 SEARCHING = ("qa", "claim")
-# paper: best against worst (section 4.2); code: the public code's thresholds, for the reward `summed`, 0 to 3
-Rule = Literal["paper", "code"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +58,6 @@ class AceSearcherConfig:
     # what is learnt: pairs = better against worse replies (learner.loss=dpo, ipo, simpo); best = each question's best
     # path, if it is worth anything (RAFT); right = all that are right (ReST-EM); both with learner.loss=supervised
     learn: Literal["pairs", "best", "right"] = "pairs"
-    # which replies are paired: paper = best and worst; code = by the public code's thresholds, for `summed`
-    rule: Rule = "paper"
     # whose paths are learnt from: initial = those of the policy that the run starts from (a round of the paper);
     # policy = of today's
     sampled_by: Literal["initial", "policy"] = "initial"
@@ -91,7 +87,3 @@ class AceSearcherConfig:
             raise ValueError(f"acesearcher.parts={self.parts}: give how many paragraphs are shown, or 0 for all")
         if self.parts:
             excerpts.require_library()
-        if self.rule == "code" and self.reward != "summed":
-            raise ValueError(
-                "acesearcher.rule=code: its thresholds are of rewards to 3; give acesearcher.reward=summed"
-            )

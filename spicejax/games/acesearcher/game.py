@@ -124,10 +124,10 @@ def _lessons(question: int, branches: Sequence[Branch], cfg: AceSearcherConfig) 
     """What one question's paths teach."""
     if cfg.learn != "pairs":
         return _examples(question, branches, cfg)
-    replies, plans, worths = zip(*((branch.reply, branch.plan, branch.worths) for branch in branches), strict=True)
-    preferences = [("decomposer", pair) for pair in pairs.of_plans(replies, plans, worths, cfg.rule)]
+    of_plans = pairs.of_plans([branch.reply for branch in branches], [branch.worths for branch in branches])
+    preferences = [("decomposer", pair) for pair in of_plans]
     for branch in branches:
-        for good, bad in pairs.of_paths(branch.paths, branch.worths, cfg.rule):
+        for good, bad in pairs.of_paths(branch.paths, branch.worths):
             preferences += [("subquestion", pair) for pair in pairs.sub_answers(good, bad)]
             preferences += [("solver", pair) for pair in pairs.finals(good, bad)]
     return [Preference(role, _group(question, role), better, worse) for role, (better, worse) in preferences]
@@ -183,7 +183,7 @@ def demand(cfg: AceSearcherConfig) -> list[Ask]:
     """Every pair there can be is made; copies of a plan share the prompt of its first sub-question."""
     n, plans, every = cfg.questions, cfg.questions * cfg.plans, cfg.questions * cfg.plans * cfg.solutions
     if cfg.learn == "pairs":
-        counts = n, plans * cfg.most_questions, plans if cfg.rule == "paper" else plans * pairs.COMPARED
+        counts = n, plans * cfg.most_questions, plans
     else:
         good = n if cfg.learn == "best" else every
         counts = good, good * cfg.most_questions, good
@@ -289,5 +289,5 @@ ABOUT = About(
 )
 AceSearcherConfig.game = Game(
     "questions", play, demand, exam, prompts_of, ABOUT,
-    lambda cfg, task: qa.matches_itself((task.answer, *task.aliases)), removed={"sub_pairs": "all"},
+    lambda cfg, task: qa.matches_itself((task.answer, *task.aliases)), removed={"sub_pairs": "all", "rule": "paper"},
 )  # fmt: skip

@@ -6,76 +6,32 @@ import dataclasses
 from collections.abc import Sequence
 from fractions import Fraction
 
-from spicejax.games.acesearcher import plans
-from spicejax.games.acesearcher.config import Rule
 from spicejax.games.acesearcher.paths import Path
-from spicejax.games.acesearcher.plans import Plan
-from spicejax.types import Rejection, Rollout
-
-MEAN_GAP, MEAN_WORST = Fraction("1.33"), 1  # code: of the mean worths of a question's plans
-GAP, WORST, COMPARED, ALIKE = Fraction("1.33"), Fraction("1.2"), 2, Fraction("0.666")  # code: of a plan's paths
-MOST_QUESTIONS = 7  # code: a plan of as many sub-questions loses
+from spicejax.types import Rollout
 
 Pair = tuple[Rollout, Rollout]  # the better, the worse; the worse has the better one's prompt
 
 
-def of_plans(
-    replies: Sequence[Rollout], read: Sequence[Plan | Rejection], worths: Sequence[Sequence[Fraction]], rule: Rule
-) -> list[Pair]:
-    """Pairs of plans by the mean worth of their paths; [] where none is better (D_decompose).
+def of_plans(replies: Sequence[Rollout], worths: Sequence[Sequence[Fraction]]) -> list[Pair]:
+    """The best plan and the worst by the mean worth of their paths; [] where none is better (D_decompose).
 
     Args:
       replies: the decomposer's, to one prompt.
       worths: of each plan's paths; a rejected plan has none and is worth 0.
     """
+    # Differs: the code pairs all that tie above a gap of 1.33, and paths that share two thirds of their sub-answers
     # Differs: with programs the code pairs plans above a gap of 0.3, and each program with its plan and without
-    means = [sum(worths_of, Fraction(0)) / max(len(worths_of), 1) for worths_of in worths]
-    best, worst = max(means), min(means)
-    if rule == "paper":
-        pairs = [(replies[means.index(best)], replies[means.index(worst)])] if best > worst else []
-        return _told_apart(pairs)
-    if best - worst < MEAN_GAP or worst > MEAN_WORST:
-        return []
-    winners = [k for k, mean in enumerate(means) if mean == best]
-    losers = [k for k, mean in enumerate(means) if mean == worst]
-    broken = [k for k in winners if _loses(read[k])]
     # Differs: the code samples until three plans differ, eight times at most, and drops the question otherwise
-    return _told_apart([(replies[a], replies[b]) for a in winners if a not in broken for b in (*losers, *broken)])
+    means = [sum(worths_of, Fraction(0)) / max(len(worths_of), 1) for worths_of in worths]
+    best, worst = replies[means.index(max(means))], replies[means.index(min(means))]
+    return [(best, worst)] if best.text != worst.text else []  # one text is worth more or less by luck alone
 
 
-def _told_apart(pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs whose texts differ: two plans of one text are worth more or less by luck alone."""
-    return [pair for pair in pairs if pair[0].text != pair[1].text]
-
-
-def _loses(plan: Plan | Rejection) -> bool:
-    return isinstance(plan, Rejection) or len(plan.questions) >= MOST_QUESTIONS or plans.talks_of_itself(plan)
-
-
-def of_paths(paths: Sequence[Path], rewards: Sequence[Fraction], rule: Rule) -> list[tuple[Path, Path]]:
-    """Pairs of paths along one plan by their rewards."""
+def of_paths(paths: Sequence[Path], rewards: Sequence[Fraction]) -> list[tuple[Path, Path]]:
+    """The best path along one plan and the worst; [] where none is better."""
     if not paths or max(rewards) == min(rewards):
         return []
-    order = sorted(range(len(paths)), key=lambda k: -rewards[k])  # stable: the first of equal ones
-    if rule == "paper":
-        last = min(range(len(paths)), key=lambda k: rewards[k])
-        return [(paths[order[0]], paths[last])]
-    if max(rewards) - min(rewards) <= GAP or min(rewards) > WORST:
-        return []
-    pairs = []
-    for k in order[:COMPARED]:
-        against = [n for n in order[-COMPARED:] if rewards[n] < rewards[k]]
-        if against:
-            nearest = max(against, key=lambda n: _alike(paths[k], paths[n]))
-            if _alike(paths[k], paths[nearest]) >= ALIKE:
-                pairs.append((paths[k], paths[nearest]))
-    return pairs
-
-
-def _alike(a: Path, b: Path) -> Fraction:
-    """Share of a plan's sub-answers that are the same."""
-    count = len(a.plan.questions)
-    return Fraction(sum(a.answers.get(k) == b.answers.get(k) is not None for k in range(count)), count)
+    return [(paths[rewards.index(max(rewards))], paths[rewards.index(min(rewards))])]
 
 
 def finals(good: Path, bad: Path) -> list[Pair]:

@@ -71,11 +71,6 @@ def shares(passages: int, questions: int) -> int:
     return max(1, passages // max(questions, 1))
 
 
-def talks_of_itself(plan: Plan) -> bool:
-    """Whether a sub-question says `subquestion` and refers to none: the public code makes such a plan a loser."""
-    return any("subquestion" in q.lower().replace("-", "") and not references(q) for q in plan.questions)
-
-
 def listed(plan: Plan, answers: Sequence[str]) -> str:
     """Sub-questions with their answers, for the final prompt; references as they were written."""
     pairs = zip(plan.questions, answers, strict=True)

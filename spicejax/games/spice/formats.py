@@ -168,7 +168,7 @@ def parse_task(
     if isinstance(answer, Rejection):
         return answer
     if kind == "MCQ":
-        read = _read_mcq(question, answer, fields, rules)
+        read = _read_mcq(question, answer, rules)
     else:
         read = _read_free_form(question, answer, kind, fields, max_string_words, rules)
     if isinstance(read, Rejection):
@@ -204,10 +204,10 @@ def _read_free_form(
     return fitting if isinstance(fitting, Rejection) else Task(question, fitting, kind)
 
 
-def _read_mcq(question: str, correct: str, fields: Fields, rules: ValidityConfig) -> Task | Rejection:
+def _read_mcq(question: str, correct: str, rules: ValidityConfig) -> Task | Rejection:
     """Read an MCQ as stem, options and letter."""
     # Differs: the question is written anew from its parts, without the "Correct: B" line of the prompt.
-    parts = _split_options(question) if "options" not in fields else (question, _options_field(fields["options"]))
+    parts = _split_options(question)
     if parts is None:
         return rejection("bad_options", "the options are not labelled A, B, C, D")
     stem, options = _QUESTION_LABEL.sub("", parts[0].strip()), parts[1]
@@ -242,16 +242,3 @@ def _split_options(question: str) -> tuple[str, list[str]] | None:
         options[3] = _AFTER_OPTIONS.split(options[3], maxsplit=1)[0]
         return question[: marks[0].start()], [" ".join(option.split()) for option in options]
     return None
-
-
-def _options_field(value: object) -> list[str]:
-    """Read options given as a JSON list, or as an object with the keys A to D; [] for anything else."""
-    if isinstance(value, Pairs):
-        if [name.strip(" ).(").upper() for name, _ in value] != list(LETTERS):
-            return []
-        value = [option for _, option in value]
-    if not isinstance(value, list) or not all(isinstance(option, str) for option in value):
-        return []
-    texts = [" ".join(validity.clean(option).split()) for option in value]
-    labels = "".join(mark[1] for option in texts if (mark := _OPTION_LINE.match(option)))
-    return [_OPTION_LINE.sub("", option) for option in texts] if labels == LETTERS else texts

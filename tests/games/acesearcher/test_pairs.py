@@ -1,16 +1,15 @@
-"""Which replies are paired: the paper's best and worst, and the public code's thresholds at their edges."""
+"""Which replies are paired: the best and the worst."""
 
 import itertools
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from scripted import written
 
 from spicejax.games.acesearcher import pairs, rewards
 from spicejax.games.acesearcher.paths import Path
 from spicejax.games.acesearcher.plans import Plan
-from spicejax.types import Rejection, Task
+from spicejax.types import Task
 
 PLAN = Plan(("a?", "b of #1?", "c?"))
 
@@ -27,16 +26,15 @@ def worth(*numbers) -> list[Fraction]:
     return [Fraction(str(number)) for number in numbers]
 
 
-def plan_pairs(means, read=None, rule="paper"):
+def plan_pairs(*means):
     replies = [written(str(k)) for k in range(len(means))]
-    found = pairs.of_plans(replies, read or [PLAN] * len(means), [worth(mean) for mean in means], rule)
-    return [(good.text, bad.text) for good, bad in found]
+    return [(good.text, bad.text) for good, bad in pairs.of_plans(replies, [worth(mean) for mean in means])]
 
 
 def test_the_best_plan_against_the_worst():
-    assert plan_pairs([0.5, 0.75, 0.25]) == [("1", "2")]
-    assert plan_pairs([0.0, 0.5, 0.5]) == [("1", "0")], "of equal ones the first"
-    assert plan_pairs([0.5, 0.5, 0.5]) == [], "ties teach nothing"
+    assert plan_pairs(0.5, 0.75, 0.25) == [("1", "2")]
+    assert plan_pairs(0.0, 0.5, 0.5) == [("1", "0")], "of equal ones the first"
+    assert plan_pairs(0.5, 0.5, 0.5) == [], "ties teach nothing"
 
 
 def test_plans_of_the_same_worth_are_no_pair_whatever_the_order_of_their_paths():
@@ -50,68 +48,18 @@ def test_plans_of_the_same_worth_are_no_pair_whatever_the_order_of_their_paths()
     for own in itertools.combinations_with_replacement(worths, 4):
         orders = list(itertools.permutations(own))
         apart += len({sum(map(float, order)) for order in orders}) > 1
-        assert all(pairs.of_plans([written("a"), written("b")], [PLAN] * 2, [own, o], "paper") == [] for o in orders)
+        assert all(pairs.of_plans([written("a"), written("b")], [own, o]) == [] for o in orders)
     assert apart, "or floats would have done"
 
 
-@pytest.mark.parametrize("rule", ["paper", "code"])
-def test_plans_of_one_text_differ_by_luck_alone(rule):
-    three, half = worth(3), worth(0.5)
-    assert pairs.of_plans([written("a"), written("a")], [PLAN] * 2, [three, []], rule) == []
-    kept = pairs.of_plans([written("a"), written("b"), written("a")], [PLAN] * 3, [three, [], half], rule)
-    assert [(good.text, bad.text) for good, bad in kept] == [("a", "b")]
-
-
-@pytest.mark.parametrize(
-    ("means", "found"),
-    [
-        ([1.33, 0.0, 0.5], [("0", "1")]),  # a gap of 1.33 is enough
-        ([1.3299, 0.0, 0.5], []),
-        ([2.33, 1.0, 2.0], [("0", "1")]),  # the worst may have 1
-        ([2.34, 1.01, 2.0], []),
-        ([2.0, 2.0, 0.0], [("0", "2"), ("1", "2")]),  # all that tie
-        ([2.0, 0.0, 0.0], [("0", "1"), ("0", "2")]),
-    ],
-)
-def test_thresholds_of_the_public_code_for_plans(means, found):
-    assert plan_pairs(means, rule="code") == found
-
-
-def test_winners_of_the_code_that_are_too_long_lose():
-    long, own = Plan(("?",) * 7), Plan(("the subquestion?",))
-    assert plan_pairs([2.0, 2.0, 0.0], [PLAN, long, PLAN], "code") == [("0", "2"), ("0", "1")]
-    assert plan_pairs([2.0, 2.0, 0.0], [own, PLAN, Rejection("cut_off")], "code") == [("1", "2"), ("1", "0")]
-    assert plan_pairs([2.0, 0.0], [Plan(("?",) * 6), PLAN], "code") == [("0", "1")]
+def test_plans_of_one_text_differ_by_luck_alone():
+    assert pairs.of_plans([written("a"), written("a")], [worth(3), []]) == []
 
 
 def test_the_best_path_against_the_worst():
     paths = [path(str(k)) for k in range(4)]
-    assert pairs.of_paths(paths, worth(0, 1, 1, 0), "paper") == [(paths[1], paths[0])]
-    assert pairs.of_paths(paths, worth(1, 1, 1, 1), "paper") == pairs.of_paths([], [], "paper") == []
-
-
-@pytest.mark.parametrize(
-    ("numbers", "count"),
-    [
-        ([1.34, 0.0, 0.0, 0.0], 1),
-        ([1.33, 0.0, 0.0, 0.0], 0),  # more than 1.33
-        ([3.0, 1.2, 3.0, 3.0], 2),  # the worst may have 1.2; the two best
-        ([3.0, 1.21, 3.0, 3.0], 0),
-        ([3.0, 2.0, 0.0, 0.0], 2),
-    ],
-)
-def test_thresholds_of_the_public_code_for_paths(numbers, count):
-    paths = [path("a", "b", "c") for _ in numbers]
-    found = pairs.of_paths(paths, worth(*numbers), "code")
-    assert len(found) == count
-    of = {id(path): number for path, number in zip(paths, numbers, strict=True)}
-    assert all(of[id(good)] > of[id(bad)] for good, bad in found)
-
-
-def test_the_code_pairs_paths_that_share_two_thirds_of_their_sub_answers():
-    good, near, far = path("a", "b", "c"), path("a", "b", "x"), path("a", "y", "x")
-    assert pairs.of_paths([good, far, near], worth(3, 0, 0), "code") == [(good, near)]
-    assert pairs.of_paths([good, far], worth(3, 0), "code") == []
+    assert pairs.of_paths(paths, worth(0, 1, 1, 0)) == [(paths[1], paths[0])]
+    assert pairs.of_paths(paths, worth(1, 1, 1, 1)) == pairs.of_paths([], []) == []
 
 
 def test_sub_answers_that_differ_are_paired_under_the_better_ones_prompt():

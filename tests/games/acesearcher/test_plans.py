@@ -72,8 +72,3 @@ def test_steps_are_listed_with_their_answers():
     assert plans.listed(Plan(("Who?", "When was #1 born?")), ["Bo", "1900"]) == (
         "#1: Who?\nAnswer: Bo\n#2: When was #1 born?\nAnswer: 1900"
     )
-
-
-def test_a_plan_that_talks_of_itself():
-    assert plans.talks_of_itself(Plan(("What follows from the sub-question?",)))
-    assert not plans.talks_of_itself(Plan(("Who?", "Is the subquestion #1 true?")))

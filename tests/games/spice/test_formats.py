@@ -328,21 +328,6 @@ def test_mcq_rules(fields: dict, why: str) -> None:
     assert reason(parse(mcq(**fields), "MCQ")) == why
 
 
-@pytest.mark.parametrize(("options", "fine"), [
-    (["Nile", "Amazon", "Congo", "Rhine"], True), (["A) Nile", "B) Amazon", "C) Congo", "D) Rhine"], True),
-    ({"A": "Nile", "B": "Amazon", "C": "Congo", "D": "Rhine"}, True),
-    ({"B": "Nile", "A": "Amazon", "C": "Congo", "D": "Rhine"}, False), (["Nile", "Amazon", "Congo"], False),
-    (["Nile", "Amazon", "Congo", None], False), ("Nile", False), (None, False),
-    ([["Nile"], "Amazon", "Congo", "Rhine"], False),
-])  # fmt: skip
-def test_options_field(options: object, fine: bool) -> None:
-    task = parse(mcq(multiple_choice_question=MCQ.split("\n")[0], options=options), "MCQ")
-    if fine:
-        assert task == Task(MCQ, "B", "MCQ", "doc-7", ("Nile", "Amazon", "Congo", "Rhine"))
-    else:
-        assert reason(task) == "bad_options"
-
-
 def test_real_exam_questions_are_valid(shared_data) -> None:
     for line in (shared_data / "multiple_choice" / "mmlu_val_200.jsonl").read_text(encoding="utf-8").splitlines():
         item = json.loads(line)
@@ -463,7 +448,7 @@ _JSON = st.recursive(
     ),
     max_leaves=8,
 )
-_NAMES = ["question", "answer", "answer_type", "multiple_choice_question", "multiple_choice_correct", "options",
+_NAMES = ["question", "answer", "answer_type", "multiple_choice_question", "multiple_choice_correct",
           "suitable_for_mcq", "suitable_for_free_form", "best_answer_type"]  # fmt: skip
 _PIECES = ['{"', '"}', "{", "}", "[", "]", '"', "\\", ":", ",", "\n", "question", "answer", ": ", "A) ", "B) ",
            "C) ", "D) ", "<think>", "</think>", "\\boxed{", "42", "NaN", "\ud800", "\0", "é", "true"]  # fmt: skip
