@@ -66,7 +66,7 @@ class Interrupt:
                 os.write(2, say.encode())
 
     def _leave_terminal(self) -> None:
-        """Writing to a terminal that is gone is an error; to nowhere it is none."""
+        """Redirect the streams of a terminal that is gone, where writing is an error, to nowhere."""
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in self._terminals:
             os.dup2(nowhere, stream)
@@ -92,7 +92,7 @@ def check(message: str, *, alone: bool = False) -> None:
 
 
 def glance(message: str) -> None:
-    """`check` in what every host does at its own pace: where there are several, the next `check` stops all."""
+    """`check` for work that each host does at its own pace; of several hosts, all are stopped by their next `check`."""
     if requested() and jax.process_count() == 1:  # in this order: a command that only reads touches no device
         raise Stopped(message)
 

@@ -46,22 +46,22 @@ def load(name: str, field: str) -> Any:
     Raises: ValueError where there is no such module, file or name, or where the code raises.
     """
     place, _, last = name_of(name, field).rpartition(":")
-    said, path = f"{field}={name}", os.path.abspath(os.path.expanduser(place))
+    what, path = f"{field}={name}", os.path.abspath(os.path.expanduser(place))
     if place.endswith(".py") and not os.path.isfile(path):
-        raise ValueError(f"{said}: there is no file {place}")
+        raise ValueError(f"{what}: there is no file {place}")
     try:
         module = (sys.modules.get(path) or run_file(path)) if place.endswith(".py") else importlib.import_module(place)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{place}.".startswith(f"{error.name}."):
-            raise ValueError(f"{said}: {error}") from error
+            raise ValueError(f"{what}: {error}") from error
         raise ValueError(
-            f"{said}: there is no module {error.name}; install it, add its folder to PYTHONPATH, or give FILE.py:{last}"
+            f"{what}: there is no module {error.name}; install it, add its folder to PYTHONPATH, or give FILE.py:{last}"
         ) from error
     except Exception as error:  # the code may do anything
-        raise ValueError(f"{said}: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{what}: {type(error).__name__}: {error}") from error
     if not hasattr(module, last):
         near = difflib.get_close_matches(last, vars(module), 1)
-        raise ValueError(f"{said}: {place} has no {last}" + (f"; did you mean {near[0]}?" if near else ""))
+        raise ValueError(f"{what}: {place} has no {last}" + (f"; did you mean {near[0]}?" if near else ""))
     return getattr(module, last)
 
 

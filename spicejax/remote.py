@@ -39,7 +39,7 @@ class Server:
     who: str  # as messages name it
     url: str
     setting: str  # section of the configuration that has the timeout
-    timeout: float  # seconds from the begin of a request to the end of its answer
+    timeout: float  # seconds from the beginning of a request to the end of its answer
     tries: int  # times a request is tried, waiting 1, 2, 4 ... 60 seconds in between
     at_once: int = 1  # requests
     key: str = dataclasses.field(default="", repr=False)  # bearer token, for this address alone
@@ -154,7 +154,7 @@ def _said(error: BaseException, setting: str) -> str:
 
 
 def _below(error: BaseException) -> BaseException | None:
-    """The error that another one was made of."""
+    """The error that caused another one."""
     if isinstance(error, BaseExceptionGroup):
         return error.exceptions[0]
     return error.__cause__ or error.__context__

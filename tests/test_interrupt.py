@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from types import SimpleNamespace
 
 import jax
@@ -119,6 +120,35 @@ def test_answers_are_not_judged_on(asked):
             Run.check(run, [(f"\\frac{{{n}}}{{x}}", Task("?", "\\frac{1}{y}", "Expression")) for n in range(9)])
         assert not verifier.pool.workers
     assert [v.how for v in Pool(1).judge([("a", "b")], cpu=1.0, max_timeouts=1)] == ["breaker"]
+
+
+@pytest.fixture
+def usual_interrupt():
+    """Python's own SIGINT handler: a shell starts background jobs with the signal ignored."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield signal.default_int_handler
+    signal.signal(signal.SIGINT, previous)
+
+
+def test_second_signal_acts_at_once(usual_interrupt):
+    with pytest.raises(KeyboardInterrupt), Interrupt() as interrupt:
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupt.requested
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(30)
+    assert signal.getsignal(signal.SIGINT) is usual_interrupt
+
+
+def test_an_interrupt_that_the_parent_has_ignored_is_not_heard(usual_interrupt):
+    """A notebook, a shell's background: Ctrl-C reaches the group, and they send SIGTERM themselves."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Interrupt() as interrupt:
+        signal.raise_signal(signal.SIGINT)
+        assert not interrupt.requested
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupt.requested
+        signal.raise_signal(signal.SIGINT)  # nor does it stop the run at once
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 HANGUP = textwrap.dedent(

@@ -68,7 +68,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Plain(logging.Formatter):
-    """Lines that no terminal takes for more: they name files, documents and what servers said."""
+    """Lines without control characters: they quote files, documents and servers."""
 
     def format(self, record: logging.LogRecord) -> str:
         return plain(super().format(record), LINES)
@@ -93,9 +93,9 @@ def run(name: str = "--help", words: Sequence[str] = ()) -> int:
             near = difflib.get_close_matches(name, COMMANDS, 1)
             hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(COMMANDS)}"
             raise ValueError(f"unknown command {name!r}; {hint}")
-        told = logging.StreamHandler()
-        told.setFormatter(_Plain("%(message)s"))
-        logging.basicConfig(level=logging.WARNING, handlers=[told], force=True)
+        handler = logging.StreamHandler()
+        handler.setFormatter(_Plain("%(message)s"))
+        logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
         logging.getLogger("spicejax").setLevel(logging.INFO)
         with _ended_by_signals():
             return importlib.import_module(f"{__name__}.{name}").main(words) or 0
@@ -106,27 +106,27 @@ def run(name: str = "--help", words: Sequence[str] = ()) -> int:
             raise
         from spicejax import hosts
 
-        said, code = _last_words(error, name) if not full else (f"error: {full}", 2)
+        message, code = _last_words(error, name) if not full else (f"error: {full}", 2)
         with contextlib.suppress(OSError):  # the terminal may be gone
-            print(plain(said, LINES), file=sys.stderr)
+            print(plain(message, LINES), file=sys.stderr)
         if code != STOPPED:  # that all of several processes come to together
             hosts.leave(code)  # the others would wait for this one
         return code
 
 
 def _last_words(error: BaseException, name: str) -> tuple[str, int]:
-    """What is said of a command that an error ended, and its exit code."""
+    """The last line of a command that an error ended, and its exit code."""
     from spicejax.interrupt import Stopped
 
     if isinstance(error, Stopped):
         return str(error), STOPPED
     if not isinstance(error, KeyboardInterrupt):
-        return f"error: {_told(error)}", 2
+        return f"error: {_text(error)}", 2
     number = next((each for each in error.args if isinstance(each, int)), signal.SIGINT)
     return "; ".join(["interrupted", *([KEPT[name]] if name in KEPT else [])]), 128 + number
 
 
-def _told(error: BaseException) -> str:
+def _text(error: BaseException) -> str:
     """The text of an error; one of the system without its number."""
     if not isinstance(error, OSError) or not error.strerror or error.filename is None:
         return str(error)

@@ -1,4 +1,4 @@
-"""Owns whether an answer stands anywhere in a text: knowledge without the form that the verifier asks for."""
+"""Whether an answer occurs anywhere in a text: knowledge without the form that the verifier asks for."""
 
 from __future__ import annotations
 

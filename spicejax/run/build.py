@@ -85,7 +85,7 @@ class Run:
         self.player = self.player.with_params(self.copy(self.params))
 
     def first_player(self) -> Player:
-        """The policy as it was before the run; read again from its folder where the game does not seat it."""
+        """The policy as it was before the run; read again from its folder if the game does not seat it."""
         first = self.copy(load_model(self.cfg, self.updater.mesh)) if self.first is None else self.first
         return self.player.with_params(first)
 
@@ -111,7 +111,7 @@ class Run:
         )
 
     def look_up(self, queries: Sequence[str], most: int) -> list[list[Passage]]:
-        """Search, and count."""
+        """Search; count the queries and those that found nothing."""
         assert self.find is not None
         found = self.find(queries, most)
         self.searched.update(queries=len(found), queries_empty=sum(not row for row in found))
@@ -141,7 +141,7 @@ class Run:
 
 
 def open_sandbox(cfg: RunConfig) -> Sandbox | None:
-    """The sandbox where the game runs programs; says which tier is in force. Raises sandbox.Unsafe."""
+    """The sandbox if the game runs programs; logs its tier. Raises sandbox.Unsafe."""
     if cfg.programs == "off":
         return None
     opened = Sandbox(accept=cfg.programs == "accept")
@@ -150,10 +150,10 @@ def open_sandbox(cfg: RunConfig) -> Sandbox | None:
 
 
 def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = no_progress) -> Run:
-    """Load model, tokenizer and items and set up everything a step needs.
+    """Load model, tokenizer and items, and set up everything that an iteration needs.
 
     Args:
-      progress: told how many responses of a call are written, and of how many.
+      progress: called with (responses written, responses of the call).
     """
     sandbox = open_sandbox(cfg)
     resolved = resolve(cfg, make_world=True)
@@ -209,7 +209,7 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
 def _open_data(
     cfg: RunConfig, tokenizer: tokens.Tokenizer, formats: Mapping[str, lengths.ChatFormat]
 ) -> tuple[Items, list[questions.Item]]:
-    """Open the game's items and the held-out questions. Raises ValueError where a prompt does not fit its bucket."""
+    """Open the game's items and the held-out questions. Raises ValueError if a prompt fits no bucket."""
     reads = cfg.game.game.reads
     if reads == "documents":
         lengths.require_documents_fit(cfg, formats)
@@ -232,7 +232,7 @@ def _open_data(
 
 
 def warn_of_shared(asked: Sequence[Task], held_out: Sequence[questions.Item], name: str) -> None:
-    """Say how many of the training questions the evaluation asks too, word for word."""
+    """Warn of training questions that the evaluation asks too, word for word."""
     known = {(answers.tokens(item.task.question), item.task.context) for item in held_out}
     shared = [task.question for task in asked if known and (answers.tokens(task.question), task.context) in known]
     if shared and hosts.leads():

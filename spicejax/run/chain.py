@@ -25,7 +25,7 @@ Resume = Literal["auto", "never", "restart"] | int
 
 
 def override(stages: Sequence[RunConfig], words: Sequence[str]) -> list[RunConfig]:
-    """The stages with fields changed: `2.a.b=c` of the second, `a.b=c` of all that have such a field."""
+    """The stages with fields changed: `2.a.b=c` in the second, `a.b=c` in all that have such a field."""
     changed = []
     for number, cfg in enumerate(stages, 1):
         mine = []
@@ -45,15 +45,16 @@ def _has(cfg: RunConfig, word: str) -> bool:
 
 
 def folders(stages: Sequence[RunConfig], workdir: str | Path) -> list[Path]:
-    """Work folder of each stage: `workdir` itself for a single one, else workdir/1, workdir/2, ..."""
+    """Work folder of each stage: `workdir` itself for a single run, else workdir/1, workdir/2, ..."""
     return [Path(workdir)] if len(stages) == 1 else [Path(workdir, str(k + 1)) for k in range(len(stages))]
 
 
 def require(stages: Sequence[RunConfig], workdir: Path, *, planned: bool = False) -> None:
-    """Raise what is wrong with the files, packages and the disk that a chain needs, before anything slow starts.
+    """Check the files, the packages and the disk that a chain needs, before anything slow starts.
 
     Args:
-      planned: what the configuration does not name is no fault yet, nor is a full disk.
+      planned: for a plan alone: files that the configuration does not name yet, and a full disk, are no error.
+    Raises: OSError for a disk that is too small; as `preflight.require`.
     """
     places = folders(stages, workdir)
     for number, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
@@ -70,19 +71,19 @@ def run(
     began: float | None = None,
     resume: Resume = "auto",
 ) -> dict[str, Any]:
-    """Train every stage in its folder and write its report; return the summary of the last one that ran.
+    """Train every stage in its folder and write its report; return the summary of the last stage that ran.
 
-    A stage before the last is finished when its model stands in its folder `policy`, written as a whole; the next one
-    starts from there. A finished one is skipped.
+    A stage before the last is finished, and skipped, once its folder `policy` holds its model; the next stage starts
+    from there.
 
     Args:
       announce: called before each stage with its configuration, its folder and whether it is the last.
-      began: `time.monotonic()` of when the session began, from which all stages count their hours; None asks
-        `session.began`.
-      resume: from the newest checkpoint; "never" refuses a folder that holds a run; "restart" sets it aside and begins
-        anew; or, in a chain of one, from that after so many iterations.
-    Raises: FileExistsError where nothing may be resumed and something is saved; FileNotFoundError where a later stage
-      has begun and the model it started from is gone; what `train.train` and `earlier.set_aside` raise.
+      began: `time.monotonic()` at the beginning of the session, from which all stages count their hours; None =
+        `session.began()`.
+      resume: "auto" resumes from the newest checkpoint; "never" refuses a folder that holds a run; "restart" sets its
+        run aside and starts over; a number, for a single run, is the checkpoint after so many iterations.
+    Raises: FileExistsError for "never" if something is saved; FileNotFoundError if a later stage has begun and its
+      first model is gone; as `train.train` and `earlier.set_aside`.
     """
     places, summary = folders(stages, workdir), {}
     if resume == "never" and hosts.by_first(lambda: any(map(export.has_saved, places))):
@@ -119,7 +120,7 @@ def run(
 
 
 def _require_models(places: Sequence[Path]) -> None:
-    """Raise FileNotFoundError where a stage has begun and one before it has lost the model that it left."""
+    """Raise FileNotFoundError if a stage has begun and an earlier one has lost its model."""
     begun = max((k for k, folder in enumerate(places) if export.has_saved(folder)), default=0)
     for before in places[:begun]:
         if not (before / POLICY).is_dir() and not export.has_saved(before):  # from a checkpoint it is written again
@@ -130,10 +131,10 @@ def _require_models(places: Sequence[Path]) -> None:
 
 
 def _report(folder: Path) -> str:
-    """Write the report of a run and say where it is: what is trained is saved, and no report is worth more than it."""
+    """Write the report of a run and return its paths; a failure is logged, since the run itself is saved."""
     try:
         return ", ".join(map(str, page.write(folder)))
-    except Exception as error:  # whatever a library that draws raises
+    except Exception as error:  # whatever the drawing library raises
         why = f"{type(error).__name__}: {error}".partition("\n")[0]
         log.warning("the report of %s failed (%.300s); the run is whole: spicejax report %s", folder, why, folder)
         return ""

@@ -1,4 +1,4 @@
-"""A model, or the policy of a run, on questions with known answers: the engine, prompts and search of training."""
+"""Evaluation of a model or of a run's policy on questions, with the engine, prompts and search of training."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from spicejax.types import Example, Task
 
 
 def saved_config(workdir: str | Path) -> dict[str, Any]:
-    """The configuration that a run was made by, as JSON. Raises FileNotFoundError where it has saved nothing whole."""
+    """The configuration of a run as JSON. Raises FileNotFoundError if it has no whole checkpoint."""
     with Saved(Path(workdir, "checkpoints")) as checkpoints:
         saved = checkpoints.saved_config()
     if saved is None:
@@ -45,20 +45,19 @@ def saved_config(workdir: str | Path) -> dict[str, Any]:
 
 
 def config_of(workdir: str | Path) -> RunConfig:
-    """The configuration that a run was made by. Raises: as `saved_config`; ConfigError for a game from outside."""
+    """The configuration of a run. Raises: as `saved_config`; ConfigError for a game from outside the package."""
     return configuration.from_json(RunConfig, configuration.readable(RunConfig, saved_config(workdir)))
 
 
 def config_for(model: str, recipe: RunConfig | None, words: Sequence[str]) -> tuple[RunConfig, Path | None]:
-    """How a model is asked, by a recipe or by its run's own configuration; and the work folder, where it is a run.
+    """The configuration by which a model is asked, of a recipe or its run; and its work folder if it is a run.
 
     Args:
       model: work folder of a run or a chain, or what model.path takes, with a recipe.
-      recipe: wins over a run's own configuration; where the run's game is from outside, and the recipe's too, it gives
-        the code alone.
+      recipe: replaces the configuration of the run; if both have the same user's game, it gives only its code.
       words: overrides, as on a command line.
-    Raises: ValueError where neither says how, or the work folder alone names code; FileNotFoundError as
-      `export.find_run` and `config_of`.
+    Raises: ValueError if there is neither, or if only the work folder names code from outside; as `export.find_run`
+      and `config_of`.
     """
     run, named = export.find_run(Path(model)), _code(recipe)
     if recipe is None and run is None:
@@ -79,7 +78,7 @@ def config_for(model: str, recipe: RunConfig | None, words: Sequence[str]) -> tu
 
 
 def _code(cfg: RunConfig | None) -> dict[str, str]:
-    """Fields that name functions from outside the package, and the names."""
+    """The fields that name functions from outside the package, with these names."""
     engine = cfg.retrieval.engine if cfg and cfg.retrieval else ""
     fields = {"verifier": str(cfg.verifier if cfg else ""), "retrieval.engine": str(engine)}
     return {field: name for field, name in fields.items() if ":" in name}
@@ -99,7 +98,7 @@ def evaluate(
     Args:
       judge: who judges answers as well: "self", "server" (that of cfg.judge), or a model as model.path takes it.
       cfg, workdir: see `opened`.
-      stream: where what goes on is shown; None = nowhere.
+      stream: where progress is shown; None = nowhere.
     Raises: as `opened`; ValueError without items.
     """
     if not items:
@@ -113,13 +112,12 @@ def evaluate(
 def answer(
     cfg: RunConfig, tasks: Sequence[Task], workdir: Path | None = None, *, stream: TextIO | None = None
 ) -> list[Reply]:
-    """Answer questions whose answers nobody knows, greedy, as the game does.
+    """Answer questions greedily, as the game does.
 
     Args:
-      tasks: their answers are not looked at.
+      tasks: their gold answers are ignored.
       cfg, workdir, stream: see `evaluate`.
-    Raises: as `opened`; ValueError for an empty question, before a model is read, or one too long for the model's
-      longest prompt.
+    Raises: as `opened`; ValueError for an empty question, before a model is read, or one that is too long.
     """
     if empty := [number for number, task in enumerate(tasks, 1) if not task.question.strip()]:
         raise ValueError(f"question {empty[0]} is empty; give a text")
@@ -162,15 +160,15 @@ def opened(
     alone: bool = False,
     progress: Callable[[int, int], None] = no_progress,
 ) -> Iterator[tuple[World, Exam]]:
-    """Load a model to be asked, the search engine where its game has one, and the verifier.
+    """Load a model to be asked, the search engine if its game has one, and the verifier.
 
     Args:
       cfg: names the model (model.path), the game, which says how a question is asked, and where searches go.
       workdir: the run whose newest policy is asked; None = the model that `cfg` names.
       judge: see `evaluate`.
-      alone: the model without what its game searches and runs programs in.
-      progress: told how many answers of a call there are, and of how many.
-    Raises: ValueError and FileNotFoundError for what is not there or does not fit.
+      alone: without the search engine and the sandbox of its game.
+      progress: called with (responses written, responses of the call).
+    Raises: ValueError and FileNotFoundError for what is missing or does not fit.
     """
     _require(cfg, judge, alone)
     kept = None if alone else open_sandbox(cfg)
@@ -197,7 +195,7 @@ def opened(
 
 
 def _require(cfg: RunConfig, judge: str, alone: bool) -> None:
-    """Raise what is wrong with what is named, before a model is made or read."""
+    """Check the named models, judge and search engine before a model is made or read."""
     if judge == "server" and not cfg.judge.url:
         raise ValueError("there is no server to judge: give judge.url=http://HOST:PORT/v1 and judge.model=NAME")
     models = [cfg.model.path, *cfg.seats.values(), *([judge] if judge not in ("", "self", "server") else [])]

@@ -42,11 +42,11 @@ _MADE_UP = Task("What is 2 + 2?", "4", "Integer")  # asked of a verifier where t
 
 
 def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool = False) -> None:
-    """Raise what is wrong with the files and packages that a run needs; read of each no more than its beginning.
+    """Check the files and packages that a run needs, reading only the beginning of each file.
 
     Args:
-      first: of its chain; a later stage takes the model of the one before.
-      planned: what the configuration does not name is no fault yet.
+      first: whether it is the first of its chain; a later stage takes the model of the one before.
+      planned: for a plan alone: files that the configuration does not name yet are no error.
     Raises: FileNotFoundError, ValueError, ImportError, OSError, each naming the value and the fix.
     """
     reads, search = cfg.game.game.reads, cfg.retrieval or RetrievalConfig()
@@ -78,7 +78,7 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
 
 
 def _require_items(cfg: RunConfig, verifier: Verifier) -> None:
-    """Raise ValueError where the items cannot be read, or their gold answers would be judged wrong."""
+    """Raise ValueError if the items cannot be read, or their gold answers would be judged wrong."""
     game = cfg.game.game
     items = check_items(game.reads, cfg.corpus.source, cfg.corpus.text_field, follow_links=cfg.corpus.follow_links)
     if items is None or game.matches is None:
@@ -91,7 +91,7 @@ def _require_items(cfg: RunConfig, verifier: Verifier) -> None:
 
 
 def require_folder(folder: Path, option: str) -> None:
-    """Raise OSError where a folder, or the nearest one above it that there is, cannot be written.
+    """Raise OSError if a folder, or its nearest parent that exists, cannot be written.
 
     Args:
       option: what names it on the command line.
@@ -106,11 +106,11 @@ def require_folder(folder: Path, option: str) -> None:
 
 
 def require_same(saved: dict[str, Any] | None, cfg: RunConfig, place: Path) -> None:
-    """Raise ValueError where the checkpoints of `place` were made by another configuration.
+    """Raise ValueError if the checkpoints of `place` were made by another configuration.
 
-    A field that is newer than the run is no change while it has the value that the run did without it, see
-    `config.readable`; one that was removed, where the run had it switched off. Nor is a value that is called something
-    else now, or a path that names the same file from elsewhere, or one that was moved.
+    These are no changes: a field that is newer than the run and has the value by which the run behaves as before (see
+    `config.readable`), a removed field at the value that switched it off, a renamed value, a path to the same file from
+    another folder, and a path that was moved with the run.
     """
     if saved is None:
         return

@@ -124,12 +124,12 @@ def resolve(
     *,
     make_world: bool = False,
 ) -> Resolved:
-    """Complete the configuration by what it leaves to the devices; an iteration and its texts stay the same.
+    """Complete the configuration for the devices; iterations and texts stay the same.
 
     Args:
-      devices: default: all there are.
-      capacity: memory that programs get of each of them, in bytes; default: as they say, without bound on a CPU.
-      make_world: make the nano world, where it is not made yet, and take its files.
+      devices: default: all.
+      capacity: memory of each device for programs, in bytes; default: as the devices report, infinite on a CPU.
+      make_world: take the files of the nano world, which is made if it does not exist yet.
     Raises: ValueError for a mesh that does not divide the devices, or a vocabulary that is too small.
     """
     cfg = _with_world(cfg) if make_world else cfg
@@ -155,16 +155,16 @@ def architecture(cfg: RunConfig) -> TransformerConfig:
 
 
 def with_unused(model: TransformerConfig, tokenizer: Tokenizer) -> TransformerConfig:
-    """The model, which gives no probability to rows of its vocabulary that its tokenizer has no token for.
+    """The model with those rows of its vocabulary marked unused that have no token in its tokenizer.
 
-    Raises: ValueError where an id of the tokenizer has no row.
+    Raises: ValueError if an id of the tokenizer has no row.
     """
     tokenizer.require_rows(model.vocab_size)
     return dataclasses.replace(model, unused=tokenizer.unused(model.vocab_size))
 
 
 def _with_world(cfg: RunConfig) -> RunConfig:
-    """The configuration with model, items and held-out set of its nano world, made where it is not yet."""
+    """The configuration with model, items and held-out set of its nano world."""
     if cfg.nano is None:
         return cfg
     made = nano.prepare(cfg.nano, cfg.seed, model=not cfg.model.path)

@@ -1,4 +1,4 @@
-"""Responses to prompts by a model, or by the policy of a run: one to each."""
+"""One response to each prompt, by a model or by the policy of a run."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Responder(NamedTuple):
     settings: SamplerConfig
     max_new: int
     seed: int
-    stream: TextIO | None = None  # where it is shown how far it is
+    stream: TextIO | None = None  # where progress is shown
 
     def respond(self, prompts: Sequence[list[int]]) -> list[Rollout]:
-        """One response to each prompt; the longest one, rounded up to a power of two, sets the compiled shape."""
+        """One response to each prompt; the longest prompt, rounded up to a power of two, is the compiled shape."""
         bucket = 1 << max(4, (max(map(len, prompts)) - 1).bit_length())
         player = dataclasses.replace(self.player, buckets=Buckets((bucket,), min(ROWS, len(prompts))))
         with showing(self.stream, stages=False) as (screen, clock), clock.stage("answering"):
@@ -61,27 +61,25 @@ class Responder(NamedTuple):
 
 
 def load(model: str = "", run: Path | None = None, dtype: DType = "float32", stream: TextIO | None = None) -> Loaded:
-    """The newest policy of a work folder `run`, of a chain that of its last stage with one, or what model.path takes.
+    """Load the newest policy of the work folder `run` (of a chain: its last stage with one), else the model `model`.
 
-    stream: where it is shown that it loads.
+    stream: where progress is shown.
     Raises: as export.find_run, export.load_run and hf.load.
     """
-    with showing(stream, stages=False) as (_, clock), clock.stage("loading"):
-        return _load(model, run, dtype)
-
-
-def _load(model: str, run: Path | None, dtype: DType) -> Loaded:
     mesh = sharding.make_mesh(sharding.MeshConfig(data=1, tensor=1), jax.devices()[:1])
-    step = 0
-    if run is not None:
-        run = export.find_run(run) or run
-        step, shape, params, tokenizer = export.load_run(run, mesh)
-        made = evaluate.saved_config(run)["model"]  # alone: its game may be from outside
-        chat_format = lengths.ChatFormat(tokenizer.dated(made.get("date", "")), made.get("template", "chat"))
-    else:
-        shape, chat_format = hf.read_config(model), lengths.load_chat_format(model)
-        shape = with_unused(shape, chat_format.tokenizer)
-        _, params = hf.load(model, dtype=dtype, shardings=weights.shardings(weights.parameters(shape, mesh)))
-    shape = dataclasses.replace(shape, dtype=dtype)
-    params = weights.copier(shape, mesh)(params)
-    return Loaded(seat(weights.sampled(shape), params, chat_format, Buckets((16,), 1), mesh), chat_format, run, step)
+    with showing(stream, stages=False) as (_, clock), clock.stage("loading"):
+        step = 0
+        if run is not None:
+            run = export.find_run(run) or run
+            step, shape, params, tokenizer = export.load_run(run, mesh)
+            made = evaluate.saved_config(run)["model"]  # alone: its game may be from outside
+            chat_format = lengths.ChatFormat(tokenizer.dated(made.get("date", "")), made.get("template", "chat"))
+        else:
+            shape, chat_format = hf.read_config(model), lengths.load_chat_format(model)
+            shape = with_unused(shape, chat_format.tokenizer)
+            _, params = hf.load(model, dtype=dtype, shardings=weights.shardings(weights.parameters(shape, mesh)))
+        shape = dataclasses.replace(shape, dtype=dtype)
+        params = weights.copier(shape, mesh)(params)
+        return Loaded(
+            seat(weights.sampled(shape), params, chat_format, Buckets((16,), 1), mesh), chat_format, run, step
+        )

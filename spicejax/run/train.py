@@ -52,15 +52,15 @@ def train(
     """Train to `cfg.iterations`, resuming from the newest good checkpoint of `workdir`; return the summary.
 
     Args:
-      interrupt: has its signals and its flag looked at by every long stage while it is entered; one that is not is
-        looked at after each iteration alone. None enters one.
-      session: the time there is. No iteration and no evaluation is begun that would not end, and be saved, within it.
-        How long they take is not known before the first of each; after the first iteration a save is tried as well.
-      back_to: iterations after which to go on, at a checkpoint older than the newest; newer ones are set aside.
+      interrupt: if it has been entered, every long stage checks it; if not, it is checked after each iteration only.
+        None enters one.
+      session: the time limit. No iteration and no evaluation starts that would not end, and be saved, within it. The
+        first of each has no estimate; after the first iteration a checkpoint is saved to measure that too.
+      back_to: resume from the checkpoint after so many iterations; newer ones are set aside.
 
-    Raises: ValueError where the checkpoint was made by another configuration, naming the fields; CheckpointError where
-      none stands at `back_to`; ServerError where a search engine elsewhere is gone: what was trained until then is
-      saved; Stopped where a signal came before there was anything to save.
+    Raises: ValueError if the checkpoint was made by another configuration, naming the fields; CheckpointError if there
+      is none at `back_to`; ServerError if a remote search engine is gone: everything trained until then is saved;
+      Stopped if a signal came before there was anything to save.
     """
     with contextlib.ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt()) if interrupt is None else interrupt
@@ -91,7 +91,7 @@ def train(
 
 
 def _open_checkpoints(stack: contextlib.ExitStack, cfg: RunConfig, workdir: Path, back_to: int | None) -> Checkpoints:
-    """Open and lock the checkpoints of the work folder. Raises ValueError where another configuration made them."""
+    """Open and lock the checkpoints of the work folder. Raises ValueError if another configuration made them."""
     kept = {"keep": cfg.checkpoint.keep, "keep_period": cfg.checkpoint.keep_period}
     recorded = places.kept(configuration.to_json(cfg), workdir)
     checkpoints = stack.enter_context(Checkpoints(workdir / "checkpoints", **kept, config=recorded))
@@ -105,7 +105,7 @@ def _open_checkpoints(stack: contextlib.ExitStack, cfg: RunConfig, workdir: Path
 def _open_logs(
     stack: contextlib.ExitStack, cfg: RunConfig, workdir: Path, start: int, counters: dict[str, Any]
 ) -> tuple[MetricsWriter, Tracker]:
-    """Open the files of metrics and the tracker, and drop from them what came after iteration `start`."""
+    """Open the logs and the tracker, and drop from them what came after iteration `start`."""
     evaluated, leads = start + (not _evaluation_due(start, counters)), hosts.leads()
     lines = counters.get("lines")
     writer = MetricsWriter(workdir, resume_step=start, evaluated=evaluated, lines=lines, silent=not leads)
@@ -123,7 +123,7 @@ def _open_logs(
 
 
 class TrainingRun(NamedTuple):
-    """A run with what it writes: checkpoints, metrics, the screen, and counters that checkpoints keep."""
+    """A run with its outputs: checkpoints, metrics, tracker, screen; and the counters that checkpoints keep."""
 
     run: Run
     checkpoints: Checkpoints
@@ -143,7 +143,7 @@ class TrainingRun(NamedTuple):
             self.writer.saved(done)
 
     def report_stop(self, why: str = "") -> None:
-        """Show after which iteration the run was saved and stopped."""
+        """Show after which iteration the run was stopped and saved."""
         if self.checkpoints.newest is None:
             self.screen.show("stopped before the first iteration; the same command begins it")
         else:
@@ -153,10 +153,7 @@ class TrainingRun(NamedTuple):
 
 
 def _loop(training: TrainingRun, start: int, interrupt: Interrupt, session: Session) -> None:
-    """Iterate until the last iteration, a signal, or the end of the session.
-
-    No iteration and no evaluation begins that would not end, and be saved, within the session.
-    """
+    """Iterate until the last iteration, a signal, or the end of the session."""
     cfg, counters, screen = training.run.cfg, training.counters, training.screen
     if _evaluation_due(start, counters) and _has_time_for(session):
         with session.measured("evaluation"):
@@ -193,7 +190,7 @@ def _loop(training: TrainingRun, start: int, interrupt: Interrupt, session: Sess
 
 
 def _count_late_evaluation(workdir: Path, start: int, counters: dict[str, Any]) -> None:
-    """Count the evaluation of a checkpoint that was saved before it and that an earlier start has made since."""
+    """Count the evaluation of the checkpoint if an earlier start made it after the save, so that it is made once."""
     if "unevaluated" not in counters:
         return
     rows = hosts.by_first(lambda: read_rows(workdir / "evaluations.jsonl"))
@@ -203,12 +200,12 @@ def _count_late_evaluation(workdir: Path, start: int, counters: dict[str, Any]) 
 
 
 def _evaluation_due(start: int, counters: dict[str, Any]) -> bool:
-    """Whether the evaluation after `start` iterations has not been made, or must be repeated."""
+    """Whether the evaluation after `start` iterations is missing."""
     return (start == 0 and "accuracy_start" not in counters) or "unevaluated" in counters
 
 
 def _has_time_for(session: Session, *parts: Part) -> bool:
-    """Whether the session has time for these parts by the clocks of all hosts; without parts, whether any is left."""
+    """Whether the session has time for these parts on all hosts; without parts, whether any time is left."""
     return not session.limited or all(hosts.exchange(session.holds(*parts)))
 
 
@@ -219,7 +216,7 @@ def _save(training: TrainingRun, done: int, session: Session) -> bool:
 
 
 def _evaluate_or_save(training: TrainingRun, done: int, session: Session) -> None:
-    """Evaluate; save first what was trained where a server fails or a signal comes."""
+    """Evaluate; if a server fails or a signal comes, save what was trained."""
     try:
         with session.measured("evaluation"):
             _evaluate(training, done)
@@ -257,9 +254,9 @@ def _iterate(training: TrainingRun, iteration: int) -> tuple[Played, Metrics]:
 
 
 def _play(training: TrainingRun, iteration: int) -> tuple[Sequence[Any], Played]:
-    """Take the next items and play the game on them; all hosts must have played the same.
+    """Play the game on the next items; all hosts must get the same rollouts.
 
-    Where a server is gone or a signal comes, the state before these items is saved: they are played again, alike.
+    If a server is gone or a signal comes, the state before these items is saved: they are played again, identically.
     """
     run = training.run
     run.clock.clear()
@@ -295,7 +292,7 @@ def _show(training: TrainingRun, done: int, played: Played, speed: float, left: 
 
 
 def _warn(training: TrainingRun, done: int, metrics: Metrics) -> bool:
-    """Show a warning where an iteration taught nothing or its searches found nothing; return whether it did."""
+    """Show a warning if the iteration taught nothing or its searches found nothing; return whether it did."""
     whys = [why for why in (learnt([metrics], training.run.game.about).why, _found_nothing(metrics)) if why]
     for why in whys:
         training.screen.show(f"warning: iteration {done}: {why}")
@@ -303,7 +300,7 @@ def _warn(training: TrainingRun, done: int, metrics: Metrics) -> bool:
 
 
 def _found_nothing(metrics: Metrics) -> str:
-    """A warning where no query of an iteration found anything, else an empty text."""
+    """A warning if no query of the iteration found anything, else an empty text."""
     queries = int(metrics.get("search/queries", 0))
     if not queries or metrics["search/queries_empty"] < queries:
         return ""

@@ -71,10 +71,14 @@ def test_an_empty_question_is_refused_before_a_model_is_read(capsys, question):
     ("train --config=nofile.py", "error: --config=nofile.py: there is no such file"),
     ("train --config=nofile.json", "error: --config=nofile.json: No such file or directory; give the config.json"),
     ("train --config=spice_nano --workdir=/proc/x", "/proc is no folder that can be written"),
+    ("train --config=spice_qwen4b spice.prompts=/nowhere", "spice.prompts=/nowhere: is no folder"),
+    ("train --config=spice_nano mesh.tensor=3 --dry_run", "does not divide"),
+    ("train --config=spice_nano buckets.rows=7", "buckets.rows=7"),
+    ("train --config=spice_nano verifier_workers=-1", "verifier_workers=-1: give"),
     ("generate --model=x --prompts=nofile.txt", "error: nofile.txt: no such file or directory"),
     ("train --config=spice_nano --restart --resume=never", "--restart begins anew, --resume=never goes on"),
 ])  # fmt: skip
-def test_what_cannot_be_written_is_refused_before_anything_is_read(tmp_path, monkeypatch, capsys, words, said):
+def test_what_is_wrong_is_refused_before_anything_is_read(tmp_path, monkeypatch, capsys, words, said):
     """A line of each file is no row: a reader would say so."""
     monkeypatch.chdir(tmp_path)
     for folder in ("run", "full"):

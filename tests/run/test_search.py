@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from processes import PATIENCE, free_port
-from serving import answering, serving
+from serving import serving
 from tiny_runs import SEARCH, last_step, rows
 
 from spicejax import commands, configs
 from spicejax import config as configuration
-from spicejax.run import train
 from spicejax.worlds.nano import maker
 
 ROOT = Path(__file__).parents[2]
@@ -79,19 +78,6 @@ def test_its_policy_is_evaluated_as_in_training(whole, cache, tmp_path, capsys):
     assert any("query" in turn for item in items for turn in item["transcript"])
     assert commands.run("evaluate", [f"--model={cache}", "--questions=facts:plain"]) == 2
     assert "add --config=NAME" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_search_engine_that_finds_nothing_is_told_of(cache, tmp_path, capsys):
-    nothing = lambda asked: (200, json.dumps({"result": [[] for _ in asked["queries"]]}).encode())  # noqa: E731
-    with answering(nothing) as url:
-        remote = ["retrieval.engine=http", f"retrieval.url={url}/retrieve", "iterations=1", f"nano.cache={cache}"]
-        summary = train.train(configuration.parse(configs.load("ssp_nano"), [*TINY, *remote]), tmp_path)
-    asked = summary["queries"]
-    said = f"warning: iteration 1: the search engine found nothing for any of {asked} queries; look at retrieval.corpus"
-    assert said in capsys.readouterr().out and asked == summary["queries_empty"] > 0
-    (metrics,) = rows(tmp_path / "metrics.jsonl")
-    assert metrics["search/queries"] == metrics["search/queries_empty"] == asked
 
 
 @pytest.mark.slow  # four starts of a run

@@ -158,11 +158,6 @@ def build_tiny(cache, workdir, *more):
     return build(cfg, workdir)
 
 
-def test_a_negative_number_of_verifier_workers_is_refused():
-    with pytest.raises(ValueError, match="verifier_workers=-1: give"):
-        dataclasses.replace(configs.load("spice_nano"), verifier_workers=-1)
-
-
 def test_nothing_compiles_after_the_first_iterations(whole, cache, tmp_path):
     run = build_tiny(cache, tmp_path, "verifier_workers=3")
     assert run.verifier.pool.size == 3
@@ -307,29 +302,8 @@ def test_checkpoints_are_read_once_a_start_and_pruned_as_configured(whole, cache
     assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == ["00000002", "00000003"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--config=spice_qwen4b", "spice.prompts=/nowhere"], "spice.prompts=/nowhere: is no folder"),
-        (["--config=spice_nano", "mesh.tensor=3", "--dry_run"], "does not divide"),
-        (["--config=spice_nano", "buckets.rows=7"], "buckets.rows=7"),
-    ],
-)
-def test_bad_arguments_are_named(words, message, tmp_path, capsys):
-    try:
-        code = launch([*words, f"--workdir={tmp_path}/w"])
-    except SystemExit as stopped:
-        code = stopped.code
-    said = capsys.readouterr().err
-    assert code == 2 and message in said and said.strip().count("\n") == 0, said
-
-
 @pytest.mark.parametrize("name", configs.names())
-def test_every_config_has_a_plan_and_documented_fields(name, capsys):
+def test_every_config_has_a_plan(name, capsys):
     assert launch([f"--config={name}", "--dry_run"]) == 0
     said = capsys.readouterr().out
     assert said.count("optimizer") >= len(configs.stages(name)) and "total" in said
-    for cfg in configs.stages(name):
-        shown = configuration.describe(cfg)
-        assert ("  spice.invalid_penalty=" in shown and "[rho]" in shown) == ("spice" in name)
-        assert "  learner.beta1=" in shown and "AdamW decay rates" in shown

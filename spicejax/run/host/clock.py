@@ -1,4 +1,4 @@
-"""Where a run's wall time goes: seconds by stage, compilation apart wherever it happens."""
+"""The wall time of a run by stage; compilation is counted separately wherever it happens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import jax.monitoring
 
 Stage = Literal["loading", "playing", "updating", "evaluating", "answering", "saving"]
 COMPILING = "compiling"
-NOTE = "stage: "  # how a note on an error begins that says where the run was
+NOTE = "stage: "  # prefix of the note on an error that names the stage
 
 _TRACED, _LOWERED, _COMPILED = (
     f"/jax/core/compile/{name}_duration" for name in ("jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile")
@@ -21,50 +21,50 @@ _TRACED, _LOWERED, _COMPILED = (
 
 
 class Clock:
-    """Seconds of each stage, and what goes on now."""
+    """Seconds of each stage, and the current stage."""
 
     def __init__(self, tell: Callable[[str, float | None], None]) -> None:
-        """tell: called with (what begins now, None), and for a program that was compiled with (its name, seconds)."""
+        """tell: called with (text, None) when a stage or a compilation begins, (program, seconds) when it ends."""
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._tell = tell
         self._began, self._earlier = time.perf_counter(), 0.0
         self._stage: str = "loading"
-        self._spans: list[tuple[float, float]] = []  # of compilation; one inside another is dropped
-        jax.monitoring.register_event_duration_secs_listener(self._heard)
+        self._spans: list[tuple[float, float]] = []  # of compilation; a span within another is dropped
+        jax.monitoring.register_event_duration_secs_listener(self._on_event)
 
     def add(self, seconds: Mapping[str, float], wall: float) -> None:
-        """Count what earlier starts of the run took: by stage, and in all."""
+        """Add the time of earlier starts of the run: by stage, and in all."""
         for stage, taken in seconds.items():
             self.seconds[stage] += taken
         self._earlier += wall
 
     def close(self) -> None:
         """Stop listening."""
-        jax.monitoring.unregister_event_duration_listener(self._heard)
+        jax.monitoring.unregister_event_duration_listener(self._on_event)
 
     @contextlib.contextmanager
     def stage(self, name: Stage, what: str = "") -> Iterator[None]:
-        """Count the time inside for a stage; `what` says more for the eye. Stages do not nest."""
+        """Count the time of the context for a stage. Stages do not nest; `what` is displayed instead of the name."""
         self._stage = what or name
         self._tell(self._stage, None)
         began, compiled = time.perf_counter(), self.compiled
         try:
             yield
-        except jax.errors.JaxRuntimeError as error:  # says which array was too large, and not what for
+        except jax.errors.JaxRuntimeError as error:  # it names the array that was too large, not the stage
             error.add_note(f"{NOTE}{self._stage}")
             raise
         finally:
-            of_it = self.compiled - compiled
-            self.seconds[COMPILING] += of_it
-            self.seconds[name] += time.perf_counter() - began - of_it
+            compiling = self.compiled - compiled
+            self.seconds[COMPILING] += compiling
+            self.seconds[name] += time.perf_counter() - began - compiling
 
     @property
     def wall(self) -> float:
-        """Seconds from the clock's beginning to now, and of earlier starts."""
+        """Seconds since the clock was made, and those of earlier starts."""
         return self._earlier + time.perf_counter() - self._began
 
     def parts(self) -> dict[str, float]:
-        """Of these what each stage and compilation took, and what else there was: they add up to `wall`."""
+        """Seconds of each stage, of compilation, and of everything else; they sum to `wall`."""
         wall = self.wall
         return dict(self.seconds) | {"other": max(0.0, wall - sum(self.seconds.values()))}
 
@@ -75,10 +75,10 @@ class Clock:
 
     @property
     def working(self) -> float:
-        """Seconds of the stages that come again in every iteration."""
+        """Seconds of the stages that recur in every iteration."""
         return sum(self.seconds[name] for name in ("playing", "updating", "evaluating", "saving"))
 
-    def _heard(self, event: str, duration_secs: float, **more: str | int) -> None:
+    def _on_event(self, event: str, duration_secs: float, **more: str | int) -> None:
         if event not in (_TRACED, _LOWERED, _COMPILED):
             return
         end = time.perf_counter()

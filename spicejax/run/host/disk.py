@@ -1,4 +1,4 @@
-"""What a run needs of its disk: its checkpoints, and of a chain the models that the next stages start from."""
+"""The disk space of a run: its checkpoints and, in a chain, the models that the next stages start from."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import jax
 
+from spicejax import config as configuration
 from spicejax.learn import learner
 from spicejax.models import lora, transformer
-from spicejax.models.lora import LoraConfig
 from spicejax.models.transformer import TransformerConfig
 from spicejax.run.config import CheckpointConfig, RunConfig, with_precision
 from spicejax.run.resolve import architecture
@@ -21,7 +21,7 @@ POLICY = "policy"  # folder of a finished stage's model, beside its checkpoints
 
 
 class Need(NamedTuple):
-    """What a stage writes, in bytes and numbers of checkpoints. The files of its metrics are small beside it."""
+    """What a stage writes, in bytes and numbers of checkpoints; its logs are negligible."""
 
     checkpoint: int
     kept: int  # checkpoints that stay; one more is there while it is saved
@@ -29,21 +29,21 @@ class Need(NamedTuple):
 
     @property
     def rest(self) -> int:
-        """Bytes that stay when the stage is done."""
+        """Bytes left when the stage is done."""
         return self.kept * self.checkpoint + self.policy
 
     @property
     def most(self) -> int:
-        """Bytes there are at most."""
+        """Largest number of bytes at any time."""
         return max((self.kept + 1) * self.checkpoint, self.rest)
 
 
 def need(cfg: RunConfig, shape: TransformerConfig, *, last: bool = True) -> Need:
-    """What a stage of a chain, or a run of one, needs; its checkpoints hold what is trained, with AdamW's two moments.
+    """What a stage writes; a checkpoint holds the trained parameters and AdamW's two moments.
 
     Args:
       shape: of its model.
-      last: no other stage starts from its model.
+      last: whether no other stage starts from its model.
     """
     model = with_precision(cfg.model, shape)
     params = transformer.abstract_params(model)
@@ -59,22 +59,20 @@ def _size(tree: object) -> int:
 
 
 def _kept(cfg: CheckpointConfig, iterations: int) -> int:
-    """Checkpoints that there are at the end: the newest, and those of the period. Before the last save there are no
-    more of them; a save that a signal or the end of a session asks for may come on top of few.
-    """
+    """Number of checkpoints at the end, which is the largest: the newest `keep`, and the multiples of the period."""
     saved = [*range(cfg.every or iterations, iterations, cfg.every or iterations), iterations]
     of_the_period = [step for step in saved[: -cfg.keep] if cfg.keep_period and step % cfg.keep_period == 0]
     return len(of_the_period) + min(cfg.keep, len(saved))
 
 
 def needs(stages: Sequence[RunConfig]) -> list[Need]:
-    """What each stage of a chain needs; all have the shape of the first one's model."""
+    """What each stage of a chain writes; all have the shape of the first one's model."""
     shape = architecture(stages[0])
     return [need(cfg, shape, last=number == len(stages)) for number, cfg in enumerate(stages, 1)]
 
 
 def most(stages: Sequence[RunConfig]) -> int:
-    """Bytes there are at most while a chain is trained: finished stages keep what they wrote."""
+    """Largest number of bytes while a chain is trained; finished stages keep what they wrote."""
     before, found = 0, 0
     for each in needs(stages):
         found, before = max(found, before + each.most), before + each.rest
@@ -82,19 +80,21 @@ def most(stages: Sequence[RunConfig]) -> int:
 
 
 def lacking(stages: Sequence[RunConfig], folders: Sequence[Path], workdir: Path) -> str:
-    """Why the disk of `workdir` has too little room for a run, with the fix; empty where it has enough.
+    """Why the disk of `workdir` has too little space for a run, with the fix; empty where it has enough.
 
-    What the run has already written there, into the folders of its stages, counts as room.
+    What an earlier start has written into the stages' folders counts as free.
     """
     place, wanted = existing(workdir), most(stages)
     usage = shutil.disk_usage(place)
     room = usage.free + sum(map(_written, folders))
-    if wanted <= room or not usage.total:  # some mounted services do not say
+    if wanted <= room or not usage.total:  # some mounted services report none
         return ""
     checkpoint = max(each.checkpoint for each in needs(stages))
     fewer = "checkpoint.keep=1" + " checkpoint.keep_period=0" * any(cfg.checkpoint.keep_period for cfg in stages)
-    ways = {fewer: [_keeping_one(cfg) for cfg in stages], "model.lora.rank=16": [_with_adapters(cfg) for cfg in stages]}
-    takes = {words: most(changed) for words, changed in ways.items()}
+    takes = {
+        words: most([configuration.parse(cfg, words.split()) for cfg in stages])
+        for words in (fewer, "model.lora.rank=16")
+    }
     fixes = [f"{words} ({gb(size)})" for words, size in takes.items() if size <= room and size < wanted]
     return (
         f"{workdir} takes up to {gb(wanted)}, {gb(checkpoint)} a checkpoint, and {place} has {gb(room)} for it; "
@@ -103,7 +103,7 @@ def lacking(stages: Sequence[RunConfig], folders: Sequence[Path], workdir: Path)
 
 
 def existing(path: Path) -> Path:
-    """`path`, or the nearest one above it that there is."""
+    """`path`, or its nearest parent that exists."""
     place = path.absolute()
     while not place.exists():
         place = place.parent
@@ -111,20 +111,11 @@ def existing(path: Path) -> Path:
 
 
 def gb(size: float) -> str:
-    """Bytes for people: disks are sold, and quotas given, in powers of ten."""
+    """Bytes as text, in powers of ten as disks and quotas are."""
     return f"{size / 1e9:.3g} GB"
 
 
-def _keeping_one(cfg: RunConfig) -> RunConfig:
-    return dataclasses.replace(cfg, checkpoint=dataclasses.replace(cfg.checkpoint, keep=1, keep_period=0))
-
-
-def _with_adapters(cfg: RunConfig) -> RunConfig:
-    adapters = cfg.model.lora or LoraConfig(rank=16)
-    return dataclasses.replace(cfg, model=dataclasses.replace(cfg.model, lora=adapters))
-
-
 def _written(folder: Path) -> int:
-    """Bytes of what a stage has written and will drop, or need not write again."""
+    """Bytes that a stage has written and will drop or need not write again."""
     parts = [*folder.glob("checkpoints/[0-9]*"), folder / POLICY]
     return sum(file.stat().st_size for part in parts for file in part.rglob("*") if file.is_file())

@@ -1,4 +1,4 @@
-"""One writer for a directory: a lock file that names its owner, beats while the owner lives, and outlives nobody."""
+"""A lock file gives a directory one writer: it names the owner, who rewrites it as long as it lives."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class LockedError(SpicejaxError):
 
 
 class Lock:
-    """Ownership of `directory` from construction to `release`, which a crash does for us.
+    """Ownership of `directory` from construction until `release`, or until this process dies.
 
-    On the same host a dead owner is seen at once. A new machine cannot look at the old one's processes (preempted
-    machines come back under other names), so it waits until the lock file has stood still for `stale_seconds`.
+    On the same host a dead owner is recognised at once. Another host cannot see the owner's process (a preempted
+    machine comes back under another name), so it waits until the lock file has not changed for `stale_seconds`.
     """
 
     def __init__(
         self, directory: Path, *, beat_seconds: float = BEAT_SECONDS, stale_seconds: float = STALE_SECONDS
     ) -> None:
-        """Take the lock; raises LockedError, naming the owner, when a living process has it."""
+        """Take the lock. Raises LockedError, which names the owner, while a living process holds it."""
         self._path = directory / "lock.json"
         self.token = uuid.uuid4().hex  # no two owners have the same, nor those of one process
         self._owner = {"pid": os.getpid(), "started": _started(os.getpid()), "host": _host(), "token": self.token}
@@ -47,13 +47,13 @@ class Lock:
         self._thread.start()
 
     def require(self) -> None:
-        """Raise LockedError if another run has taken over since (a laptop slept, a machine was thought dead)."""
-        found = _read(self._path)
-        if found is not None and found.get("token") != self.token:
-            raise LockedError(f"{self._path.parent} was taken over by {_name(found)} while this run stood still")
+        """Raise LockedError if another run took the lock meanwhile: a laptop slept, a machine was taken for dead."""
+        owner = _read(self._path)
+        if owner is not None and owner.get("token") != self.token:
+            raise LockedError(f"{self._path.parent} was taken over by {_name(owner)} while this run stood still")
 
     def release(self) -> None:
-        """Give the directory free; a second call does nothing."""
+        """Release the directory; a second call does nothing."""
         if self._stop.is_set():
             return
         self._stop.set()
@@ -64,25 +64,25 @@ class Lock:
     def _acquire(self, directory: Path, stale_seconds: float) -> None:
         still_since, last = time.monotonic(), None
         while True:
-            # Looking and taking are one step for processes of this host; the lock on the folder lasts only so long.
+            # The flock makes reading and writing one step for the processes of this host.
             descriptor = os.open(directory, os.O_RDONLY)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-                found = _read(self._path)
-                if found is None or not _alive(found):
+                owner = _read(self._path)
+                if owner is None or not _alive(owner):
                     self._write()
                     return
             finally:
                 os.close(descriptor)
-            if found.get("host") == _host() or found != (last or found):
-                raise LockedError(f"{directory} is in use by {_name(found)}; stop that run or choose another workdir")
+            if owner.get("host") == _host() or owner != (last or owner):
+                raise LockedError(f"{directory} is in use by {_name(owner)}; stop that run or choose another workdir")
             if last is None:
-                log.warning("%s is locked by %s; looking whether it still runs", directory, _name(found))
+                log.warning("%s is locked by %s; looking whether it still runs", directory, _name(owner))
             if time.monotonic() - still_since > stale_seconds:
-                log.warning("lock of %s has stood still for %.0f s: taken over", _name(found), stale_seconds)
+                log.warning("lock of %s has stood still for %.0f s: taken over", _name(owner), stale_seconds)
                 self._write()
                 return
-            last = found
+            last = owner
             interrupt.wait(min(1.0, stale_seconds / 10), f"stopped while {directory} was locked; nothing was begun")
 
     def _write(self) -> None:
@@ -109,10 +109,10 @@ def holds(directory: Path, token: str) -> bool:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text())
+        owner = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return owner if isinstance(owner, dict) else None
 
 
 def _alive(owner: dict[str, Any]) -> bool:
@@ -124,7 +124,7 @@ def _alive(owner: dict[str, Any]) -> bool:
 
 
 def _started(pid: int) -> str | None:
-    """Start time of a process, which tells it from a later one of the same number; None where there is none."""
+    """Start time of a process, which distinguishes it from a later one with the same id; None if it does not run."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -133,7 +133,7 @@ def _started(pid: int) -> str | None:
 
 
 def _host() -> str:
-    """Name of this machine since its start; containers of one machine differ, since they do not see each other."""
+    """Name of this machine since its boot; containers on it get names of their own: they do not see each other."""
     parts = [socket.gethostname()]
     for source in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:

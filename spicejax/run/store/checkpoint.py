@@ -1,14 +1,14 @@
-"""Checkpoints that are whole or do not count: Orbax writes the arrays, a manifest of digests vouches.
+"""Checkpoints: Orbax writes the arrays, a manifest of digests says whether a step is whole.
 
     directory/lock.json               owner of the directory
     directory/00000012/state/         arrays, by Orbax
     directory/00000012/extra.json     host state
     directory/00000012/config.json    configuration of the run
     directory/00000012/MANIFEST.json  digests of all that (run/store/manifest.py)
-    directory/00000013.partial/       a save or a removal that was cut short: the next save removes it
-    directory/superseded.00000012.0/  damaged, or a run went on from before it; never removed
+    directory/00000013.partial/       a save or a removal that was interrupted: the next save removes it
+    directory/superseded.00000012.0/  damaged, or the run resumed from before it; never removed
 
-Orbax alone returns wrong numbers for a flipped bit, takes an empty folder for the newest step, casts dtypes silently.
+Orbax alone returns wrong numbers after a flipped bit, takes an empty folder for the newest step, and casts dtypes.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ T = TypeVar("T")
 
 
 class CheckpointError(SpicejaxError):
-    """A checkpoint could not be written, or none can be read; the text says which and why."""
+    """A checkpoint could not be written or read; the text says which and why."""
 
 
 class StateMismatchError(CheckpointError):
-    """The checkpoint holds other arrays than the run asks for."""
+    """The arrays of the checkpoint differ from those that the run asks for."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Restored:
-    """What a step held."""
+    """What a step holds."""
 
     step: int
     state: Any  # arrays, placed as the abstract state asked
@@ -62,15 +62,15 @@ class Restored:
 
 
 class Saved:
-    """The checkpoints of one run as anybody may read them: while it goes on, and where nothing can be written."""
+    """Read access to the checkpoints of a run, also while it runs, and from a folder that cannot be written."""
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory).absolute()
-        self.newest: int | None = None  # the step that was found good, or saved, last
+        self.newest: int | None = None  # the step that was verified or saved last
 
     @functools.cached_property
     def _orbax(self) -> ocp.Checkpointer:
-        """Made where arrays are read or written: its processes meet there, and one alone may read the configuration."""
+        """Made at the first use of arrays: all processes meet in it, but one alone may read a configuration."""
         return ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
 
     def path(self, step: int) -> Path:
@@ -78,33 +78,33 @@ class Saved:
         return self.directory / f"{step:08d}"
 
     def steps(self) -> list[int]:
-        """Every step that was once whole, ascending; it may be damaged since."""
+        """Every step that was once whole, in ascending order; it may have been damaged since."""
         names = (p.name for p in self.directory.glob("[0-9]*") if re.fullmatch(r"\d{8,}", p.name))
         return sorted(int(name) for name in names if name == f"{int(name):08d}")
 
     def latest_good(self) -> int | None:
-        """The newest step whose every file is as it was written, by reading all of them; None where nothing was saved.
+        """The newest step whose files are all as they were written, by reading them; None where nothing was saved.
 
-        Newer ones are named in warnings. Raises CheckpointError when steps were saved and none is good: starting over
-        is then for a person to decide.
+        Warnings name newer, damaged steps. Raises CheckpointError when all steps are damaged: a person decides whether
+        to start over.
         """
         self.newest = hosts.by_first(self._newest_good)
         return self.newest
 
     def saved_config(self) -> dict[str, Any] | None:
-        """Configuration of the newest step that looks whole, without reading its arrays; None where there is none."""
+        """Configuration of the newest step that looks whole, without reading its arrays; None if there is none."""
         for step in reversed(self.steps()):
             if manifest.fault(self.path(step), only="config.json") is None:
-                with contextlib.suppress(FileNotFoundError):  # removed by the run that goes on
+                with contextlib.suppress(FileNotFoundError):  # the run has removed it meanwhile
                     saved = json.loads((self.path(step) / "config.json").read_text())
                     return places.found(saved, self.directory.parent)
         return None
 
     def restore(self, abstract_state: Any) -> Restored | None:
-        """Read the newest good step; None where nothing was ever saved whole.
+        """Read the newest good step; None where nothing was saved.
 
-        abstract_state: pytree of jax.ShapeDtypeStruct with shardings, or of arrays. It decides the placement, and may
-            be of another mesh than the one that saved; shapes and dtypes must be the same.
+        abstract_state: pytree of jax.ShapeDtypeStruct with shardings, or of arrays. It decides the placement; the mesh
+            may be another than the one that saved, shapes and dtypes must be the same.
         Raises: StateMismatchError naming the first array that differs; what `latest_good` raises.
         """
 
@@ -115,13 +115,13 @@ class Saved:
         return self._of_newest(read)
 
     def restore_params(self, abstract_params: Any) -> tuple[int, Any] | None:
-        """Read the step and the trained parameters of the newest good one alone; None and errors as in `restore`."""
+        """Read number and trained parameters alone of the newest good step; None and errors as in `restore`."""
         return self._of_newest(lambda step: (step, self._read(step, {"params": abstract_params}, part=True)["params"]))
 
     def _of_newest(self, read: Callable[[int], T]) -> T | None:
-        """What `read` makes of the newest good step; of a newer one where the run, which goes on, removes it meanwhile.
+        """Return `read(step)` of the newest good step; start over if the run removes that step meanwhile.
 
-        A step is renamed before its files are touched, so what has its name behind the reading was whole.
+        A step is renamed before its files are touched, so one that still has its name after the reading was whole.
         """
         while (step := self.latest_good()) is not None:
             try:
@@ -135,7 +135,7 @@ class Saved:
         return None
 
     def _read(self, step: int, abstract_state: Any, *, part: bool = False) -> Any:
-        """The arrays of a good step, all of them or a part of the tree."""
+        """Read the arrays of a good step, all of them or a part of the tree."""
         folder = self.path(step)
         known = manifest.read(folder)
         if isinstance(known, str):
@@ -153,13 +153,13 @@ class Saved:
             reason = manifest.fault(self.path(step))
             if reason is None:
                 return step
-            if not os.path.lexists(self.path(step)):  # the run that goes on has a newer one
+            if not os.path.lexists(self.path(step)):  # the run has saved a newer one
                 gone = True
                 continue
             log.warning("checkpoint %s skipped: %s", self.path(step), reason)
             faults.append(f"{reason} ({self.path(step)})")
         if gone and looks > 1:
-            time.sleep(1.0)  # a listing of a network's folder may be old
+            time.sleep(1.0)  # the listing of a network folder may be stale
             return self._newest_good(looks - 1)
         if gone:
             raise CheckpointError(f"{self.directory}: its listing names steps that are gone; try again in a minute")
@@ -171,7 +171,7 @@ class Saved:
         return None
 
     def close(self) -> None:
-        """Give free what was opened."""
+        """Close what was opened."""
         if "_orbax" in vars(self):
             self._orbax.close()
 
@@ -183,18 +183,18 @@ class Saved:
 
 
 class Checkpoints(Saved):
-    """The checkpoints of one run. `save` returns when the step is whole on disk and raises when it is not.
+    """The checkpoints of the run that owns them. `save` returns when the step is whole on disk, else it raises.
 
-    `directory` is a folder of a mounted file system. In a run of several processes all call every method, they share
-    the folder (Orbax writes each array's parts from where they are), and process 0 alone writes what is not an array.
+    `directory` is a folder of a mounted file system. In a run of several processes all of them share it and call every
+    method; each writes its parts of the arrays, process 0 everything else.
     """
 
     def __init__(self, directory: str | Path, *, keep: int = 3, keep_period: int = 0, config: dict[str, Any]) -> None:
-        """Own `directory`, made where absent.
+        """Lock `directory`, which is made if absent.
 
-        keep: newest steps that stay. keep_period: steps that are a multiple of it stay too; 0 = none.
-        Raises: LockedError when another run has it, CheckpointError where not all hosts share it or a step's name is
-            taken by what is no folder.
+        keep: number of newest steps to keep. keep_period: multiples of it are kept too; 0 = none.
+        Raises: LockedError while another run owns it; CheckpointError where not all hosts share it, or something that
+            is no folder has the name of a step.
         """
         if keep < 1:
             raise ValueError(f"keep={keep}: at least one checkpoint must stay")
@@ -206,13 +206,13 @@ class Checkpoints(Saved):
         self._keep, self._keep_period = keep, keep_period
         self._config = json.dumps(config, indent=1)
         self._lock: Lock | None = None
-        token = hosts.by_first(self._take)
+        token = hosts.by_first(self._acquire)
         _require_shared(self.directory, token)
 
     def go_back(self, step: int) -> None:
-        """Set aside, as `superseded.*`, what is newer than `step`.
+        """Set aside, as `superseded.*`, the steps after `step`.
 
-        Raises: CheckpointError where no good step stands there: nothing is changed then.
+        Raises: CheckpointError if `step` is not a good one; nothing is changed then.
         """
         hosts.by_first(lambda: self._go_back(step))
 
@@ -221,7 +221,7 @@ class Checkpoints(Saved):
 
         state: pytree of jax arrays. extra: JSON-able host state.
         Steps that are damaged, not older, or newer than what was restored are first set aside as `superseded.*`.
-        Raises CheckpointError when the step could not be written: nothing of it stays, older steps are untouched.
+        Raises CheckpointError if the step could not be written: nothing of it is left, older steps are untouched.
         """
         folder, extra_text = self.path(step), json.dumps(extra)
         draft = manifest.partial(folder)
@@ -229,8 +229,8 @@ class Checkpoints(Saved):
             hosts.by_first(lambda: self._begin(step))
             self._orbax.save(draft / STATE, args=ocp.args.PyTreeSave(state))
             hosts.wait()
-            hosts.by_first(lambda: self._vouch(step, state, extra_text))
-        except LockedError:  # what stands there is another run's
+            hosts.by_first(lambda: self._finish(step, state, extra_text))
+        except LockedError:  # the files belong to another run now
             raise
         except BaseException as error:
             if hosts.leads():
@@ -244,12 +244,12 @@ class Checkpoints(Saved):
         hosts.by_first(self._prune)
 
     def close(self) -> None:
-        """Give the directory free."""
+        """Release the directory."""
         super().close()
         if self._lock is not None:
             self._lock.release()
 
-    def _take(self) -> str:
+    def _acquire(self) -> str:
         if os.path.lexists(self.directory) and not self.directory.is_dir():
             raise CheckpointError(f"{self.directory} is no folder, nor a link to one; move it away")
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -289,8 +289,8 @@ class Checkpoints(Saved):
         self.path(step).rename(target)
         log.warning("step %d set aside as %s: %s", step, target.name, why)
 
-    def _vouch(self, step: int, state: Any, extra_text: str) -> None:
-        """Write what is not an array, then make a checkpoint of it."""
+    def _finish(self, step: int, state: Any, extra_text: str) -> None:
+        """Write what is not an array, then the manifest that makes it a checkpoint."""
         draft = manifest.partial(self.path(step))
         (draft / "extra.json").write_text(extra_text)
         (draft / "config.json").write_text(self._config)
@@ -304,9 +304,9 @@ class Checkpoints(Saved):
 
 
 def _drop(folder: Path, *, ignore_errors: bool = False) -> None:
-    """Remove a folder that is no step any more; its files are emptied first, but for those with a second name.
+    """Remove a folder that is no longer a step; truncate its files first, except those with a second hard link.
 
-    A mounted Drive moves what is removed to its trash, where its bytes still count. A second name is somebody's copy.
+    A mounted Drive moves removed files to its trash, where their bytes still count. A second link is somebody's copy.
     """
     for file in folder.rglob("*"):
         with contextlib.suppress(OSError):
@@ -317,7 +317,7 @@ def _drop(folder: Path, *, ignore_errors: bool = False) -> None:
 
 
 def _require_shared(directory: Path, token: str, patience_seconds: float = 60.0) -> None:
-    """Raise CheckpointError unless the lock of process 0 is seen here. Network folders may show a new file late."""
+    """Raise CheckpointError unless this process sees the lock of process 0; network folders show new files late."""
     end = time.monotonic() + patience_seconds
     while not lock.holds(directory, token):
         if time.monotonic() > end:
@@ -329,7 +329,7 @@ def _require_shared(directory: Path, token: str, patience_seconds: float = 60.0)
 
 
 def _remove_while_written(folder: Path, quiet_seconds: float = 0.5, patience_seconds: float = 10.0) -> None:
-    """Remove the folder of a failed save. Orbax's writers may outlive its error and make files, even folders, again."""
+    """Remove the folder of a failed save. Orbax's writers may outlive the error and make files and folders again."""
     end, gone_since = time.monotonic() + patience_seconds, None
     while time.monotonic() < end:
         if folder.exists():

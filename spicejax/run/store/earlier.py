@@ -1,4 +1,4 @@
-"""What an earlier run left in a work folder: whether its checkpoints are still there, and setting all of it aside."""
+"""The files of an earlier run in a work folder: whether its checkpoints are still there, and setting all aside."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spicejax.run.store.metrics import SAVED
 
 log = logging.getLogger("spicejax")
 
-# All that a run writes; the checkpoints first, since what they are on may not let them be moved
+# All files of a run; the checkpoints first, since their disk may not let them be moved
 _OWN = (
     *("checkpoints", POLICY, SAVED, "config.json", "starts.jsonl", "summary.json", "report.*"),
     *("tensorboard", "tracker.json"),
@@ -23,13 +23,14 @@ _OWN = (
 
 
 def require_checkpoints(workdir: Path, steps: list[int]) -> None:
-    """Say where the newest checkpoint of an earlier run is not there; refuse to begin anew over one that has none left.
+    """Warn if the newest checkpoint of an earlier run is missing; refuse to start over if all of them are.
 
     Args:
-      steps: checkpoints that there are.
+      steps: existing checkpoints.
     Raises: FileNotFoundError.
     """
-    saved, logged = _saved(workdir), _logged(workdir)
+    saved = _saved(workdir)
+    logged = max((row["iteration"] + 1 for row in read_rows(workdir / "metrics.jsonl")), default=0)
     if steps and saved > steps[-1]:
         log.warning(
             "%s: a checkpoint after %d iterations was saved there, and the newest is now after %d; what came behind "
@@ -49,15 +50,15 @@ def require_checkpoints(workdir: Path, steps: list[int]) -> None:
 
 
 def set_aside(workdir: Path) -> None:
-    """Move what a run has left in `workdir` into the folder set_aside.N there, and say so; nothing is removed.
+    """Move the files of a run in `workdir` into its folder set_aside.N; nothing is removed.
 
-    Raises: LockedError where the run goes on; OSError where its checkpoints cannot be moved: nothing is changed then.
+    Raises: LockedError while the run goes on; OSError if its checkpoints cannot be moved: nothing is changed then.
     """
     found = [path for pattern in _OWN for path in sorted(workdir.glob(pattern))]
     if not found:
         return
     if (workdir / "checkpoints").is_dir():
-        Lock(workdir / "checkpoints").release()  # a run that goes on has it
+        Lock(workdir / "checkpoints").release()  # raises while the run goes on
     target = next(path for n in itertools.count(1) if not (path := workdir / f"set_aside.{n}").exists())
     target.mkdir()
     try:
@@ -74,13 +75,8 @@ def set_aside(workdir: Path) -> None:
     )
 
 
-def _logged(workdir: Path) -> int:
-    """Iterations that the logs tell of."""
-    return max((row["iteration"] + 1 for row in read_rows(workdir / "metrics.jsonl")), default=0)
-
-
 def _saved(workdir: Path) -> int:
-    """Iterations of the newest checkpoint that was saved there; 0 = none."""
+    """Iterations of the newest checkpoint that was saved; 0 = none."""
     try:
         return int(json.loads((workdir / SAVED).read_text())["iterations"])
     except (OSError, ValueError, TypeError, KeyError, OverflowError):

@@ -1,7 +1,7 @@
 """Export of a trained policy: the newest good checkpoint of a run as a Hugging Face folder.
 
-It reads what it needs of a checkpoint, the parameters and where their model came from, so that a run stays exportable
-when fields of its configuration, its game or its optimizer have since been renamed, added or removed.
+It reads only the parameters and where their model came from, so that a run stays exportable when fields of its
+configuration, its game or its optimizer have since been renamed, added or removed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from spicejax.types import Params
 from spicejax.worlds.nano import maker as nano
 
 T = TypeVar("T")
-Finish = Callable[[Path, int], None]  # (folder, iterations): writes what else belongs there, before it takes its place
+Finish = Callable[[Path, int], None]  # (folder, iterations): writes more files before the folder is moved into place
 
 
 class Trained(NamedTuple):
-    """What a run has trained, as its newest good checkpoint holds it."""
+    """The trained parameters of a run, from its newest good checkpoint."""
 
     step: int  # iterations done
     shape: transformer.TransformerConfig  # of the plain model, in the precision of its parameters
@@ -45,7 +45,7 @@ class Trained(NamedTuple):
 
 
 def find_run(path: str | Path) -> Path | None:
-    """The work folder of a run that `path` is, or of a chain its last stage with a checkpoint; None where it is none.
+    """The work folder of a run: `path`, or of a chain its last stage with a checkpoint; None if it is neither.
 
     Raises: FileNotFoundError for a chain that has saved nothing.
     """
@@ -56,7 +56,7 @@ def find_run(path: str | Path) -> Path | None:
 
 
 def has_saved(workdir: Path) -> bool:
-    """Whether a run has written a checkpoint there."""
+    """Whether the work folder of a run has a checkpoint."""
     return any((workdir / "checkpoints").glob("[0-9]*[0-9]"))
 
 
@@ -64,10 +64,10 @@ def read_run(workdir: str | Path, mesh: Mesh | None = None) -> Trained:
     """Read the trained parameters of a run.
 
     Args:
-      mesh: where they shall lie; None = split over all devices. One program takes arrays of the same devices in the
-        same order only, so who computes with them gives its own.
-    Raises: FileNotFoundError where `workdir` holds no whole checkpoint, or the model it started from is gone; what
-    `Saved.restore_params` raises.
+      mesh: their placement; None = split over all devices. A program takes only arrays on the same devices in the
+        same order, so callers that compute with them give their own.
+    Raises: FileNotFoundError if `workdir` has no whole checkpoint, or the model it started from is gone; as
+      `Saved.restore_params`.
     """
     with _opened(workdir) as (checkpoints, saved):
         path, made = _source(saved), saved["model"]
@@ -96,13 +96,13 @@ def load_run(
 
 
 def write_adapter(workdir: str | Path, out: str | Path, finish: Finish = lambda folder, step: None) -> int:
-    """Write the adapters of a run as PEFT reads them, with the tokenizer, to the folder `out`, which is replaced as a
+    """Write the adapters of a run in PEFT's format, with the tokenizer, to the folder `out`, which is replaced as a
     whole; return the iterations done.
 
     Args:
       finish: see `Finish`.
     Raises: as `read_run`; ValueError for a run that trains all parameters; FileExistsError for a folder of something
-    else; OSError where the disk is full.
+      else; OSError if the disk is full.
     """
     target = exported.require(out, peft.WEIGHTS)
     require_exports(workdir, out, adapter=True)
@@ -118,16 +118,16 @@ def write_adapter(workdir: str | Path, out: str | Path, finish: Finish = lambda 
 
 
 def require_other(out: str | Path, model: str | Path) -> None:
-    """Raise ValueError where `out` is the folder of the model that the export begins from."""
+    """Raise ValueError if `out` is the folder of the model that is exported."""
     place = hf.locate(model)
     if os.path.exists(out) and os.path.samefile(out, place):
         raise ValueError(f"{out} is the model itself that the export is made of; choose another folder")
 
 
 def require_exports(workdir: str | Path, out: str | Path, *, adapter: bool = False) -> None:
-    """Raise what `write_adapter`, or an export of the whole policy, would of a run before anything slow is done.
+    """Check that a run can be exported, before anything slow is done.
 
-    Raises: as `read_run`, `require_other`; ValueError where an adapter is wanted of a run that has none.
+    Raises: as `read_run`, `require_other`; ValueError if the run has no adapter and `adapter` is asked for.
     """
     with _opened(workdir) as (_, saved):
         if adapter and saved["model"].get("lora") is None:
@@ -140,7 +140,7 @@ def require_exports(workdir: str | Path, out: str | Path, *, adapter: bool = Fal
 
 @contextlib.contextmanager
 def _opened(workdir: str | Path) -> Iterator[tuple[Saved, dict[str, Any]]]:
-    """The checkpoints of a run and the configuration that the newest was made by."""
+    """The checkpoints of a run and the configuration of the newest."""
     place = Path(workdir, "checkpoints")
     if not place.is_dir():
         raise FileNotFoundError(f"{workdir} holds no checkpoints; give the --workdir of a run")
@@ -175,7 +175,7 @@ def write(
     """Write weights, config and tokenizer files to the folder `out`, which is replaced as a whole.
 
     Args:
-      finish: writes what else belongs into the folder, before it takes its place.
+      finish: writes more files before the folder is moved into place.
     Raises: as `hf.save`.
     """
     tokenizer.require_rows(shape.vocab_size)
@@ -186,7 +186,7 @@ def write(
 
 
 def _write_ends(folder: Path, tokenizer: tokens.Tokenizer) -> None:
-    """Where a reply ends, in the two files that say it: without it transformers, vLLM and SGLang write on behind it."""
+    """Write where a reply ends: transformers reads it in generation_config.json, vLLM and SGLang in config.json too."""
     ends = list(tokenizer.eos_ids)
     pad = ends[0] if tokenizer.pad_id is None else tokenizer.pad_id
     ids = {"bos_token_id": tokenizer.bos_id, "eos_token_id": ends, "pad_token_id": pad}

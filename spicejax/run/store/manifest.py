@@ -1,7 +1,7 @@
 """The manifest of a checkpoint: size and sha256 of every file, shape and dtype of every array, and its own digest.
 
-A step is written in a folder of another name, which gets the step's in one rename when all is on disk, and is renamed
-back before it is removed: whatever has a step's name was once a whole checkpoint, and what is wrong with it is damage.
+A step is written to a folder of another name. When everything is on disk, one rename gives it the step's name; before
+it is removed it is renamed back. So a folder with a step's name was once a whole checkpoint, and any fault is damage.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 
 class Manifest(TypedDict):
-    """What the file holds beside its own digest."""
+    """Content of the file, without its own digest."""
 
     format: int
     step: int
@@ -32,14 +32,14 @@ PARTIAL = ".partial"
 
 
 def partial(folder: Path) -> Path:
-    """Name of a step's folder while it is written or removed."""
+    """Name of a step's folder while it is being written or removed."""
     return folder.with_name(folder.name + PARTIAL)
 
 
 def fault(folder: Path, *, contents: bool = True, only: str | None = None) -> str | None:
-    """Why a step folder is no checkpoint; None where it is one.
+    """Why a step's folder is not a whole checkpoint; None if it is.
 
-    contents: False compares sizes alone. only: look at this one file.
+    contents: False compares sizes alone. only: check this file alone.
     """
     manifest = read(folder)
     if isinstance(manifest, str):
@@ -51,7 +51,7 @@ def fault(folder: Path, *, contents: bool = True, only: str | None = None) -> st
 
 
 def read(folder: Path) -> dict[str, Any] | str:
-    """The manifest of a step folder, or why there is none to trust."""
+    """The manifest of a step's folder, or why there is none that can be trusted."""
     try:
         manifest = json.loads((folder / NAME).read_text())
         claimed = manifest.pop("sha256")
@@ -73,9 +73,9 @@ def read(folder: Path) -> dict[str, Any] | str:
 
 
 def write(folder: Path, step: int, state: Any) -> None:
-    """Flush and digest every file of the partial folder, add the manifest, then rename it to `folder`.
+    """Flush and digest every file of the partial folder, add the manifest, then rename the folder to `folder`.
 
-    Raises: OSError where a file is not as it was a moment ago.
+    Raises: OSError if a file has changed meanwhile.
     """
     draft = partial(folder)
     files = sorted(p for p in draft.rglob("*") if p.is_file())
@@ -92,7 +92,7 @@ def write(folder: Path, step: int, state: Any) -> None:
         json.dump(manifest, out, indent=0)
         out.flush()
         os.fsync(out.fileno())
-    if reason := fault(draft, contents=False):  # the digests were taken from the files a moment ago
+    if reason := fault(draft, contents=False):  # contents were read for the digests just now
         raise OSError(f"written, but {reason}")
     for inner in [*(p for p in draft.rglob("*") if p.is_dir()), draft]:
         _flush_folder(inner)

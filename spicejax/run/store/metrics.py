@@ -1,5 +1,4 @@
-"""What a run writes for people: metrics.jsonl, evaluations.jsonl, tasks.jsonl,
-documents.jsonl, summary.json."""
+"""The logs of a run: metrics.jsonl, evaluations.jsonl, tasks.jsonl, documents.jsonl, summary.json."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ from spicejax.types import Document
 log = logging.getLogger(__name__)
 
 SAVED = "saved.json"  # iterations of the newest checkpoint: `checkpoints` may be on another disk
-KEPT_BYTES = 64 * 2**20  # of each file; beyond that the oldest records that wait are given up
+KEPT_BYTES = 64 * 2**20  # of each file that wait in memory; beyond that the oldest are dropped
 
 
 class MetricsWriter:
     """Appends records keyed `iteration`; a resumed run never holds an iteration twice.
 
-    No failure to write ends a run: it is counted in `failures` and told once, and the records wait in memory until they
-    can be written, in order.
+    A failure to write ends no run: it is counted in `failures` and reported once, and the records wait in memory until
+    they can be written, in order.
     """
 
     def __init__(
@@ -39,13 +38,13 @@ class MetricsWriter:
         lines: Mapping[str, int] | None = None,
         silent: bool = False,
     ) -> None:
-        """Open the files of `workdir`; set aside what a run resumed after `resume_step` iterations will write again.
+        """Open the files of `workdir`; set aside what a run resumed after `resume_step` iterations writes again.
 
         Records go to `*.discarded.jsonl`: metrics and tasks of iterations >= resume_step (iterations count from 0),
         evaluations made after `evaluated` iterations or more, everything where nothing was saved, torn lines.
-        evaluated: None is right where the evaluation after `resume_step` iterations came before their save.
-        lines: what each file held when the run was saved, see `lines`; fewer are told and counted.
-        silent: touch no file: for the processes of a run that are not its first.
+        evaluated: None = the evaluation after `resume_step` iterations was made before they were saved.
+        lines: of each file when the run was saved, see `lines`; missing ones are reported and counted.
+        silent: touch no file, for all processes of a run but the first.
         """
         self.workdir = Path(workdir)
         self.failures = 0
@@ -72,11 +71,11 @@ class MetricsWriter:
 
     @property
     def lines(self) -> dict[str, int]:
-        """Lines of the files whose iterations have any number of them, those that wait included."""
+        """Number of lines, including those that wait, of the files with any number of lines an iteration."""
         return {name: self._files[name].count for name in ("tasks", "documents")}
 
     def saved(self, iterations: int) -> None:
-        """Note the newest checkpoint beside the logs: its folder may be on another disk."""
+        """Note the newest checkpoint beside the logs: the checkpoints may be on another disk."""
         text = json.dumps({"iterations": iterations}) + "\n"
         self._attempt(f"write {SAVED}", lambda: _replace(self.workdir / SAVED, text))
 
@@ -93,16 +92,16 @@ class MetricsWriter:
         self._append("tasks", iteration, list(records))
 
     def documents(self, iteration: int, documents: Iterable[Document]) -> None:
-        """A line of documents.jsonl per document that was not read before: what tasks.jsonl names by id."""
+        """A line of documents.jsonl per new document; tasks.jsonl names it by its id."""
         new = {d.id: {"id": d.id, "title": d.title, "text": d.text} for d in documents if d.id not in self._known}
         self._known |= new.keys()
         self._append("documents", iteration, list(new.values()))
 
     def gaps(self) -> dict[str, int]:
-        """What the summary says of the files, after another try to write what waits.
+        """Entries of the summary on the files, after another attempt to write what waits.
 
         log_failures: failures of this process. iterations_missing: iterations without a line in metrics.jsonl.
-        lines_lost: lines of any file found torn at this start, or given up while it could not be written.
+        lines_lost: lines of any file that were torn at this start, or dropped while it could not be written.
         """
         self._flush(*self._files.values())
         missing = 0 if self._silent else len(self._files["metrics"].missing())
@@ -144,10 +143,10 @@ class MetricsWriter:
 
 
 class _Lines:
-    """One append-only file of JSON lines that never keeps half a line; what could not be written waits."""
+    """One append-only file of whole JSON lines; what cannot be written waits."""
 
     def __init__(self, path: Path, first: int) -> None:
-        """Before anything is written, torn lines and what is of iteration `first` or later go to *.discarded.jsonl."""
+        """first: before anything is written, torn lines and iterations from `first` on move to *.discarded.jsonl."""
         self.path = path
         self.last = -1  # newest iteration given
         self.lost = 0  # lines that were torn or gone, or waited until there were too many
@@ -158,11 +157,11 @@ class _Lines:
         self._waiting: collections.deque[tuple[int, bytes]] = collections.deque()
 
     def missing(self) -> list[int]:
-        """Iterations up to the newest, or before the first, that the file does not hold."""
+        """Iterations up to the newest, or before the first, that the file lacks."""
         return [i for i in range(max(self._first, self.last + 1)) if i not in self._written]
 
     def require(self, before: int) -> None:
-        """Say where the file has fewer lines than it had when the run was saved."""
+        """Warn if the file has fewer lines than when the run was saved."""
         if self._clean and self.count < before:
             log.warning(
                 "%s lacks %d of the %d lines that it held when the run was saved: torn, deleted or changed since, they "
@@ -174,14 +173,14 @@ class _Lines:
             self.lost = max(self.lost, before - self.count)
 
     def put(self, iteration: int, text: str) -> None:
-        """Take the lines of one iteration, for `flush` to write."""
+        """Queue the lines of one iteration for `flush`."""
         self.count += text.count("\n")
         while sum(len(data) for _, data in self._waiting) > KEPT_BYTES:
             self.lost += self._waiting.popleft()[1].count(b"\n")
         self._waiting.append((iteration, text.encode()))
 
     def flush(self) -> None:
-        """Write what waits, each iteration whole; OSError where not all could be."""
+        """Write what waits, each iteration whole. Raises OSError if something could not be written."""
         if not self._clean:
             self._discard()
             self._clean = True
@@ -201,7 +200,7 @@ class _Lines:
                 self._written.add(iteration)
 
     def _discard(self) -> None:
-        """Move what is to be discarded; the order stays."""
+        """Move lines that are to be discarded; the order stays."""
         if not self.path.exists():
             return
         kept, discarded = [], []

@@ -1,6 +1,4 @@
-"""How a run was started, for people and for its reports: config.json, a line of starts.jsonl for every start, and of a
-game from outside its file and what it says of itself.
-"""
+"""How a run was started: config.json, a line of starts.jsonl for each start, file and description of a user's game."""
 
 from __future__ import annotations
 
@@ -40,13 +38,13 @@ _PACKAGES = (
 
 
 def remembered(cfg: RunConfig, workdir: Path) -> RunConfig:
-    """The configuration with what earlier starts of the run have chosen: the folder of its nano world, and a date."""
+    """The configuration with what earlier starts of the run chose: the folder of its nano world, and a date."""
     return dated(with_cache(cfg, workdir), workdir)
 
 
 def with_cache(cfg: RunConfig, workdir: Path) -> RunConfig:
-    """The configuration with the folder of nano worlds that this run, or another stage of its chain, has used, where
-    its own lacks this world: the same command from another folder makes no model again.
+    """The configuration with the folder of nano worlds that this run or another stage of its chain has used, if its own
+    lacks this world: the same command from another folder does not make the model again.
     """
 
     def known() -> str:
@@ -63,9 +61,9 @@ def with_cache(cfg: RunConfig, workdir: Path) -> RunConfig:
 
 
 def dated(cfg: RunConfig, workdir: Path) -> RunConfig:
-    """The configuration with the date that its chat templates write, where one does: that of the run's first start.
+    """The configuration with the date of the run's first start, if one of its chat templates writes a date.
 
-    A run of before there was a date to keep goes on with each day's own.
+    A run from before this date was kept goes on with that of each day.
     """
     paths = [path for path in (cfg.model.path, *cfg.seats.values()) if path]
     if cfg.model.date or not any(chat.dated for path in paths if (chat := tokens.load(path).chat)):
@@ -82,7 +80,7 @@ def dated(cfg: RunConfig, workdir: Path) -> RunConfig:
 
 
 def write(workdir: Path, cfg: RunConfig) -> None:
-    """Write the configuration and a game from outside, and add this start: time, command, versions, devices, commit."""
+    """Write the configuration and a user's game; append this start: time, command, versions, devices, commit."""
     workdir.mkdir(parents=True, exist_ok=True)
     kept = places.kept(configuration.to_json(cfg), workdir)
     (workdir / CONFIG).write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
@@ -93,7 +91,7 @@ def write(workdir: Path, cfg: RunConfig) -> None:
 
 
 def _keep_code(workdir: Path, file: Path) -> None:
-    """Copy the file of a game of one's own into the work folder: with it the run goes on and is asked anywhere."""
+    """Copy the file of a user's game into the work folder, so that the run can be resumed and asked anywhere."""
     if file.suffix != ".py":
         return
     copy, code = workdir / file.name, file.read_bytes()
@@ -103,7 +101,7 @@ def _keep_code(workdir: Path, file: Path) -> None:
 
 
 def read(workdir: Path) -> dict[str, Any]:
-    """The configuration of a run as JSON, with whole paths: of its folder, else of its newest checkpoint, else {}."""
+    """The configuration of a run as JSON, with full paths: from its folder, else its newest checkpoint, else {}."""
     try:
         return places.found(json.loads((workdir / CONFIG).read_text(encoding="utf-8")), workdir)
     except (OSError, ValueError, AttributeError, RecursionError):
@@ -133,7 +131,7 @@ def _start() -> dict[str, Any]:
 
 
 def command() -> str:
-    """What was typed, without the folders of this machine; `from Python` where another program called us."""
+    """The command as typed, without the folders of this machine; `from Python` if another program called us."""
     called = Path(sys.argv[0] if sys.argv else "").resolve()
     if called.name == "spicejax":
         start = "spicejax"
@@ -147,7 +145,7 @@ def command() -> str:
 
 
 def _commit() -> str | None:
-    """Commit of the code, `-dirty` where files differ from it; None outside a checkout."""
+    """Commit of the code, with `-dirty` if files differ from it; None outside a checkout."""
     if not (_ROOT / ".git").exists():
         return None
     words = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]

@@ -1,4 +1,4 @@
-"""Metrics to the tracker of one's choice, through its own library; metrics.jsonl is written whatever becomes of it."""
+"""Metrics for a tracker, through its own library; metrics.jsonl is written whatever happens there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE = 60.0  # seconds that the end of a run waits for its tracker
 
 
 def require(name: Name) -> None:
-    """Raise ImportError where the tracker's library is not installed."""
+    """Raise ImportError if the tracker's library is not installed."""
     if name != "none" and importlib.util.find_spec(_MODULES[name]) is None:
         raise ImportError(f'tracker={name} needs {_MODULES[name]}: pip install "spicejax[{name}]"')
 
@@ -41,15 +41,15 @@ class Sink(NamedTuple):
 
 
 class Tracker:
-    """A run at a tracker. It never ends the run and never holds it up: a thread of its own speaks to the library.
+    """A run at a tracker. A thread of its own calls the library, so that it neither ends nor delays the run.
 
-    What fails there, and what it was too slow to take, is counted in `failures` and told once.
+    Calls that fail, and rows that it is too slow to take, are counted in `failures` and reported once.
     """
 
     def __init__(self, name: Name, *, run: str, workdir: Path, config: Mapping[str, Any], start: int = 0) -> None:
-        """start: iterations done before; what a tracker has of later ones is replaced where it can be.
+        """start: iterations done before; rows of later ones are replaced where the tracker can do so.
 
-        W&B stays offline (`wandb sync` sends it later) where it knows no key: nothing ever asks for one.
+        Without a key W&B stays offline (`wandb sync` uploads later); nothing ever asks for one.
         """
         self._failed = self._left_out = 0
         self._rows: queue.Queue[tuple[int, dict[str, float]] | None] = queue.Queue(WAITING)
@@ -66,11 +66,11 @@ class Tracker:
 
     @property
     def failures(self) -> int:
-        """What failed at the tracker, and rows that it does not have."""
+        """Number of failed calls, and of rows that the tracker does not have."""
         return self._failed + self._left_out
 
     def log(self, step: int, values: Mapping[str, Any]) -> None:
-        """Hand over the numbers among `values`, after `step` iterations."""
+        """Queue the numbers among `values`, after `step` iterations."""
         if self._thread is None:
             return
         numbers = {k: float(v) for k, v in plain(values).items() if isinstance(v, int | float)}
@@ -82,7 +82,7 @@ class Tracker:
                 log.warning("the tracker is %d rows behind; what it cannot take is left out there", WAITING)
 
     def close(self) -> None:
-        """Send what waits, for PATIENCE seconds at most."""
+        """Send the queued rows, within PATIENCE seconds."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -116,9 +116,9 @@ class Tracker:
 
 
 def identity(workdir: Path, start: int) -> str:
-    """The id of a run at its tracker: drawn when it begins, kept in its work folder, found there when it is resumed.
+    """The id of a run at its tracker: drawn when the run begins, kept in its work folder for when it is resumed.
 
-    So a run that begins anew, or in a folder of the same name elsewhere, is another one.
+    So a run that starts over, or in a folder of the same name elsewhere, is another one.
     """
     file = workdir / IDENTITY
     try:
@@ -152,7 +152,7 @@ def _wandb(run: str, workdir: Path, config: Mapping[str, Any], known: str) -> Si
 
     mode: Any = os.environ.get("WANDB_MODE") or ("online" if _has_key(wandb) else "offline")
     more: dict[str, Any] = {"config": dict(config), "mode": mode, "id": known, "resume": "allow"}
-    # what the run prints stays here: examples show documents, and its output would go through the tracker
+    # the printed examples show documents: W&B must not upload the output
     settings = wandb.Settings(console="off")
     made = wandb.init(project=PROJECT, name=run, dir=str(workdir), settings=settings, **more)
     return Sink(lambda step, values: made.log(values, step=step), made.finish)

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import jax
@@ -19,8 +18,7 @@ import optax
 import pytest
 from processes import PATIENCE, simulated
 
-from spicejax.interrupt import Interrupt
-from spicejax.run.host.lock import Lock, LockedError
+from spicejax.run.host.lock import LockedError
 from spicejax.run.store import manifest
 from spicejax.run.store.checkpoint import CheckpointError, Checkpoints, Saved, StateMismatchError
 
@@ -66,21 +64,15 @@ def test_round_trip(checkpoints):
     assert checkpoints.newest == 4
 
 
-def test_keeps_the_newest(checkpoints):
-    for step in (1, 2, 3, 10):
-        checkpoints.save(step, make_state(step), {})
-    assert checkpoints.steps() == [2, 3, 10] and checkpoints.latest_good() == 10
-    assert same(checkpoints.restore(abstract(make_state(0))).state, make_state(10))
-
-
-def test_multiples_of_the_period_stay(tmp_path):
-    with Checkpoints(tmp_path / "c", keep=2, keep_period=3, config={}) as checkpoints:
+@pytest.mark.parametrize(("keep", "period", "left"), [(3, 0, [6, 7, 8]), (2, 3, [3, 6, 7, 8])])
+def test_the_newest_and_multiples_of_the_period_stay(tmp_path, keep, period, left):
+    with Checkpoints(tmp_path / "c", keep=keep, keep_period=period, config={}) as checkpoints:
         for step in range(1, 9):
             checkpoints.save(step, make_state(step), {})
-        assert checkpoints.steps() == [3, 6, 7, 8] and checkpoints.newest == 8
-        for step in (8, 7, 6):
+        assert checkpoints.steps() == left and checkpoints.newest == 8
+        for step in left[1:]:
             shutil.rmtree(checkpoints.path(step))
-        assert same(checkpoints.restore(abstract(make_state(0))).state, make_state(3))
+        assert same(checkpoints.restore(abstract(make_state(0))).state, make_state(left[0]))
 
 
 def test_what_is_dropped_is_emptied_first(tmp_path, monkeypatch):
@@ -230,20 +222,26 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("harm", "steps"), [(flip, [1, 2]), (Path.unlink, [1]), (lambda path: path.write_text(""), [1, 2])]
+    ("file", "harm", "steps"),
+    [
+        ("MANIFEST.json", flip, [1, 2]),
+        ("MANIFEST.json", Path.unlink, [1]),
+        ("MANIFEST.json", lambda path: path.write_text(""), [1, 2]),
+        ("extra.json", lambda path: path.write_text("{}{"), [1]),
+    ],
 )
-def test_without_a_manifest_a_step_is_damaged_and_stays(checkpoints, harm, steps):
+def test_all_steps_damaged_is_not_a_fresh_start(checkpoints, file, harm, steps):
     for step in steps:
         checkpoints.save(step, make_state(step), {"n": step})
-    manifests = {path: path.read_bytes() for path in checkpoints.directory.glob("*/MANIFEST.json")}
-    for path in manifests:
+    files = {path: path.read_bytes() for path in checkpoints.directory.glob(f"*/{file}")}
+    for path in files:
         harm(path)
     left, newest = contents(checkpoints.directory), checkpoints.path(steps[-1])
-    with pytest.raises(CheckpointError, match=rf"all are damaged: .*MANIFEST.json.*\({newest}\); bring it back"):
+    with pytest.raises(CheckpointError, match=rf"all are damaged: .*{file}.*\({newest}\); bring it back"):
         checkpoints.restore(abstract(make_state(0)))
     assert contents(checkpoints.directory) == left
-    for path, text in manifests.items():
-        path.write_bytes(text)
+    for path, data in files.items():
+        path.write_bytes(data)
     assert checkpoints.restore(abstract(make_state(0))).extra == {"n": steps[-1]}
 
 
@@ -278,7 +276,8 @@ def test_what_is_partly_written_never_was_a_checkpoint(checkpoints):
 
 
 @pytest.mark.parametrize(
-    ("name", "target"), [("00000050", None), ("00000050.partial", "nowhere"), ("00000050", "itself")]
+    ("name", "target"),
+    [("00000050", None), ("00000050.partial", "nowhere"), ("00000050", "itself"), ("00000050.partial", "/")],
 )
 def test_no_folder_under_a_steps_name_is_refused_at_the_start(tmp_path, name, target):
     path = tmp_path / name
@@ -289,29 +288,13 @@ def test_no_folder_under_a_steps_name_is_refused_at_the_start(tmp_path, name, ta
 
 
 def test_other_names_that_are_no_steps_folder(tmp_path):
-    (tmp_path / "c").mkdir()
-    link = tmp_path / "c" / "00000005.partial"
-    link.symlink_to(tmp_path)
-    with pytest.raises(CheckpointError, match=f"^{link} is a file or a link"):
-        Checkpoints(tmp_path / "c", config={})
-    link.unlink()
-    (tmp_path / "c" / "000000004").mkdir()  # nine digits: not ours
+    (tmp_path / "c" / "000000004").mkdir(parents=True)  # nine digits: not ours
     (tmp_path / "c" / "superseded.00000001.0").symlink_to("nowhere")
     with Checkpoints(tmp_path / "c", config={}) as checkpoints:
         checkpoints.save(1, make_state(1), {})
         (checkpoints.path(1) / "MANIFEST.json").unlink()
         checkpoints.save(2, make_state(2), {})
         assert checkpoints.steps() == [2] and (checkpoints.directory / "superseded.00000001.1").is_dir()
-    (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match="file is no folder, nor a link to one; move it away"):
-        Checkpoints(tmp_path / "file", config={})
-
-
-def test_all_damaged_is_not_a_fresh_start(checkpoints):
-    checkpoints.save(1, make_state(1), {})
-    (checkpoints.path(1) / "extra.json").write_text("{}{")
-    with pytest.raises(CheckpointError, match="all are damaged: extra.json has 3 bytes"):
-        checkpoints.restore(abstract(make_state(0)))
 
 
 def test_resumed_before_later_steps(checkpoints, caplog):
@@ -356,6 +339,9 @@ def test_bad_arguments(checkpoints, tmp_path):
         Checkpoints(tmp_path, keep_period=-1, config={})
     with pytest.raises(ValueError, match="mount the bucket"):
         Checkpoints("gs://bucket/run", config={})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match="file is no folder, nor a link to one; move it away"):
+        Checkpoints(tmp_path / "file", config={})
 
 
 def run_python(code: str, *arguments: object, **options) -> subprocess.CompletedProcess:
@@ -447,66 +433,7 @@ def test_second_run_is_refused(tmp_path, checkpoints):
     Checkpoints(checkpoints.directory, config={}).close()  # whoever ended without closing is dead: taken over
 
 
-def write_owner(folder: Path, **changes: object) -> None:
-    lock = Lock(folder)
-    text = json.loads((folder / "lock.json").read_text())
-    lock.release()
-    (folder / "lock.json").write_text(json.dumps(text | changes))
-
-
-def test_lock_of_the_dead_is_taken_over(tmp_path):
-    for changes in ({"pid": 2**22 + 1}, {"started": "1"}, {"pid": "x"}):  # gone; its number has another owner; damaged
-        write_owner(tmp_path, **changes)
-        Lock(tmp_path).release()
-    (tmp_path / "lock.json").write_text("{half")
-    Lock(tmp_path).release()
-    assert not (tmp_path / "lock.json").exists()
-
-
-def test_lock_of_another_host(tmp_path):
-    """Standing still it is taken over after a while; beating it is refused; the one that lost it cannot save."""
-    write_owner(tmp_path, host="elsewhere", pid=1)
-    lock = Lock(tmp_path, stale_seconds=0.3)
-    lock.require()
-    write_elsewhere = json.loads((tmp_path / "lock.json").read_text()) | {"host": "elsewhere", "token": "another"}
-    (tmp_path / "lock.json").write_text(json.dumps(write_elsewhere))
-    with pytest.raises(LockedError, match="taken over by process .* on elsewhere"):
-        lock.require()
-    lock.release()
-    assert (tmp_path / "lock.json").exists()  # not ours to remove
-
-    writer = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent("""
-            import itertools, os, sys, time
-            for n in itertools.count():
-                open(sys.argv[1] + "/draft", "w").write('{"host": "elsewhere", "pid": 1, "beats": %d}' % n)
-                os.replace(sys.argv[1] + "/draft", sys.argv[1] + "/lock.json")
-                time.sleep(0.05)
-        """), str(tmp_path)]
-    )  # fmt: skip
-    try:
-        while "beats" not in (tmp_path / "lock.json").read_text():
-            time.sleep(0.01)
-        with pytest.raises(LockedError, match="process 1 on elsewhere"):
-            Lock(tmp_path, stale_seconds=20)
-    finally:
-        writer.kill()
-        writer.wait()
-
-
-def test_lock_beats(tmp_path):
-    lock = Lock(tmp_path, beat_seconds=0.02)
-    before = (tmp_path / "lock.json").read_text()
-    deadline = time.monotonic() + 20
-    while (tmp_path / "lock.json").read_text() == before and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert (tmp_path / "lock.json").read_text() != before
-    lock.require()
-    lock.release()
-
-
-@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_saved_on_eight_devices_restored_on_fewer(tmp_path, devices):
+def test_saved_on_eight_devices_restored_on_one(tmp_path):
     code = """
         from jax.sharding import NamedSharding, PartitionSpec as P
         mesh = jax.make_mesh((jax.device_count(),), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -522,64 +449,6 @@ def test_saved_on_eight_devices_restored_on_fewer(tmp_path, devices):
         c.close()
         print("fine", jax.device_count())
     """
-    for count, mode in ((8, "save"), (devices, "restore")):
+    for count, mode in ((8, "save"), (1, "restore")):
         done = run_python(code, tmp_path / "c", mode, env=os.environ | {"XLA_FLAGS": simulated(count)})
         assert done.stdout.strip() == f"fine {count}", done.stderr[-3000:]
-
-
-LOOP = """
-    from spicejax.interrupt import Interrupt
-    with Interrupt() as interrupt, Checkpoints(sys.argv[1], config={}) as c:
-        for step in range(1, 100_000):
-            print("step", step, flush=True)
-            time.sleep(0.3)
-            if interrupt.requested:
-                c.save(step, make_state(step), {})
-                break
-    print("saved", step)
-"""
-
-
-@pytest.fixture
-def usual_interrupt():
-    """Python's own SIGINT handler: a shell starts background jobs with the signal ignored."""
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield signal.default_int_handler
-    signal.signal(signal.SIGINT, previous)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_signal_ends_the_iteration_and_saves(usual_interrupt, tmp_path, number):
-    process = subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(LOOP), str(tmp_path / "c")],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout and process.stdout.readline() == "step 1\n"
-    process.send_signal(number)
-    out, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0 and "saved" in out and number.name in err
-    with Checkpoints(tmp_path / "c", config={}) as checkpoints:
-        step = checkpoints.latest_good()
-        assert step is not None and f"saved {step}" in out
-        assert same(checkpoints.restore(abstract(make_state(0))).state, make_state(step))
-
-
-def test_second_signal_acts_at_once(usual_interrupt):
-    with pytest.raises(KeyboardInterrupt), Interrupt() as interrupt:
-        signal.raise_signal(signal.SIGTERM)
-        assert interrupt.requested
-        signal.raise_signal(signal.SIGINT)
-        time.sleep(30)
-    assert signal.getsignal(signal.SIGINT) is usual_interrupt
-
-
-def test_an_interrupt_that_the_parent_has_ignored_is_not_heard(usual_interrupt):
-    """A notebook, a shell's background: Ctrl-C reaches the group, and they send SIGTERM themselves."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with Interrupt() as interrupt:
-        signal.raise_signal(signal.SIGINT)
-        assert not interrupt.requested
-        signal.raise_signal(signal.SIGTERM)
-        assert interrupt.requested
-        signal.raise_signal(signal.SIGINT)  # nor does it stop the run at once
-    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -88,16 +88,20 @@ def test_resume_sets_aside_what_comes_again(tmp_path, resume_step):
     )
 
 
-def test_torn_lines_are_set_aside(tmp_path):
+def test_torn_lines_are_set_aside_and_a_lost_newline_is_none(tmp_path):
     record(make_writer(tmp_path), range(3))
-    path = tmp_path / "metrics.jsonl"
-    path.write_bytes(path.read_bytes()[:-9])  # killed within a write
+    for name, cut in (("metrics", 9), ("evaluations", 1)):  # killed within a write
+        path = tmp_path / f"{name}.jsonl"
+        path.write_bytes(path.read_bytes()[:-cut])
     with open(tmp_path / "tasks.jsonl", "ab") as out:
         out.write(b'\xff\x00{"iteration": 1')
-    record(make_writer(tmp_path, 3), range(3, 5), "b")
-    assert [r["iteration"] for r in rows(path)] == [0, 1, 3, 4]
+    writer = make_writer(tmp_path, 3)
+    record(writer, range(3, 5), "b")
+    assert [r["iteration"] for r in rows(tmp_path / "metrics.jsonl")] == [0, 1, 3, 4]
+    assert [r["iteration"] for r in rows(tmp_path / "evaluations.jsonl")] == [2, 4]
     assert (tmp_path / "metrics.discarded.jsonl").read_text().startswith('{"iteration": 2')
     assert len(rows(tmp_path / "tasks.jsonl")) == 10
+    assert writer.gaps() == {"log_failures": 0, "iterations_missing": 1, "lines_lost": 2}
 
 
 def test_full_disk_is_told_once_and_what_waits_is_written_when_it_is_free(tmp_path):
@@ -169,17 +173,6 @@ def test_missing_iterations_are_told_and_counted(tmp_path, caplog, harm, missing
     assert [r.getMessage().partition(":")[0] for r in caplog.records] == told
     record(writer, range(8, 10))
     assert writer.gaps() | {"lines_lost": 0} == {"log_failures": 0, "iterations_missing": len(missing), "lines_lost": 0}
-
-
-def test_a_lost_newline_and_torn_lines_of_any_file(tmp_path):
-    record(make_writer(tmp_path), range(3))
-    for name, cut in (("metrics", 1), ("tasks", 5)):
-        path = tmp_path / f"{name}.jsonl"
-        path.write_bytes(path.read_bytes()[:-cut])
-    writer = make_writer(tmp_path, 3)
-    record(writer, range(3, 5))
-    assert [row["iteration"] for row in rows(tmp_path / "metrics.jsonl")] == [0, 1, 2, 3, 4]
-    assert writer.gaps() == {"log_failures": 0, "iterations_missing": 0, "lines_lost": 1}
 
 
 def test_a_silent_writer_keeps_nothing(tmp_path, caplog):
