@@ -45,16 +45,16 @@ def main(argv: Sequence[str]) -> None:
         progress=sys.stderr,
     )
     for question, reply in zip(options.question, replies, strict=True):
-        told = {"question": question, "answer": reply.answer, "steps": reply.transcript or []}
-        tell(json.dumps(told | {"text": reply.rollout.text}) if options.json else shown(question, reply))
+        line = {"question": question, "answer": reply.answer, "steps": reply.transcript or []}
+        tell(json.dumps(line | {"text": reply.rollout.text}) if options.json else shown(question, reply))
 
 
-def _passage(found: Any) -> str:
+def _passage(passage: Any) -> str:
     """One line of a passage that was shown, or its id where nothing else is known."""
-    if not isinstance(found, dict):
-        return str(found)
-    text = " ".join(found["text"].split())
-    title = f"{found['title']}: " if found["title"] and not text.startswith(found["title"]) else ""
+    if not isinstance(passage, dict):
+        return str(passage)
+    text = " ".join(passage["text"].split())
+    title = f"{passage['title']}: " if passage["title"] and not text.startswith(passage["title"]) else ""
     return textwrap.shorten(f"{title}{text}", 160, placeholder=" ...")
 
 
@@ -64,5 +64,5 @@ def shown(question: str, reply: Reply) -> str:
     for step in reply.transcript or [{"wrote": reply.rollout.text}]:
         asked = f"{step['asked']} -> " if "asked" in step else ""
         lines.append(f"  {asked}{step.get('plan', step.get('wrote', '')).strip()}")
-        lines += [f"    [{n}] {_passage(found)}" for n, found in enumerate(step.get("shown", ()), 1)]
+        lines += [f"    [{n}] {_passage(passage)}" for n, passage in enumerate(step.get("shown", ()), 1)]
     return "\n".join([*lines, f"Answer: {reply.answer if reply.answer is not None else 'none was given'}"])

@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--workdir", type=Path, default=Path("runs"), help="where runs would go (default runs)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(argv)
-    found: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     for name, look in (
         ("python", lambda: f"{platform.python_version()} on {platform.platform()}"),
         ("packages", _packages),
@@ -57,11 +57,11 @@ def main(argv: Sequence[str]) -> int:
         ("disk", lambda: _disk(options.workdir)),
         ("sandbox", _sandbox),
     ):
-        found[name] = _tried(look)
-    lines = (f"{name:<10} {_shown(name, value)}" for name, value in found.items())
-    print(json.dumps(found, indent=1) if options.json else "\n".join(lines))
+        report[name] = _tried(look)
+    lines = (f"{name:<10} {_shown(name, value)}" for name, value in report.items())
+    print(json.dumps(report, indent=1) if options.json else "\n".join(lines))
     needed = ("devices", "a program", "tokenizer", "disk")
-    return 1 if any(str(found[name]).startswith("failed") for name in needed) else 0
+    return 1 if any(str(report[name]).startswith("failed") for name in needed) else 0
 
 
 def _tried(look: Callable[[], Any]) -> Any:
@@ -78,8 +78,8 @@ def _packages() -> dict[str, str]:
 
 
 def _installed(module: str) -> bool:
-    found = find_spec(module)
-    return found is not None and found.origin is not None  # a folder `wandb` of runs here is no package
+    spec = find_spec(module)
+    return spec is not None and spec.origin is not None  # a folder `wandb` of runs here is no package
 
 
 def _devices() -> dict[str, Any]:

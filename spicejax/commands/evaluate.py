@@ -56,11 +56,11 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--out", type=Path, help="folder for scores.json and items.jsonl")
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     options, rest = parser.parse_known_args(argv)
-    found = run(options, rest)
+    result = run(options, rest)
     if options.json or options.rollouts or options.examples:
-        print(json.dumps(found))
+        print(json.dumps(result))
     else:
-        print(scores.table(found["scores"], found["questions"]))
+        print(scores.table(result["scores"], result["questions"]))
 
 
 def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
@@ -79,16 +79,16 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
     if options.examples:
-        found = evaluate.likelihood(cfg, examples, trained, stream=sys.stderr)
+        result = evaluate.likelihood(cfg, examples, trained, stream=sys.stderr)
         if options.out:
-            (options.out / "likelihood.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        return found
+            (options.out / "likelihood.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        return result
     records = evaluate.evaluate(cfg, items, trained, rollouts=options.rollouts, judge=options.judge, stream=sys.stderr)
     if options.rollouts:
         if options.out:
             _write(options.out / "questions.jsonl", records)
         return dict(collections.Counter(record["difficulty"] for record in records))
-    found = {
+    result = {
         "model": options.model,
         "set": options.questions,
         "questions": len(records),
@@ -96,8 +96,8 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     }
     if options.out:
         _write(options.out / "items.jsonl", records)
-        (options.out / "scores.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return found
+        (options.out / "scores.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return result
 
 
 def _write(path: Path, records: Sequence[dict[str, Any]]) -> None:

@@ -55,17 +55,17 @@ def main(argv: Sequence[str]) -> None:
         raise ValueError("--raw has no turns to chat in; leave one of --raw and --chat out")
     asked = _read(args.prompts) if args.prompts else [[{"role": "user", "content": args.prompt}]]
     settings = SamplerConfig(args.temperature, args.top_k, args.top_p, args.min_p)
-    found = respond.load(args.model, args.run, args.dtype, sys.stderr)
-    # Where no template is written, none opens thinking.
-    player = dataclasses.replace(found.player, opening="") if args.raw else found.player
-    if found.run:
-        print(f"{found.run}: policy after {found.step} iterations", file=sys.stderr)
+    loaded = respond.load(args.model, args.run, args.dtype, sys.stderr)
+    # without a template nothing opens thinking
+    player = dataclasses.replace(loaded.player, opening="") if args.raw else loaded.player
+    if loaded.run:
+        print(f"{loaded.run}: policy after {loaded.step} iterations", file=sys.stderr)
     responder = respond.Responder(player, settings, args.max_new, args.seed, sys.stderr)
     if args.chat:
         return _chat(responder)
-    encode = found.chat_format.tokenizer.encode_raw
-    said = responder.respond([encode(m[-1]["content"]) if args.raw else player.render(m) for m in asked])
-    for messages, rollout in zip(asked, said, strict=True):
+    encode = loaded.chat_format.tokenizer.encode_raw
+    rollouts = responder.respond([encode(m[-1]["content"]) if args.raw else player.render(m) for m in asked])
+    for messages, rollout in zip(asked, rollouts, strict=True):
         if args.prompts:
             end = {"text": rollout.text, "finish_reason": rollout.finish_reason}
             print(json.dumps({"prompt": messages[-1]["content"], **end}))
@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> None:
 def _read(path: str) -> list[Messages]:
     """The prompts of a file as conversations."""
     if path.endswith(".jsonl"):
-        found = []
+        conversations = []
         for where, row in read_rows(path, "prompts or messages"):
             messages = row.get("messages", [{"role": "user", "content": row.get("prompt")}])
             if not isinstance(messages, list) or not all(
@@ -84,13 +84,13 @@ def _read(path: str) -> list[Messages]:
                 for m in messages
             ):
                 raise ValueError(f"{where}: needs a text under prompt, or a list of role and content under messages")
-            found.append(messages)
+            conversations.append(messages)
     else:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
-        found = [[{"role": "user", "content": line}] for line in text.splitlines() if line.strip()]
-    if not all(found) or not found:
+        conversations = [[{"role": "user", "content": line}] for line in text.splitlines() if line.strip()]
+    if not all(conversations) or not conversations:
         raise ValueError(f"--prompts={path}: there is no prompt in it")
-    return found
+    return conversations
 
 
 def _chat(responder: respond.Responder) -> None:

@@ -18,7 +18,7 @@ from spicejax import hosts, sharding
 from spicejax.commands import Parser
 from spicejax.interrupt import Interrupt
 from spicejax.models.encoder import STYLES
-from spicejax.retrieval import encode, index, nearest
+from spicejax.retrieval import encode, index
 from spicejax.run import preflight
 from spicejax.sharding import MeshConfig
 
@@ -37,9 +37,6 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--words", type=int, default=100, help="longest passage; 0 = documents as they are given")
     parser.add_argument("--follow_links", action="store_true", help="take what links out of a folder lead to")
     parser.add_argument("--shard", type=int, default=2**14, help="passages a file of vectors")
-    parser.add_argument(
-        "--tree_from", type=int, default=nearest.TREE_FROM, help="passages from which ScaNN needs a tree; -1 = never"
-    )
     parser.add_argument("--bm25", action="store_true", help="count words too, for searches without an encoder")
     parser.add_argument("--coordinator", help="HOST:PORT of process 0, for several processes; TPU slices find it")
     parser.add_argument("--num_processes", type=int)
@@ -66,7 +63,6 @@ def build(options: argparse.Namespace) -> None:
         words=options.words,
         follow_links=options.follow_links,
         shard=options.shard,
-        tree_from=None if options.tree_from < 0 else options.tree_from,
         with_bm25=options.bm25,
     )
     if hosts.leads():

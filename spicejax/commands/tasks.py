@@ -121,10 +121,10 @@ def tasks(run: RunFolder) -> Iterator[dict[str, Any]]:
 
 def _with_text(run: RunFolder, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each task with the text of its document."""
-    found = run.documents({row["document_id"] for row in rows if row["document_id"]})
-    if not found:
+    documents = run.documents({row["document_id"] for row in rows if row["document_id"]})
+    if not documents:
         raise ValueError(f"--source_text: {run.folder} has read no document that its tasks name; leave it out")
-    return [row | {"document_text": found.get(row["document_id"], {}).get("text")} for row in rows]
+    return [row | {"document_text": documents.get(row["document_id"], {}).get("text")} for row in rows]
 
 
 def _range(text: str | None) -> tuple[float, float]:
@@ -161,12 +161,14 @@ def _card(run: RunFolder, rows: list[dict[str, Any]], file: Path, size: int, lic
         configs=[{"config_name": "default", "data_files": [{"split": "train", "path": str(file)}]}],
     )
     source = (places.public(run.config).get("corpus") or {}).get("source") or "the nano world of the recipe"
-    told = f"{len(rows)} questions of {source} that a model was trained on, with their answers."
+    summary = f"{len(rows)} questions of {source} that a model was trained on, with their answers."
     if written:
-        told = f"{len(rows)} questions that a model wrote in self-play on {source}, with the answers it gave them. The "
-        told += "answers were not checked by people."
+        summary = (
+            f"{len(rows)} questions that a model wrote in self-play on {source}, with the answers it gave them. "
+            "The answers were not checked by people."
+        )
     about = [f"| `{name}` | {text} |" for name, text in COLUMNS.items() if name in rows[0]]
-    head = ["---", data.to_yaml(), "---", "", f"# Questions of {run.name}", "", told, ""]
+    head = ["---", data.to_yaml(), "---", "", f"# Questions of {run.name}", "", summary, ""]
     named = f"Licence: {license}." if license else "No licence is named yet: choose one before you share this."
     head += [f"{named} That of the corpus carries over to what quotes it.", ""]
     head += [f"{len(rows)} rows, {size / 1e6:.2f} MB.", "", "| column | what it holds |", "|---|---|"]

@@ -13,6 +13,8 @@ from pathlib import Path
 from spicejax.commands import Parser
 from spicejax.report import watch
 
+EVERY = 5  # seconds between two looks of the page
+
 
 def main(argv: Sequence[str]) -> None:
     """Serve until interrupted."""
@@ -20,16 +22,13 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("run", nargs="+", type=Path, metavar="RUN", help="work folder")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=8765, help="0 = any that is free")
-    parser.add_argument("--every", type=int, default=5, help="seconds between two looks of the page (default 5)")
     options = parser.parse_args(argv)
     for run in options.run:
         if not run.is_dir():
             raise FileNotFoundError(f"{run} is no folder; give the --workdir of a run")
-    if options.every < 1:
-        raise ValueError(f"--every={options.every}: give 1 second or more")
     if not options.host or not 0 <= options.port < 65536:
         raise ValueError(f"--host={options.host} --port={options.port}: give an address, and a port up to 65535")
-    with watch.server(options.run, host=options.host, port=options.port, every=options.every) as found:
+    with watch.server(options.run, host=options.host, port=options.port, every=EVERY) as found:
         print(f"http://{watch.in_url(options.host)}:{found.server_port}  (Ctrl-C ends it)", flush=True)
         try:
             found.serve_forever()

@@ -73,10 +73,11 @@ def needs(stages: Sequence[RunConfig]) -> list[Need]:
 
 def most(stages: Sequence[RunConfig]) -> int:
     """Largest number of bytes while a chain is trained; finished stages keep what they wrote."""
-    before, found = 0, 0
-    for each in needs(stages):
-        found, before = max(found, before + each.most), before + each.rest
-    return found
+    largest, left = 0, 0
+    for need_of_stage in needs(stages):
+        largest = max(largest, left + need_of_stage.most)
+        left += need_of_stage.rest
+    return largest
 
 
 def lacking(stages: Sequence[RunConfig], folders: Sequence[Path], workdir: Path) -> str:
