@@ -58,7 +58,7 @@ class Number:
 
 
 def clean(text: str) -> str:
-    """Strip LaTeX and Markdown without meaning: $ $, \\left, thin spaces, a final stop, comma or backslash."""
+    """Strip LaTeX and Markdown that mean nothing: $ $, \\left, thin spaces, a final stop, comma or backslash."""
     if not _DRESSED.search(text):
         return " ".join(text.split())
     text = text.strip().replace("\u2212", "-").replace("\u00a0", " ").replace("{,}", ",")
@@ -164,7 +164,7 @@ def _is_enclosed(text: str) -> bool:
 
 
 def cut(text: str, separator: str) -> list[str]:
-    """Split a text at a pattern outside of all brackets; one part where it does not occur."""
+    """Split a text at a pattern outside all brackets; one part where it does not occur."""
     parts, depth, start = [], 0, 0
     for match in re.finditer(rf"[\[({{]|[\])}}]|{separator}", text):
         mark = match[0]
@@ -219,7 +219,7 @@ def canonical_number(text: str) -> str | None:
 
 
 def tokens(text: str) -> str:
-    """Return a text's words, numbers and symbols in lower case, one space around each, for whole-token search."""
+    """Return the words, numbers and symbols of a text in lower case with single spaces, for whole-token search."""
     words = _TOKEN.findall(unicodedata.normalize("NFC", text).casefold())
     return " " + " ".join(_canonical(t) if t[0] in "0123456789" else t for t in words) + " "
 
@@ -236,7 +236,7 @@ def phrase(text: str) -> str:
 
 
 def after_thinking(text: str) -> str | None:
-    """A reply after its thinking: all of it without thinking, None where the thinking does not end."""
+    """Return the part of a reply after its thinking; None where the thinking does not end."""
     reply = text.rpartition(THINK[1])[2]
     return None if THINK[0] in reply else reply
 

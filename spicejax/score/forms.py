@@ -105,7 +105,7 @@ _LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _REWRITTEN: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"(?<=[\w)}\]])[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+"), lambda m: "^{" + m[0].translate(_RAISED) + "}"),
     (re.compile(r"(?<=\w)[₀₁₂₃₄₅₆₇₈₉]+"), lambda m: "_{" + m[0].translate(_LOWERED) + "}"),
-    (re.compile(r"√\s*([0-9.]+|[A-Za-z])"), r"\\sqrt{\1}"),
+    (re.compile(r"√\s*(?:([0-9.]+|[A-Za-z])|\(([^()]*)\))"), r"\\sqrt{\1\2}"),
     (re.compile("√"), r"\\sqrt"),
     # one character in \text{} is a symbol, but a unit behind a number
     (re.compile(r"(?<![0-9)}])(?<![0-9)}] )\\(?:text\w*|mathrm|mbox|mathbf)\s*\{\s*\(?(\w)\)?\s*\}"), r"\1"),
@@ -130,7 +130,7 @@ _REWRITTEN: list[tuple[re.Pattern[str], Any]] = [
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """What the text of an answer says of its structure; the module has a table of examples."""
+    """The structure of an answer's text; the module has a table of examples."""
 
     text: str  # the whole answer
     # value, chain (=), relation (<), sets (unions), ratio, mod, list, or the brackets around parts: (), [), {} ...
@@ -214,7 +214,7 @@ def _value(text: str, symbolic: bool) -> Form:
 
 
 def _list(text: str, parts: list[Form]) -> Form:
-    """Join parts into a list: ± adds both of its values, and a name applies until the next one (x = 1, 2)."""
+    """Join parts into a list: ± adds both values, and a name applies until the next one (x = 1, 2)."""
     flat: list[Form] = []
     for part in parts:
         name = part.name or (flat[-1].name if flat else "")

@@ -1,6 +1,6 @@
-"""The worker processes of the verifier: each is driven by a thread, which replaces it when it dies.
+"""The worker processes of the verifier. A thread drives each worker and replaces it when it dies.
 
-A text that breaks a worker raises nothing; the pool reports its pair as "timeout" or "crashed" and continues.
+A text that breaks a worker raises nothing: the pool reports its pair as "timeout" or "crashed" and goes on.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ class Pool:
             RuntimeError: Math-Verify is not installed, or a worker keeps dying before it is ready.
             ValueError: there is no such `function`, or it takes something else.
         """
-        late: list[Any] = []
+        timed_out: list[Any] = []
         seats: queue.SimpleQueue[int] = queue.SimpleQueue()
         for seat in range(self.size):
             seats.put(seat)
 
         def judge_one(pair: Any) -> Verdict:
-            if len(late) >= max_timeouts or interrupt.requested():  # then nobody looks at the verdicts
+            if len(timed_out) >= max_timeouts or interrupt.requested():  # then nobody looks at the verdicts
                 return Verdict(False, "breaker")
             seat = seats.get()
             try:
@@ -83,7 +83,7 @@ class Pool:
             finally:
                 seats.put(seat)
             if verdict.how == "timeout":
-                late.append(pair)
+                timed_out.append(pair)
             return verdict
 
         with ThreadPoolExecutor(self.size) as threads:
@@ -99,7 +99,7 @@ class Pool:
             try:
                 process.stdin.write(request.encode())
                 # The worker gives up at `wall`. Twice that means that it is stopped, or dead with its child alive.
-                message = _hear(process, 2 * wall)
+                message = _receive(process, 2 * wall)
                 return Verdict(**message)
             except TimeoutError:
                 self._end(seat)
@@ -127,7 +127,7 @@ class Pool:
                 env=env,
             )
             with contextlib.suppress(EOFError, TimeoutError):
-                message = _hear(process, _STARTUP_SECONDS)
+                message = _receive(process, _STARTUP_SECONDS)
             if "ready" in message:
                 return process
             self._end(seat)
@@ -147,7 +147,7 @@ class Pool:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _hear(process: subprocess.Popen[bytes], seconds: float) -> dict[str, Any]:
+def _receive(process: subprocess.Popen[bytes], seconds: float) -> dict[str, Any]:
     """Wait for a worker's next message. Raises TimeoutError, or EOFError where it has ended."""
     assert process.stdout is not None
     poll = select.poll()  # select.select cannot take the high file numbers of a large process

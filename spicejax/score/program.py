@@ -105,7 +105,7 @@ def limit(cpu: int, memory: int) -> None:
 
 
 def plain(value: Any, depth: int = 3) -> Any:
-    """A value as plain data, by exact type, so that no method of the program's is called.
+    """Return a value as plain data, by exact type: no method that the program defines is called.
 
     Raises:
       TypeError: it is of another type.
@@ -127,10 +127,10 @@ def plain(value: Any, depth: int = 3) -> Any:
     raise TypeError(kind.__name__)
 
 
-def play(program: str, call: str) -> dict[str, Any]:
-    """Run a program and call its function; what it says is what that returned.
+def run(program: str, call: str) -> dict[str, Any]:
+    """Run a program, call its function and return the reply with its value.
 
-    Without one it is what the program left in one of RESULTS, else null: what it printed may tell more.
+    Without the function the value is that of the first variable of RESULTS that exists, else null.
     """
     namespace: dict[str, Any] = {"__name__": "__main__"}
     try:
@@ -176,7 +176,7 @@ def main() -> None:
     nonce, call, cpu, memory, program = sys.stdin.buffer.read().decode("utf-8", "surrogatepass").split("\n", 4)
     channel = int(sys.argv[1])
     limit(int(cpu), int(memory))
-    reply = play(program, call) if forbid() else {"error": "NoFilter"}
+    reply = run(program, call) if forbid() else {"error": "NoFilter"}
     try:
         text = written(reply)
     except (ValueError, RecursionError, MemoryError):  # an integer of too many digits

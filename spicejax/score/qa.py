@@ -45,12 +45,12 @@ def normal(text: str, style: Normal = "delete") -> str:
 
 
 def _typed(text: str) -> str:
-    """A text in the characters of a keyboard."""
+    """Write a text in the characters of a keyboard."""
     return text if text.isascii() else unicodedata.normalize("NFC", text).translate(_TYPED)
 
 
 def number(text: str) -> float | None:
-    """Value of a text that is a number or a fraction such as 3/4; None for other texts. Commas, $ and % are ignored."""
+    """Read a number or a fraction such as 3/4, ignoring commas, $ and %; None for other texts."""
     above, _, below = _typed(text).replace(",", "").strip().strip("$%").partition("/")
     try:
         value = float(above) / float(below or 1)
@@ -79,7 +79,7 @@ def exact(prediction: str | None, answers: Sequence[str], style: Normal = "delet
 
 
 def matches_itself(answers: Sequence[str]) -> bool:
-    """Whether an answer of one line is not empty after `normal`, as "A" and "?" are."""
+    """Whether some answer would match itself: one line, and not empty after `normal` as "A" and "?" are."""
     return any("\n" not in answer.strip() and exact(answer, [answer]) for answer in answers)
 
 

@@ -32,13 +32,14 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from spicejax import interrupt
-from spicejax.score import program as inside
+from spicejax.score import program as interpreter
 
 How = Literal["value", "error", "form", "timeout", "output", "killed"]
 LONGEST = 16 << 10  # characters of a program
-_PLACE = "/"  # working folder of a program: not the user's, and nothing to clean up after a kill
-_LEAVE = 5.0  # seconds for bubblewrap to end after its program
-_SOURCE = inspect.getsource(inside)
+_FOLDER = "/"  # where a program starts: not the user's folder, and nothing to clean up after a kill
+_EXIT_SECONDS = 5.0  # for bubblewrap to end after its program
+_SOURCE = inspect.getsource(interpreter)
+_INTERPRETER = os.path.realpath(sys.executable)  # that a virtual environment links to
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
 # -I would ignore PYTHONHASHSEED, which keeps sets in one order: isolated by -P -s and an environment of these alone
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC"}  # the machine's own zone is read at tier 1, and not at tier 2
@@ -67,7 +68,7 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Ran:
-    """The result of a program: its value, or why there is none (how, detail)."""
+    """The result of a program: its value, or why it has none (how, detail)."""
 
     how: How
     value: Any = None  # None, bool, int, float, str or a list of these
@@ -83,7 +84,7 @@ class Sandbox:
     """Run programs in parallel.
 
     Args:
-      accept: run programs at tier 1 if need be, where they can read the user's files.
+      accept: allow tier 1, where programs can read the user's files.
 
     Raises:
       Unsafe: tier 2 is not available, and tier 1 is not accepted or not available.
@@ -113,7 +114,7 @@ class Sandbox:
 
 @functools.cache
 def tier() -> tuple[int, str]:
-    """The tier in force, probed once per process, and why it is no higher. 0: not even the limits hold."""
+    """Probe for the tier in force, once a process; return it and why it is no higher. At 0 not even limits hold."""
     whys = []
     for level in (2, 1):
         if level == 2 and shutil.which("bwrap") is None:
@@ -150,7 +151,7 @@ def _wrapped() -> list[str]:
     base = {"installed_base": sys.base_prefix, "installed_platbase": sys.base_exec_prefix}
     base |= {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     folders = {str(Path(sysconfig.get_path(which, vars=base)).resolve()) for which in ("stdlib", "platstdlib")}
-    visible = {*folders, str(Path(sys.base_prefix, "lib")), _interpreter(), *_LIBRARIES, *zoneinfo.TZPATH}
+    visible = {*folders, str(Path(sys.base_prefix, "lib")), _INTERPRETER, *_LIBRARIES, *zoneinfo.TZPATH}
     binds = [word for path in sorted(visible) for word in ("--ro-bind-try", path, path)]
     packages = {str(path) for each in visible for depth in ("", "*/") for path in Path(each).glob(f"{depth}*-packages")}
     binds += [word for path in sorted(packages) for word in ("--tmpfs", path, "--remount-ro", path)]
@@ -163,15 +164,6 @@ def _wrapped() -> list[str]:
     ]
 
 
-def _source() -> str:
-    return _SOURCE
-
-
-def _interpreter() -> str:
-    """The interpreter that a virtual environment links to."""
-    return os.path.realpath(sys.executable)
-
-
 def _run(text: str, call: str, limits: Limits, level: int) -> Ran:
     if len(text) > LONGEST:
         return Ran("form", detail="too_long")
@@ -180,19 +172,19 @@ def _run(text: str, call: str, limits: Limits, level: int) -> Ran:
     inward, outward = os.pipe()
     info, inform = os.pipe()  # bubblewrap writes the id of its child here
     wrapped, passed = ([*_wrapped(), "--info-fd", str(inform)], (outward, inform)) if level == 2 else ([], (outward,))
-    command = [_interpreter(), "-P", "-s", "-S", "-B", "-c", _source(), str(outward)]
+    command = [_INTERPRETER, "-P", "-s", "-S", "-B", "-c", _SOURCE, str(outward)]
     with open(inward, "rb", buffering=0) as reply, open(info, "rb", buffering=0) as started:
         try:
             process = subprocess.Popen(
                 [*wrapped, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                pass_fds=passed, env=_ENVIRONMENT, cwd=_PLACE, start_new_session=True, bufsize=0,
+                pass_fds=passed, env=_ENVIRONMENT, cwd=_FOLDER, start_new_session=True, bufsize=0,
             )  # fmt: skip
         finally:
             os.close(outward)
             os.close(inform)
         with process:
             try:
-                return _heard(process, reply, request, nonce, limits)
+                return _communicate(process, reply, request, nonce, limits)
             finally:
                 _end(process, started)
 
@@ -206,37 +198,37 @@ def _end(process: subprocess.Popen[bytes], started: IO[bytes]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(inner[1]), signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_LEAVE)
+            process.wait(_EXIT_SECONDS)
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _heard(process: subprocess.Popen[bytes], reply: IO[bytes], request: bytes, nonce: str, limits: Limits) -> Ran:
+def _communicate(process: subprocess.Popen[bytes], reply: IO[bytes], request: bytes, nonce: str, limits: Limits) -> Ran:
     """Send the request, collect output until the program ends or reaches a limit, and read its reply."""
     assert process.stdin is not None and process.stdout is not None
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(request)  # the program reads it first
     process.stdin.close()
-    heard = {process.stdout: b"", reply: b""}
-    limit_of = {process.stdout: limits.output, reply: 2 * inside.LONGEST}
+    received = {process.stdout: b"", reply: b""}
+    limit_of = {process.stdout: limits.output, reply: 2 * interpreter.LONGEST}
     deadline = time.monotonic() + limits.wall
     with selectors.DefaultSelector() as waiting:
-        for each in heard:
+        for each in received:
             waiting.register(each, selectors.EVENT_READ)
         while waiting.get_map():
             ready = waiting.select(max(deadline - time.monotonic(), 0))
             if not ready:
-                return Ran("timeout", detail="wall", printed=_text(heard[process.stdout]))
+                return Ran("timeout", detail="wall", printed=_text(received[process.stdout]))
             for key, _ in ready:
                 stream: Any = key.fileobj
-                heard[stream] += (data := os.read(stream.fileno(), 1 << 16))
+                received[stream] += (data := os.read(stream.fileno(), 1 << 16))
                 if not data:
                     waiting.unregister(stream)
-                if len(heard[stream]) > limit_of[stream]:
-                    return Ran("output", printed=_text(heard[stream][: limits.output]))
-    printed = _text(heard[process.stdout])
-    return _read(heard[reply], nonce, printed) or _ended(process, deadline, printed)
+                if len(received[stream]) > limit_of[stream]:
+                    return Ran("output", printed=_text(received[stream][: limits.output]))
+    printed = _text(received[process.stdout])
+    return _read(received[reply], nonce, printed) or _exit_reason(process, deadline, printed)
 
 
 def _text(printed: bytes) -> str:
@@ -254,7 +246,7 @@ def _read(reply: bytes, nonce: str, printed: str) -> Ran | None:
         return None
     if "value" in message:
         try:  # the program may have written this itself
-            return Ran("value", inside.plain(message["value"]), printed=printed)
+            return Ran("value", interpreter.plain(message["value"]), printed=printed)
         except (TypeError, ValueError) as error:
             return Ran("form", detail=str(error)[:80], printed=printed)
     how: How = "error" if "error" in message else "form"
@@ -263,8 +255,8 @@ def _read(reply: bytes, nonce: str, printed: str) -> Ran | None:
     return Ran(how, detail=detail[:80].encode(errors="replace").decode(), printed=printed)
 
 
-def _ended(process: subprocess.Popen[bytes], deadline: float, printed: str) -> Ran:
-    """Why there is no reply: the limit of CPU time, or another signal."""
+def _exit_reason(process: subprocess.Popen[bytes], deadline: float, printed: str) -> Ran:
+    """Say why there is no reply: a time limit, or another signal."""
     try:
         code = process.wait(max(deadline - time.monotonic(), 0.1))
     except subprocess.TimeoutExpired:

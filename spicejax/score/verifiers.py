@@ -1,11 +1,12 @@
-"""Owns the Reasoner's correctness: `Verifier.check` judges answers against tasks, by text first, by Math-Verify second.
+"""The verifier: `Verifier.check` judges answers against tasks, first by text, then by Math-Verify.
 
-Text rules (letters, numbers, truth values, names, lists, forms) decide most pairs in this process without sympy. What
-is left of the others, bare mathematics, goes to worker processes (`pool.py`, `worker.py`) with limited CPU time and
-memory; a hostile answer costs its own verdict.
+Text rules (letters, numbers, truth values, names, lists, forms) decide most pairs in this process without sympy. Bare
+mathematics is left to worker processes (`pool.py`, `worker.py`) with limited CPU time and memory; a hostile answer
+costs its own verdict alone.
 
-Math-Verify alone strips units and letters, folds case, drops primes and rounds small numbers to zero: wrong answers
-would be judged right, and a policy finds them. Where a rule is in doubt, it says wrong.
+Math-Verify alone strips units and letters, folds case, drops primes and rounds small numbers to zero. Of the pairs in
+tests/score, version 0.9 alone takes 42 of 97 wrong answers for right and 27 of 88 right ones for wrong, and a policy
+finds the former. Where a rule is in doubt, it says wrong.
 """
 
 from __future__ import annotations

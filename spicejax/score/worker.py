@@ -1,8 +1,8 @@
-"""Owns the process that runs Math-Verify, or a verifier of the user's own: a JSON request a line in, a verdict out.
+"""The process that runs Math-Verify, or a verifier of the user's own: one JSON request a line, one verdict a line.
 
 Started by file path, it imports neither jax nor anything of spicejax, unless its argument names such a verifier. It
-imports sympy, or that one's module, once and then forks a child for every pair, so that a pair sees the same fresh
-state whatever came before it, and takes down nothing but itself. The child's CPU time is limited by the kernel (a
+imports sympy, or the verifier's module, once and then forks a child for every pair. Each pair sees the same fresh
+state and takes down nothing but itself. The child's CPU time is limited by the kernel (a
 profiling timer whose signal kills), because sympy can spend minutes in one call that no Python handler interrupts; CPU
 time, not wall time, so that a loaded machine gives the same verdicts.
 

@@ -95,8 +95,8 @@ def host(tmp_path_factory):
 def _strays() -> set[str]:
     """Processes of this user that run the program's interpreter, and files where programs start."""
     running = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
-    running = {line.split()[0] for line in running.splitlines() if "Runs one program that a model wrote" in line}
-    return running | set(os.listdir(sandbox._PLACE))
+    running = {line.split()[0] for line in running.splitlines() if "run one program that a model wrote" in line}
+    return running | set(os.listdir(sandbox._FOLDER))
 
 
 def _run(case: hostile.Hostile, host: Host, level: int) -> Ran:
@@ -142,8 +142,8 @@ def test_what_the_filter_keeps_in_gets_out_without_it(host, monkeypatch, tmp_pat
         "link a file", "make a pipe", "change a file's rights", "change a file's time", "lock a file", "lease a file",
         "delete a file", "delete a tree", "write a file", "a link out", "many files",
     }  # fmt: skip
-    monkeypatch.setattr(sandbox, "_source", lambda: sandbox._SOURCE.replace("if forbid()", "if True"))
-    monkeypatch.setattr(sandbox, "_PLACE", str(tmp_path))
+    monkeypatch.setattr(sandbox, "_SOURCE", sandbox._SOURCE.replace("if forbid()", "if True"))
+    monkeypatch.setattr(sandbox, "_FOLDER", str(tmp_path))
     cases = [case for case in hostile.ALL if case.name in names]
     assert len(cases) == len(names)
     for case in cases:
@@ -240,7 +240,7 @@ def test_an_honest_program_returns_what_it_returns_without_a_sandbox(each):
     ran = Sandbox(accept=True).run(texts)
     try:
         for text, found in zip(texts, ran, strict=True):
-            assert found.how == "value" and {"value": found.value} == program.play(text, "solution"), (text, found)
+            assert found.how == "value" and {"value": found.value} == program.run(text, "solution"), (text, found)
     finally:
         sys.setrecursionlimit(deepest)
 
@@ -340,7 +340,7 @@ print(accepted.tier, accepted.run(["def solution():\\n    return 6 * 7"])[0].val
 def test_the_probe_notices_what_is_missing(monkeypatch):
     """Without the filter neither tier holds; where there can be none nothing runs; without bubblewrap tier 1 does."""
     with monkeypatch.context() as patch:
-        patch.setattr(sandbox, "_source", lambda: sandbox._SOURCE.replace("if forbid()", "if True"))
+        patch.setattr(sandbox, "_SOURCE", sandbox._SOURCE.replace("if forbid()", "if True"))
         assert {"processes", "network", "signals", "writing"} <= sandbox._free(1)
     with monkeypatch.context() as patch:
         patch.setattr(sandbox, "_source", lambda: sandbox._SOURCE.replace("aarch64", "x").replace("x86_64", "y"))
