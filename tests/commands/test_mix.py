@@ -2,19 +2,19 @@
 
 import functools
 import json
+import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from processes import ROOT
 
 from spicejax import commands
 from spicejax.data.examples import load_examples
 from spicejax.data.items import open_items
 from spicejax.data.questions import load_items
 
-ROOT = Path(__file__).parents[2]
 prepare = functools.partial(commands.run, "mix")
 REAL = {
     "gsm8k_reason": "gsm8k_train_200/gsm8k_train_200", "tatqa": "document_qa/tatqa_dev_200",
@@ -77,23 +77,20 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path, capsys, word
     assert said in lines[-1] and not (tmp_path / "out").exists()
 
 
-def test_claims_without_passages_want_fevers_wikipedia(tmp_path, capsys):
-    folder = tmp_path / "fever"
-    folder.mkdir()
-    claim = {"id": 1, "claim": "Oslo is old.", "label": "SUPPORTS", "evidence": [[[1, 2, "Oslo", 0]]]}
-    (folder / "train.jsonl").write_text(json.dumps(claim))
-    assert prepare([f"--data={tmp_path}", f"--out={tmp_path / 'out'}", "--sources=fever"]) == 2
-    (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert "'no_target': 1" in said and f"{folder / 'wiki-pages'} is missing" in said and "fever.ai" in said
+CLAIM = {"id": 1, "claim": "Oslo is old.", "label": "SUPPORTS", "evidence": [[[1, 2, "Oslo", 0]]]}
+UNPLANNED = {"qid": "a", "question": "Is Oslo old?", "answer": True, "facts": "It was founded in 1048."}
 
 
-def test_strategyqa_without_sub_questions_is_another_copy(tmp_path, capsys):
-    (tmp_path / "strategyqa").mkdir()
-    row = {"qid": "a", "question": "Is Oslo old?", "answer": True, "facts": "It was founded in 1048."}
-    (tmp_path / "strategyqa" / "train.json").write_text(json.dumps([row]))
-    assert prepare([f"--data={tmp_path}", f"--out={tmp_path / 'out'}", "--sources=strategyqa"]) == 2
-    (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert "rows without a decomposition teach no plan" in said and "eladsegal/strategyqa" in said
+@pytest.mark.parametrize(("source", "file", "content", "said"), [
+    ("fever", "train.jsonl", CLAIM, "'no_target': 1.*/fever/wiki-pages is missing.*fever.ai"),
+    ("strategyqa", "train.json", [UNPLANNED], "rows without a decomposition teach no plan.*eladsegal/strategyqa"),
+])  # fmt: skip
+def test_a_source_that_lacks_what_it_teaches_says_where_that_is(tmp_path, capsys, source, file, content, said):
+    (tmp_path / source).mkdir()
+    (tmp_path / source / file).write_text(json.dumps(content))
+    assert prepare([f"--data={tmp_path}", f"--out={tmp_path / 'out'}", f"--sources={source}"]) == 2
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert re.search(said, error), error
 
 
 def test_questions_of_the_rounds_bring_their_kinds(tmp_path, shared_data):

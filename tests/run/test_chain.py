@@ -11,7 +11,7 @@ import jsonl
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
-from processes import PATIENCE, kill_after
+from processes import PATIENCE, ROOT, kill_after
 from tiny_models import QWEN2, random_params
 from tiny_runs import SPICE, WORLD
 
@@ -26,7 +26,6 @@ from spicejax.run.resolve import resolve
 from spicejax.run.store import export
 from spicejax.run.store.checkpoint import Checkpoints
 
-ROOT = Path(__file__).parents[2]
 CHAIN = WORLD | {
     "1.iterations": "3", "2.iterations": "2", "supervised.examples": "8", "rlvr.questions": "4", "rlvr.group_size": "4",
     "1.learner.decay_steps": "3", "1.learner.warmup_steps": "0", "eval.every": "0",

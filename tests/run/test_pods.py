@@ -6,7 +6,6 @@ import signal
 import sys
 import textwrap
 import time
-from pathlib import Path
 
 import jax
 import jsonl
@@ -15,8 +14,6 @@ import orbax.checkpoint as ocp
 import processes
 import pytest
 from tiny_runs import SPICE
-
-ROOT = Path(__file__).parents[2]
 
 # Samples, takes two learner steps and saves. argv: folder, mesh.data, mesh.fsdp, mesh.tensor, where the processes meet.
 SMALL = textwrap.dedent(
@@ -122,7 +119,7 @@ LAYOUTS = {
 
 def begin(layout, workdir, cache, *more, own=()):
     count, devices, words = LAYOUTS[layout]
-    command = [sys.executable, ROOT / "launch" / "tpu_run.py", "--config=spice_nano", f"--workdir={workdir}",
+    command = [sys.executable, processes.ROOT / "launch" / "tpu_run.py", "--config=spice_nano", f"--workdir={workdir}",
                f"nano.cache={cache}", *(f"{k}={v}" for k, v in NANO.items()), *words, *more]  # fmt: skip
     return processes.start(command, count, devices=devices, own=own)
 

@@ -5,11 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import PATIENCE, free_port
+from processes import PATIENCE, ROOT, free_port
 from serving import serving
 from tiny_runs import SEARCH, last_step, rows
 
@@ -17,7 +16,6 @@ from spicejax import commands, configs
 from spicejax import config as configuration
 from spicejax.worlds.nano import maker
 
-ROOT = Path(__file__).parents[2]
 CHANGES = {"ssp.answers": "8", "ssp.verify": "false", "iterations": "5", "checkpoint.every": "2"}
 TINY = [f"{key}={value}" for key, value in (SEARCH | CHANGES).items()]
 

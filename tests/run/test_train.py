@@ -16,7 +16,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from processes import PATIENCE, kill_after
+from processes import PATIENCE, ROOT, kill_after
 from tiny_runs import SPICE, last_step, rows
 
 from spicejax import commands, configs
@@ -28,7 +28,6 @@ from spicejax.run import preflight, train
 from spicejax.run.build import build
 from spicejax.run.store import export, manifest
 
-ROOT = Path(__file__).parents[2]
 launch = functools.partial(commands.run, "train")
 CHANGES = {"iterations": "6", "spice.grounding": "none", "eval.every": "3", "checkpoint.every": "2", "show_every": "3"}
 CHANGES["spice.challenger_estimator"] = "rae"  # whose moving baseline checkpoints carry

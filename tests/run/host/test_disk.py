@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from processes import ROOT
 from tiny_models import QWEN3
 
 from spicejax import commands, configs
@@ -22,7 +23,6 @@ from spicejax.run.config import CheckpointConfig, with_precision
 from spicejax.run.host import disk
 from spicejax.run.store.checkpoint import Checkpoints
 
-ROOT = Path(__file__).parents[3]
 GB = 1e9
 
 

@@ -16,13 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from processes import PATIENCE, simulated
+from processes import PATIENCE, ROOT, simulated
 
 from spicejax.run.host.lock import LockedError
 from spicejax.run.store import manifest
 from spicejax.run.store.checkpoint import CheckpointError, Checkpoints, Saved, StateMismatchError
 
-ROOT = Path(__file__).resolve().parents[3]
 # Subprocesses have the functions of this file at hand.
 FOLDERS = [str(ROOT / folder) for folder in (".", "tests", "tests/run/store")]
 PRELUDE = f"import sys\nsys.path[:0] = {FOLDERS}\nfrom test_checkpoint import *\n"

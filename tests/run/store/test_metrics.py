@@ -11,13 +11,11 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from processes import PATIENCE
+from processes import PATIENCE, ROOT
 
 from spicejax.run import train
 from spicejax.run.store import metrics
 from spicejax.run.store.metrics import MetricsWriter
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def rows(path: Path) -> list[dict]:
@@ -59,7 +57,6 @@ def test_an_iteration_is_written_once(tmp_path):
     (0, {}, True), (0, {"accuracy_start": 0.5}, False), (2, {}, False), (2, {"unevaluated": True}, True),
 ])  # fmt: skip
 def test_an_evaluation_is_written_again_where_it_is_made_again(tmp_path, start, counters, made_again):
-    """Also where it was written after the save that says it is to come: a kill came before the next."""
     writer = make_writer(tmp_path)
     writer.evaluation(start, {"run": "a"})
     writer.close()

@@ -8,15 +8,13 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
-from processes import PATIENCE
+from processes import PATIENCE, ROOT
 
 from spicejax.run.store import track
 from spicejax.run.store.track import Tracker
 
-ROOT = Path(__file__).parents[3]
 VALUES = {"reasoner/pass_rate": 0.5, "none": None, "text": "a", "nan": float("nan")}
 
 
