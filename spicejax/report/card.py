@@ -14,9 +14,10 @@ from huggingface_hub import EvalResult, ModelCardData
 from spicejax.data import questions, sources
 from spicejax.report import places
 from spicejax.report.base import Base, base_of
+from spicejax.report.game import asked
 from spicejax.report.learnt import Learnt, learnt
 from spicejax.report.read import PYTHON, RunFolder, open_run
-from spicejax.report.usage import asked, usage
+from spicejax.report.usage import usage
 
 # Scores of a set of held-out questions, in the words that the Hub shows
 _SCORES = {"accuracy": "boxed answers that are right, greedy", "said": "right answers anywhere in a reply, greedy"}
@@ -65,12 +66,13 @@ def _text(run: RunFolder, base: Base, name: str, step: int, adapter: bool) -> st
         "Command": None if command in (None, PYTHON) else f"`{_command(command)}`",
         "Started": PYTHON if command == PYTHON else None,
     }
-    how = asked(run.config, run.folder)
+    how, plain = asked(run.config, run.folder), model.get("template") == "conversation"
     learning = learnt([row for row in run.metrics if row.get("iteration", 0) < step], run.game)
     lines = ["---", _metadata(run, base, name, step, adapter).to_yaml(), "---", "", f"# {name}", ""]
     lines += ["A model of spicejax, self-play of language models on a corpus.", "", *_warning(run, learning, base)]
     lines += [f"- **{key}**: {value}" for key, value in facts.items() if value not in (None, "")]
-    lines += ["", *_happened(run, learning, step), *_limits(run, step), *usage(name, base, how, adapter)]
+    lines += ["", *_happened(run, learning, step), *_limits(run, step)]
+    lines += usage(name, base, how, adapter=adapter, conversation=plain)
     saved = json.dumps(run.config, indent=1)
     lines += ["<details><summary>Configuration</summary>", "", "```json", saved, "```", "", "</details>", ""]
     return "\n".join(lines)

@@ -59,15 +59,19 @@ def about(config: dict[str, Any], folder: Path) -> About | None:
 
 
 def asked(config: dict[str, Any], folder: Path) -> Asked | None:
-    """How the game of a run asks; None where it is not known, or its section is of a version that is read no more."""
-    if not (name := _ours(config)):
-        recorded = _recorded(folder)
-        return recorded and recorded.asked
-    cls = catalogue.game(name)
-    try:
-        return known(configuration.from_json(cls, configuration.readable(cls, config[name]))).asked
-    except (AttributeError, TypeError, ValueError):
-        return None
+    """How the run asks a held-out question.
+
+    None where its game is not known, or its section is of a version that is read no more.
+    """
+    found = _recorded(folder)
+    if name := _ours(config):
+        cls = catalogue.game(name)
+        try:
+            found = known(configuration.from_json(cls, configuration.readable(cls, config[name])))
+        except (AttributeError, TypeError, ValueError):
+            return None
+    longest = (config.get("eval") or {}).get("max_new")
+    return found and dataclasses.replace(found.asked, max_new=longest or found.asked.max_new)
 
 
 def _ours(config: dict[str, Any]) -> str:

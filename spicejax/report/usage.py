@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from spicejax.report import game
 from spicejax.report.base import Base
-from spicejax.report.game import QUESTION
+from spicejax.report.game import QUESTION, Asked
 from spicejax.text import prompts, render
-from spicejax.types import Messages
 
 
-class Usage(NamedTuple):
-    """How a run asks a held-out question."""
-
-    messages: Messages
-    max_new: int  # longest answer, in tokens
-    searches: bool
-    conversation: bool  # in the plain words for base models, not by a chat template
-
-
-def asked(config: dict[str, Any], folder: Path) -> Usage | None:
-    """Of the configuration of a run in its folder; None where its game is not known."""
-    found = game.asked(config, folder)
-    if found is None:
-        return None
-    longest, template = (config.get(part) or {} for part in ("eval", "model"))
-    most = longest.get("max_new") or found.max_new
-    return Usage(found.messages, most, found.searches, template.get("template") == "conversation")
-
-
-def usage(name: str, base: Base, how: Usage | None, adapter: bool) -> list[str]:
+def usage(name: str, base: Base, how: Asked | None, *, adapter: bool, conversation: bool) -> list[str]:
     """Lines of Markdown.
 
     Args:
       name: of the model, by which it is loaded.
-      adapter: it is the adapters alone.
+      how: the run asks a held-out question; None where its game is not known.
+      adapter: the model is the adapters alone.
+      conversation: it is asked in the plain words for base models, not by a chat template.
     """
     if adapter and not base.loads:
         return [
@@ -47,7 +27,7 @@ def usage(name: str, base: Base, how: Usage | None, adapter: bool) -> list[str]:
             'and `pipeline("text-generation", model="FOLDER")` of transformers loads it.',
             "",
         ]
-    how = how or Usage([{"role": "user", "content": QUESTION}], 512, False, False)
+    how = how or Asked([{"role": "user", "content": QUESTION}], 512, False)
     load = [f'speak = pipeline("text-generation", model={json.dumps(name)})']
     if adapter:
         hub = base.name and base.loads == base.name
@@ -66,13 +46,13 @@ def usage(name: str, base: Base, how: Usage | None, adapter: bool) -> list[str]:
         said.append(
             "It was trained to search between its turns: this shows the first turn, `spicejax ask` does it all."
         )
-    return ["## Use", "", " ".join(said), "", "```python", *imports, "", *load, *_ask(how), "```", ""]
+    return ["## Use", "", " ".join(said), "", "```python", *imports, "", *load, *_ask(how, conversation), "```", ""]
 
 
-def _ask(how: Usage) -> list[str]:
+def _ask(how: Asked, conversation: bool) -> list[str]:
     """The code that asks."""
     lines = ['question = "What is the capital of France?"']
-    if how.conversation:
+    if conversation:
         request = how.messages[-1]["content"]
         lines += [f"prompt = {_literal(prompts.fill(render.CONVERSATION, request=request))}"]
         ask = f'prompt.replace("{QUESTION}", question)'

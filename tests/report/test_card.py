@@ -14,7 +14,7 @@ from huggingface_hub.utils import validate_repo_id
 from spicejax import config as configuration
 from spicejax import configs
 from spicejax.models import files
-from spicejax.report import card, usage
+from spicejax.report import card, game, usage
 from spicejax.report.base import base_of
 from spicejax.text import prompts, render
 from spicejax.types import Task
@@ -191,8 +191,9 @@ def test_a_card_names_no_folder_of_this_machine(tmp_path):
 def test_the_code_of_a_card_asks_in_the_words_of_training(name, monkeypatch):
     """Run with a pipeline that keeps what it is given."""
     cfg = configs.load(name)
-    how = usage.asked(configuration.to_json(cfg), Path())
-    lines = usage.usage("a/b", base_of({}, Path()), how, adapter=False)
+    how = game.asked(configuration.to_json(cfg), Path())
+    plain = cfg.model.template == "conversation"
+    lines = usage.usage("a/b", base_of({}, Path()), how, adapter=False, conversation=plain)
     code = "\n".join(lines[lines.index("```python") + 1 : lines.index("```")])
     given, transformers = [], types.ModuleType("transformers")
 
@@ -209,7 +210,6 @@ def test_the_code_of_a_card_asks_in_the_words_of_training(name, monkeypatch):
     ((prompt, words),) = given
     exam = cfg.game.game.exam(cfg.game)
     messages = exam.ask(Task("What is the capital of France?", "", "String"))
-    plain = cfg.model.template == "conversation"
     wanted = prompts.fill(render.CONVERSATION, request=messages[-1]["content"]) if plain else messages
     assert prompt == wanted and words["do_sample"] is False and words["max_new_tokens"] == exam.max_new
     assert ("stop_strings" in words) == plain and ("`spicejax ask`" in str(lines)) == exam.searches
