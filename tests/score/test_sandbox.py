@@ -343,7 +343,7 @@ def test_the_probe_notices_what_is_missing(monkeypatch):
         patch.setattr(sandbox, "_SOURCE", sandbox._SOURCE.replace("if forbid()", "if True"))
         assert {"processes", "network", "signals", "writing"} <= sandbox._free(1)
     with monkeypatch.context() as patch:
-        patch.setattr(sandbox, "_source", lambda: sandbox._SOURCE.replace("aarch64", "x").replace("x86_64", "y"))
+        patch.setattr(sandbox, "_SOURCE", sandbox._SOURCE.replace("aarch64", "x").replace("x86_64", "y"))
         whys = [f"no program runs at tier {level}: NoFilter" for level in (2, 1)]
         assert sandbox.tier.__wrapped__() == (0, "; ".join(whys))
     with monkeypatch.context() as patch:
