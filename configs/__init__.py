@@ -30,30 +30,31 @@ def stages(name: str) -> tuple[RunConfig, ...]:
     Raises: ValueError listing the choices if there is none.
     """
     if name.endswith(".py"):
-        found = _own(Path(name))
-    elif name.endswith(".json"):
-        found = _recorded(Path(name))
-    elif name in names():
-        found = importlib.import_module(f"{__name__}.{name}").CONFIG
-    else:
+        return _of_file(Path(name))
+    if name.endswith(".json"):
+        return (_recorded(Path(name)),)
+    if name not in names():
         near = difflib.get_close_matches(name, names(), 1)
         hint = f"did you mean {near[0]}? All" if near else "choose from"
         raise ValueError(f"unknown config {name!r}; {hint}: {', '.join(names())}, or a .py file of your own")
-    return found if isinstance(found, tuple) else (found,)
+    return _runs(importlib.import_module(f"{__name__}.{name}").CONFIG)
 
 
-def _own(path: Path) -> Any:
-    """CONFIG of a Python file; errors name the file."""
+def _runs(config: Any) -> tuple[Any, ...]:
+    return config if isinstance(config, tuple) else (config,)
+
+
+def _of_file(path: Path) -> tuple[RunConfig, ...]:
+    """The runs of a Python file; errors name the file."""
     if not path.is_file():
         raise FileNotFoundError(f"--config={path}: there is no such file; give the name of a recipe, or a .py file")
     try:
-        found = getattr(outside.run_file(str(path)), "CONFIG", None)
+        runs = _runs(getattr(outside.run_file(str(path)), "CONFIG", None))
     except Exception as error:  # the file may do anything
         raise ValueError(f"--config={path}: {type(error).__name__}: {error}") from error
-    runs = found if isinstance(found, tuple) else (found,)
     if not all(isinstance(run, RunConfig) for run in runs) or not runs:
         raise ValueError(f"--config={path}: define CONFIG there, a RunConfig or a tuple of them, as configs/ does")
-    return found
+    return runs
 
 
 def _recorded(path: Path) -> RunConfig:

@@ -26,7 +26,7 @@ def game(name: str) -> type[GameConfig]:
     return getattr(importlib.import_module(module), cls)
 
 
-def found(data: Mapping[str, Any]) -> type[GameConfig]:
+def config_of(data: Mapping[str, Any]) -> type[GameConfig]:
     """The Config whose section stands in JSON.
 
     Raises:
@@ -43,4 +43,4 @@ def found(data: Mapping[str, Any]) -> type[GameConfig]:
     return game(name)
 
 
-OPEN = Open(found, tuple(GAMES))
+OPEN = Open(config_of, tuple(GAMES))

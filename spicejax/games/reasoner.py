@@ -26,13 +26,13 @@ GLOSSARY = {
 SYSTEM = {"role": "system", "content": "You are a helpful assistant."}
 
 
-def messages(question: str, style: Style = "full", own: Templates = NO_TEMPLATES) -> Messages:
-    """Ask one question; `own` templates replace ours. Raises ValueError for an unknown style."""
+def messages(question: str, style: Style = "full", templates: Templates = NO_TEMPLATES) -> Messages:
+    """Ask one question; `templates` replace ours. Raises ValueError for an unknown style."""
     check_style(style)
     if style == "nano":
         return [{"role": "user", "content": question}]
-    template = prompts.read(PACKAGE, "reasoner", own)
-    examples = prompts.read(PACKAGE, "reasoner_examples", own) if style == "simple" else "[]"
+    template = prompts.read(PACKAGE, "reasoner", templates)
+    examples = prompts.read(PACKAGE, "reasoner_examples", templates) if style == "simple" else "[]"
     return [SYSTEM, *prompts.turns(template, examples, {"question": question})]
 
 
@@ -45,17 +45,17 @@ def answer(rollout: Rollout, judge_truncated: bool = False) -> str | None:
     return extract_answer(rollout.text) if judge_truncated or rollout.finish_reason != "length" else None
 
 
-def exam(style: Style, max_new: int, judge_truncated: bool = False, own: Templates = NO_TEMPLATES) -> Exam:
+def exam(style: Style, max_new: int, judge_truncated: bool = False, templates: Templates = NO_TEMPLATES) -> Exam:
     """The Reasoner answers as in training, with at most `max_new` tokens."""
-    return asked(lambda task: messages(task.question, style, own), max_new, judge_truncated)
+    return asked(lambda task: messages(task.question, style, templates), max_new, judge_truncated)
 
 
 def asked(ask: Callable[[Task], Messages], max_new: int, judge_truncated: bool = False, role: str = "reasoner") -> Exam:
     """An exam whose questions `ask` puts to `role`, which answers in one turn, in a box."""
 
     def respond(world: World, tasks: Sequence[Task], **sampling: Any) -> list[list[Reply]]:
-        found = world.ask(role, [ask(task) for task in tasks], **sampling)
-        return [[Reply(answer(r, judge_truncated), r) for r in rollouts] for rollouts in found]
+        rollouts_of = world.ask(role, [ask(task) for task in tasks], **sampling)
+        return [[Reply(answer(r, judge_truncated), r) for r in rollouts] for rollouts in rollouts_of]
 
     return Exam(role, ask, respond, max_new)
 

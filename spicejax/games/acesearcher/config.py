@@ -1,4 +1,4 @@
-"""The fields of AceSearcher, and the words that they may be."""
+"""The fields of AceSearcher. Import AceSearcherConfig from game.py, which gives it its game."""
 
 from __future__ import annotations
 

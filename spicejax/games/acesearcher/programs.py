@@ -27,12 +27,12 @@ def program_of(rollout: Rollout) -> str:
     without a mark that looks like Python: blocks after it are output or examples.
     """
     blocks = [(one or other, body) for one, other, body in _BLOCK.findall(rollout.text.replace("\r\n", "\n"))]
-    found = (
+    candidates = (
         [body for _, body in blocks if _FUNCTION.search(body)]
         or [body for language, body in blocks if re.fullmatch(_PYTHON, language, re.IGNORECASE) and body.strip()]
         or [body for language, body in blocks if not language and _STATEMENT.search(body)]
     )
-    return textwrap.dedent(found[-1]) if found and rollout.finish_reason != "length" else ""
+    return textwrap.dedent(candidates[-1]) if candidates and rollout.finish_reason != "length" else ""
 
 
 def answer(ran: Ran) -> tuple[str | None, str]:

@@ -211,8 +211,8 @@ def _read_mcq(question: str, correct: str, rules: ValidityConfig) -> Task | Reje
     if parts is None:
         return rejection("bad_options", "the options are not labelled A, B, C, D")
     stem, options = _QUESTION_LABEL.sub("", parts[0].strip()), parts[1]
-    if len(options) != 4 or not all(options) or rules.no_markup and any(map(validity.is_placeholder, options)):
-        return rejection("bad_options", f"{len(options)} options, or an empty one")
+    if not all(options) or rules.no_markup and any(map(validity.is_placeholder, options)):
+        return rejection("bad_options", "an option is empty")
     # Differs: two equal options, or a right one named twice, are refused (distinct_options).
     if rules.distinct_options and len({o.rstrip(".") for o in options}) != 4:
         return rejection("bad_options", "two options are the same")
