@@ -47,22 +47,51 @@ _BEGINNINGS = (
     (b"\xfe\xff", "text in UTF-16: write it as UTF-8"),
 )
 
-# What llama.cpp calls the rule that cuts texts before pairs are merged: the same rule for tokenizer.json.
-GGUF_PRE_TOKENIZERS: dict[str, dict[str, Any]] = {
-    # llama.cpp's rule "smollm": every digit alone, then the GPT-2 pattern.
-    "smollm": {
+
+class TokenizerRule(NamedTuple):
+    """What llama.cpp keeps in code for a name in `tokenizer.ggml.pre`, as fields of tokenizer.json."""
+
+    pre_tokenizer: dict[str, Any]  # cuts a text into words, before pairs are merged
+    normalizer: dict[str, Any] | None = None
+    ignore_merges: bool = False  # a word that is a token is taken whole
+    add_bos: bool = False  # where the file does not say
+
+
+def _words(digits: str) -> dict[str, Any]:
+    """The pattern of Llama 3 and Qwen; `digits` is what it calls a number."""
+    pattern = (
+        rf"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{digits}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+    return {
         "type": "Sequence",
         "pretokenizers": [
-            {"type": "Digits", "individual_digits": True},
-            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+            {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False},
+            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False},
         ],
-    },
+    }
+
+
+_QWEN = TokenizerRule(_words(r"\p{N}"), normalizer={"type": "NFC"})
+GGUF_TOKENIZERS: dict[str, TokenizerRule] = {
+    "qwen2": _QWEN,
+    "deepseek-r1-qwen": _QWEN,  # the models distilled from R1 on Qwen2.5
+    "llama-bpe": TokenizerRule(_words(r"\p{N}{1,3}"), ignore_merges=True, add_bos=True),
+    "smollm": TokenizerRule(  # every digit alone, then the pattern of GPT-2
+        {
+            "type": "Sequence",
+            "pretokenizers": [
+                {"type": "Digits", "individual_digits": True},
+                {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+            ],
+        }
+    ),
 }
 # Of a GGUF file's metadata what stands before its vocabulary, with the values that can be read.
 _GGUF_KNOWN = {
     "general.architecture": tuple(row.gguf for row in FAMILIES.values() if row.gguf),
     "tokenizer.ggml.model": ("gpt2",),
-    "tokenizer.ggml.pre": tuple(GGUF_PRE_TOKENIZERS),
+    "tokenizer.ggml.pre": tuple(GGUF_TOKENIZERS),
 }
 
 

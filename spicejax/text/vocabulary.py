@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import msgspec
 import tokenizers
 
-from spicejax.models.files import GGUF_PRE_TOKENIZERS, checked, gguf_reader
+from spicejax.models.files import GGUF_TOKENIZERS, checked, gguf_reader
 
 GGUF_CONTROL, GGUF_USER_DEFINED, GGUF_UNUSED = 3, 4, 5  # values of tokenizer.ggml.token_type
 
@@ -228,6 +228,7 @@ def tokenizer_json_from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any]
 
     if (pre := get("ggml.pre")) is None or get("ggml.model") is None:
         raise ValueError(f"{path}: this GGUF file names no tokenizer; give the model's Hugging Face folder instead")
+    rule = GGUF_TOKENIZERS[pre]
     lists = {name: get(f"ggml.{name}") for name in GgufTokens.__annotations__}
     checked(lists, GgufTokens, f"{path}: GGUF metadata tokenizer.ggml")
     tokens, types = lists["tokens"], lists["token_type"]
@@ -250,15 +251,16 @@ def tokenizer_json_from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any]
         **dict.fromkeys(("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix")),
         "fuse_unk": False,
         "byte_fallback": False,
-        "ignore_merges": False,
+        "ignore_merges": rule.ignore_merges,
         "vocab": {token: i for i, token in enumerate(tokens) if types[i] != GGUF_UNUSED},
         "merges": [merge.split(" ", 1) for merge in lists["merges"]],
     }
-    spec = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None}
-    spec |= {"pre_tokenizer": GGUF_PRE_TOKENIZERS[pre], "post_processor": None, "decoder": byte_level, "model": bpe}
+    spec = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": rule.normalizer}
+    spec |= {"pre_tokenizer": rule.pre_tokenizer, "post_processor": None, "decoder": byte_level, "model": bpe}
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     ours = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
     config |= {k: tokens[ids[n]] for k, n in ours.items() if n in ids}
-    config |= {"chat_template": get("chat_template"), "add_bos_token": bool(get("ggml.add_bos_token"))}
+    add_bos = get("ggml.add_bos_token")
+    config |= {"chat_template": get("chat_template"), "add_bos_token": rule.add_bos if add_bos is None else add_bos}
     ends = [ids[name] for name in ("eot", "eom") if name in ids]
     return spec, {k: v for k, v in config.items() if v is not None}, ends

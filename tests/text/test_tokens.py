@@ -1,6 +1,9 @@
 """Tests of the tokenizer: golden ids, plain text that stays plain, exact bytes, end ids, the files it loads from."""
 
 import json
+import random
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import hypothesis
@@ -215,7 +218,14 @@ def test_what_cannot_be_loaded_names_the_fix(tmp_path: Path, shared_data: Path) 
         tokens.load(tmp_path)
 
 
-def write_vocabulary(path: Path, pieces: list[str], types: list[int] | None, end: int, pre: str = "smollm") -> None:
+def write_vocabulary(
+    path: Path,
+    pieces: list[str],
+    types: list[int] | None,
+    end: int,
+    pre: str = "smollm",
+    merges: Sequence[str] = ("a b",),
+) -> None:
     """A .gguf file of a tokenizer alone."""
     import gguf
 
@@ -223,13 +233,62 @@ def write_vocabulary(path: Path, pieces: list[str], types: list[int] | None, end
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(pre)
     writer.add_token_list(pieces)
-    writer.add_token_merges(["a b"])
+    writer.add_token_merges(list(merges))
     if types is not None:
         writer.add_token_types(types)
     writer.add_eos_token_id(end)
+    if pre == "llama-bpe":
+        writer.add_bos_token_id(end)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
+
+
+@pytest.fixture(scope="module")
+def qwen(shared_data: Path, tmp_path_factory) -> tuple[tokens.Tokenizer, tokens.Tokenizer]:
+    """Qwen's tokenizer with its first 8,192 pieces, as published and as llama.cpp's converter writes it."""
+    folder = tmp_path_factory.mktemp("qwen")
+    source, size = shared_data / "tokenizers" / "qwen3", 8192
+    spec = json.loads((source / "tokenizer.json").read_text())
+    model, added = spec["model"], spec["added_tokens"]
+    pieces = sorted(model["vocab"], key=model["vocab"].get)[:size] + [token["content"] for token in added]
+    model["vocab"] = {piece: i for i, piece in enumerate(pieces[:size])}
+    model["merges"] = model["merges"][: size - 256]
+    for i, token in enumerate(added):
+        token["id"] = size + i
+    (folder / "tokenizer.json").write_text(json.dumps(spec))
+    shutil.copy(source / "tokenizer_config.json", folder)
+    types = [1] * size + [3 if token["special"] else 4 for token in added]
+    merges = [" ".join(pair) for pair in model["merges"]]
+    write_vocabulary(folder / "x.gguf", pieces, types, pieces.index("<|im_end|>"), "qwen2", merges)
+    return tokens.load(folder), tokens.load(folder / "x.gguf")
+
+
+SCRIPTS = (
+    *((0x20, 0x7F), (0xA0, 0x24F), (0x300, 0x36F), (0x370, 0x5FF), (0x600, 0x6FF), (0x900, 0x97F), (0xE00, 0xE7F)),
+    *((0x1100, 0x11FF), (0x2000, 0x206F), (0x3040, 0x30FF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0x1F300, 0x1F6FF)),
+)
+
+
+def test_gguf_tokenizer_of_qwen_is_the_published_one(qwen) -> None:
+    """2,000 texts of several scripts, with marks that normalization joins, digits, spaces and line breaks."""
+    published, converted = qwen
+    assert converted.fingerprint() == published.fingerprint()
+    rng = random.Random(0)
+    for _ in range(2000):
+        text = ""
+        for _ in range(rng.randrange(1, 8)):
+            first, last = rng.choice(SCRIPTS)
+            text += "".join(chr(rng.randint(first, last)) for _ in range(rng.randrange(1, 8)))
+            text += rng.choice(["", " ", "   ", "\n", "\r\n\n", "\t", "123", "4567 ", "'s", "'LL"])
+        assert converted.encode(text) == published.encode(text), text
+
+
+def test_numbers_and_beginnings_of_llama3(tmp_path: Path) -> None:
+    """Up to three digits are a word; a word that is a token needs no merges; BOS where the file does not say no."""
+    write_vocabulary(tmp_path / "x.gguf", [*"1234ab", "ab", "123", "<end>"], [1] * 8 + [3], 8, "llama-bpe")
+    tokenizer = tokens.load(tmp_path / "x.gguf")
+    assert tokenizer.encode("123412") == [7, 3, 0, 1] and tokenizer.encode("ab") == [6] and tokenizer.add_bos
 
 
 def test_padding_that_a_gguf_file_names_is_no_token(tmp_path: Path) -> None:
@@ -241,13 +300,11 @@ def test_padding_that_a_gguf_file_names_is_no_token(tmp_path: Path) -> None:
 def test_an_unknown_pre_tokenizer_is_refused_before_the_vocabulary_is_read(tmp_path: Path) -> None:
     """The rest of the file is not there: nothing but its beginning can have been looked at."""
     file = tmp_path / "x.gguf"
-    write_vocabulary(file, ["a", "b"], [1, 1], 1, "qwen2")
+    write_vocabulary(file, ["a", "b"], [1, 1], 1, "gpt-2")
     data = file.read_bytes()
     file.write_bytes(data[: data.index(b"tokenizer.ggml.tokens") + 40])
     for read in (hf.read_config, hf.load, tokens.load):
-        with pytest.raises(
-            ValueError, match=r"x.gguf: .*tokenizer.ggml.pre='qwen2' is not supported; known are smollm"
-        ):
+        with pytest.raises(ValueError, match=r"x.gguf: .*tokenizer.ggml.pre='gpt-2' is not supported; known are qwen2"):
             read(file)
 
 
