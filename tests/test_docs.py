@@ -25,7 +25,11 @@ from spicejax.text import templates, tokens
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text().partition("## Adding a game")[2].partition("\n## ")[0]
 # A script of launch/ -> its command
-SCRIPTS = {path.name: re.findall(r'main\("(\w+)"\)', path.read_text())[0] for path in (ROOT / "launch").glob("*.py")}
+SCRIPTS = {
+    path.name: command[0]
+    for path in (ROOT / "launch").glob("*.py")
+    if (command := re.findall(r'main\("(\w+)"\)', path.read_text()))
+}
 # Pages that say what is; the lab book says what was
 GUIDE = [ROOT / "README.md", *(p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "log")]
 SMALL = [f"{key}={value}" for key, value in WORLD.items()] + ["rlvr.questions=8", "rlvr.group_size=4", "eval.every=0"]
