@@ -1,7 +1,7 @@
 """Paths of a configuration as a work folder keeps them: found from any folder, and after the work folder was moved.
 
 The files of a run hold a path relative to the run's folder where it lies inside, `./first/model`, or in another stage
-of its chain, `../1/policy`, and an absolute path otherwise. Older runs hold paths from where the command was given.
+of its chain, `../1/policy`, and an absolute path otherwise.
 """
 
 from __future__ import annotations
@@ -63,20 +63,21 @@ def _from(place: str, folder: str) -> str:
 
 
 def _whole(part: str, folder: Path) -> str:
-    """The absolute path of a part of a field: from the work folder, from here (older runs), or near the work folder.
+    """The absolute path of a part of a field.
 
-    Older runs were mostly started in a folder above their own. Where more than the work folder was moved, the end of an
-    absolute path, at least two names, is looked for in each folder above it.
+    Where more than the work folder was moved, the end of an absolute path, at least two names, is looked for in each
+    folder above it.
     """
-    inside, names = os.path.abspath(folder / part), Path(part).parts
-    ends = [names[k:] for k in range(1, len(names) - 1)] if os.path.isabs(part) else [names]
-    near = (str(above.joinpath(*end)) for end in ends for above in folder.parents)
-    for place in (inside, os.path.abspath(part), *near):
+    if part.startswith(("./", "../")):
+        return os.path.abspath(folder / part)
+    names = Path(part).parts
+    ends = [names[k:] for k in range(1, len(names) - 1)] if os.path.isabs(part) else []
+    for place in (part, *(str(above.joinpath(*end)) for end in ends for above in folder.parents)):
         if os.path.exists(place) or (glob.has_magic(place) and glob.glob(place)):
-            if os.path.isabs(part) and place != inside:
+            if place != part:
                 _tell(part, place)
             return place
-    return inside if part.startswith(("./", "../")) else part
+    return part
 
 
 @functools.cache

@@ -78,12 +78,6 @@ def test_a_stage_starts_from_the_one_before_wherever_the_chain_is(tree, tmp_path
     assert places.found(kept, tmp_path / "moved" / "2") == {"model": {"path": f"{tmp_path}/moved/1/policy"}}
 
 
-def test_runs_of_before_have_paths_from_where_they_were_started(tree, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    found = places.found(CONFIG | {"model": {"path": "runs/a/first"}}, tree / "runs" / "a")
-    assert found["model"]["path"] == f"{tree}/runs/a/first" and found["nano"]["cache"] == f"{tree}/runs/cache"
-
-
 @pytest.mark.parametrize("path", ["package:llm", "Qwen/Qwen3-4B", "Org/Name", "", "/no/such/place"])
 def test_names_of_others_stay(tree, path):
     """A name on the Hub is a folder only where there is one."""
@@ -123,7 +117,6 @@ def test_a_run_goes_on_under_another_path_and_not_with_other_files(tree, tmp_pat
         preflight.require_same(places.found(saved, run), configuration.override(cfg, changes), place)
 
     same(kept, words)
-    same(configuration.to_json(cfg), words)  # a run of before
     with pytest.raises(ValueError, match=r"corpus.source: .*x\.jsonl.* -> .*y\.jsonl"):
         same(kept, words | {"corpus.source": f"{tmp_path}/other/data/y.jsonl"})
     (tmp_path / "x.jsonl").write_text("{}\n")
