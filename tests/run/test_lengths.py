@@ -38,11 +38,20 @@ def seated(role, chat_format) -> dict[str, ChatFormat]:
     return {"": chat_format, role: chat_format}
 
 
+def of(sequence):
+    return Items(sequence, "", 0, 1)
+
+
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizer")
     write_tokenizer(folder)
     return tokens.load(folder)
+
+
+@pytest.fixture(scope="module")
+def formats(tiny):
+    return dict.fromkeys(("", "challenger", "reasoner"), ChatFormat(tiny, "chat"))
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +97,7 @@ def test_no_real_document_exceeds_the_bound_which_is_tight(shared_data, texts, f
         require_documents_fit(settings(game, longest + lengths.JOINT + 2, size), seated("challenger", chat_format))
 
 
-def test_the_refusal_names_number_bucket_and_a_fix_that_works(tiny):
-    formats = seated("challenger", ChatFormat(tiny, "chat"))
+def test_the_refusal_names_number_bucket_and_a_fix_that_works(formats):
     game = spice.SpiceConfig(style="nano")
     with pytest.raises(ValueError, match="buckets.prompt ends at 120: raise buckets.prompt, or lower") as caught:
         require_documents_fit(settings(game, 120, 100), formats)
@@ -118,35 +126,28 @@ def test_only_prompts_that_may_be_asked_count(change, kinds):
     assert all(("THE DOCUMENT" in m[-1]["content"]) != game.no_corpus for _, m in asked)
 
 
-def test_own_prompts_are_those_that_count(tiny):
+def test_own_prompts_are_those_that_count(formats):
     wordy = {"free_form_nano": "please " * 90 + "{answer_type} {document}", "reasoner": "please " * 90 + "{question}"}
     game = spice.SpiceConfig(style="nano", task_type="free_form_only", answer_types=("Integer",))
-    require_documents_fit(settings(game, 120, 50), seated("challenger", ChatFormat(tiny, "chat")))
+    require_documents_fit(settings(game, 120, 50), formats)
     own = dataclasses.replace(game, templates=wordy)
     with pytest.raises(ValueError, match="corpus.max_tokens=50 makes a prompt of up to"):
-        require_documents_fit(settings(own, 120, 50), seated("challenger", ChatFormat(tiny, "chat")))
-    full, formats = dataclasses.replace(own, style="full"), seated("reasoner", ChatFormat(tiny, "chat"))
-    items, source = [Item(Task("1+1=?", "2", "Integer", "q1"), "")], Items([], "", 0, 1)
-    require_items_fit(settings(dataclasses.replace(full, templates={}), 190), source, items, formats)
+        require_documents_fit(settings(own, 120, 50), formats)
+    full, items = dataclasses.replace(own, style="full"), [Item(Task("1+1=?", "2", "Integer", "q1"), "")]
+    require_items_fit(settings(dataclasses.replace(full, templates={}), 190), of([]), items, formats)
     with pytest.raises(ValueError, match="question q1 makes a prompt"):
-        require_items_fit(settings(full, 677), source, items, formats)
+        require_items_fit(settings(full, 677), of([]), items, formats)
 
 
-def test_a_prompt_without_room_for_a_question_is_refused(tiny):
+def test_a_prompt_without_room_for_a_question_is_refused(formats):
     game = spice.SpiceConfig(templates={"reasoner": "please " * 90 + "{question}"})
-    source, formats = Items([], "", 0, 1), seated("reasoner", ChatFormat(tiny, "chat"))
     with pytest.raises(ValueError, match="the reasoner's prompt has .* tokens without its question"):
-        require_items_fit(settings(game, 100), source, [], formats)
+        require_items_fit(settings(game, 100), of([]), [], formats)
 
 
-def test_without_documents_their_length_does_not_matter(tiny):
-    formats = seated("challenger", ChatFormat(tiny, "chat"))
+def test_without_documents_their_length_does_not_matter(formats):
     game = spice.SpiceConfig(style="nano", no_corpus=True)
     require_documents_fit(settings(game, 120, 10**5), formats)
-
-
-def of(sequence):
-    return Items(sequence, "", 0, 1)
 
 
 QUESTION = RlvrConfig(style="nano"), lambda text: Task(text, "1", "Integer")
@@ -154,8 +155,7 @@ EXAMPLE = SupervisedConfig(style="nano"), lambda text: Example((("user", text),)
 
 
 @pytest.mark.parametrize(("game", "make"), [QUESTION, EXAMPLE])
-def test_items_that_are_left_out_are_counted_and_all_of_them_is_an_error(tiny, caplog, game, make):
-    formats = seated("reasoner", ChatFormat(tiny, "chat"))
+def test_items_that_are_left_out_are_counted_and_all_of_them_is_an_error(formats, caplog, game, make):
     short, long = make("x"), make("y" * 60)
     cfg = settings(game, 40)
     require_items_fit(cfg, of([short, short]), [], formats)
@@ -167,17 +167,15 @@ def test_items_that_are_left_out_are_counted_and_all_of_them_is_an_error(tiny, c
         require_items_fit(cfg, of([long, long]), [], formats)
 
 
-def test_of_many_items_the_longest_are_looked_at(tiny, caplog, monkeypatch):
+def test_of_many_items_the_longest_are_looked_at(formats, caplog, monkeypatch):
     monkeypatch.setattr(lengths, "RENDERED", 2)
-    formats = seated("reasoner", ChatFormat(tiny, "chat"))
     game, make = QUESTION
     tasks = [make("y" * n) for n in (1, 80, 2, 60, 70)]
     require_items_fit(settings(game, 40), of(tasks), [], formats)
     assert "2 of 5" in caplog.text and "number 2, 5 are" in caplog.text
 
 
-def test_a_held_out_question_must_fit(tiny):
-    formats = seated("reasoner", ChatFormat(tiny, "chat"))
+def test_a_held_out_question_must_fit(formats):
     held_out = [Item(Task("x", "1", "Integer")), Item(Task("y" * 60, "1", "Integer", "q7"))]
     with pytest.raises(ValueError, match="held_out.jsonl: question q7 makes a prompt of .* tokens, .* ends at 40"):
         require_items_fit(settings(RlvrConfig(style="nano"), 40), of([held_out[0].task]), held_out, formats)

@@ -48,10 +48,6 @@ class CheckpointError(SpicejaxError):
     """A checkpoint could not be written or read; the text says which and why."""
 
 
-class StateMismatchError(CheckpointError):
-    """The arrays of the checkpoint differ from those that the run asks for."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Restored:
     """What a step holds."""
@@ -105,7 +101,7 @@ class Saved:
 
         abstract_state: pytree of jax.ShapeDtypeStruct with shardings, or of arrays. It decides the placement; the mesh
             may be another than the one that saved, shapes and dtypes must be the same.
-        Raises: StateMismatchError naming the first array that differs; what `latest_good` raises.
+        Raises: CheckpointError naming the first array that differs; what `latest_good` raises.
         """
 
         def read(step: int) -> Restored:
@@ -348,7 +344,7 @@ def _require_same(saved: list[list[Any]], wanted: list[list[Any]], folder: Path)
     for name in want | have:
         old, new = (shapes.get(name, "not there") for shapes in (have, want))
         if old != new:
-            raise StateMismatchError(
+            raise CheckpointError(
                 f"array `{name}` is {old} in {folder} and {new} in this run: another model, optimizer or precision; "
                 "use the configuration that made it or another workdir"
             )

@@ -20,7 +20,7 @@ from processes import PATIENCE, ROOT, simulated
 
 from spicejax.run.host.lock import LockedError
 from spicejax.run.store import manifest
-from spicejax.run.store.checkpoint import CheckpointError, Checkpoints, Saved, StateMismatchError
+from spicejax.run.store.checkpoint import CheckpointError, Checkpoints, Saved
 
 # Subprocesses have the functions of this file at hand.
 FOLDERS = [str(ROOT / folder) for folder in (".", "tests", "tests/run/store")]
@@ -324,7 +324,7 @@ def test_resumed_before_later_steps(checkpoints, caplog):
 )
 def test_another_state_is_refused(checkpoints, change, words):
     checkpoints.save(1, make_state(1), {})
-    with pytest.raises(StateMismatchError, match=words.replace(r".* \[", r".*\[")):
+    with pytest.raises(CheckpointError, match=words.replace(r".* \[", r".*\[")):
         checkpoints.restore(abstract(change(make_state(0))))
 
 
