@@ -7,7 +7,6 @@ it, other passages among it. Questions of earlier iterations stand in for invali
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
@@ -15,14 +14,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from spicejax.games import solver
-from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, read_prompts, require
-from spicejax.games.ssp import proposals, rewards
+from spicejax.games.game import Ask, Exam, Game, Played, Prompts, read_prompts, require
+from spicejax.games.ssp import proposals, report, rewards
 from spicejax.games.ssp.pool import Kept, Pool
 from spicejax.games.ssp.proposals import Proposal, Rules
+from spicejax.games.ssp.report import Slot
 from spicejax.games.world import World
-from spicejax.generate.search import Limits, Searched
+from spicejax.generate.search import Limits
 from spicejax.score import judge, qa
-from spicejax.types import Answer, Episode, Estimator, Messages, Metrics
+from spicejax.types import Answer, Episode, Estimator, Messages
 
 _SOLVE = 2  # stream of the Solver's rows; round r of the Proposer has the streams 3r and 3r + 1
 
@@ -105,26 +105,10 @@ class SspConfig:
             raise ValueError(f"ssp.searches={self.searches}: give the least and the most, such as (2, 4)")
 
 
-@dataclasses.dataclass
-class _Slot:
-    """A place of the batch: what was proposed there, the question that was asked there, and the Solver's rows."""
-
-    proposal: Proposal
-    asked: tuple[str, Answer] | None = None  # question and answer
-    place: int | None = None  # in the pool, of a question that was asked before
-    rows: Sequence[Searched] = ()
-    right: Sequence[float] = ()  # how right the answer of each row is
-
-    @property
-    def success(self) -> float:
-        """How often the question was solved."""
-        return float(np.mean(self.right))
-
-
 def play(world: World, answers: Sequence[Answer], cfg: SspConfig, state: Any = None) -> Played:
     """Propose, check, fill, solve, reward. `state` is what Pool.state made."""
     proposed, tried = _proposals(world, answers, cfg)
-    slots = [_Slot(p, None if p.rejected else (p.question, p.answer)) for p in proposed]
+    slots = [Slot(p, None if p.rejected else (p.question, p.answer)) for p in proposed]
     pool = Pool.of(state)
     failed = [slot for slot in slots if slot.asked is None]
     drawn = pool.drawn(len(failed), cfg.replay_threshold, world.rng(_SOLVE)) if cfg.strategy == "replay" else []
@@ -248,7 +232,7 @@ def _question(cfg: SspConfig, question: str) -> Messages:
     return solver.messages(question, cfg.request, cfg.templates)
 
 
-def _solve(world: World, slots: Sequence[_Slot], cfg: SspConfig) -> None:
+def _solve(world: World, slots: Sequence[Slot], cfg: SspConfig) -> None:
     """Let the Solver answer the question of every slot that has one, and judge the answers."""
     # Differs: a slot without a question is not asked; the code has a dummy answered there, which teaches nothing
     asked = [(number, slot, slot.asked) for number, slot in enumerate(slots) if slot.asked is not None]
@@ -269,67 +253,32 @@ def _solve(world: World, slots: Sequence[_Slot], cfg: SspConfig) -> None:
         slot.rows, slot.right = rows, [next(worth) for _ in rows]
 
 
-def _scored(slots: Sequence[_Slot], cfg: SspConfig, pool: Pool, tried: int) -> Played:
-    """Rewards, lessons and records; `tried` proposals were made."""
-    lessons, records, worth = [], [], []
+def _scored(slots: Sequence[Slot], cfg: SspConfig, pool: Pool, tried: int) -> Played:
+    """Rewards and lessons; `tried` proposals were made."""
+    lessons = []
     for number, slot in enumerate(slots):
-        proposal = slot.proposal
-        earned = [
-            rewards.solved(row, r, limit_tags=cfg.limit_tags) for row, r in zip(slot.rows, slot.right, strict=True)
-        ]
-        reward = cfg.invalid_reward if proposal.rejected else rewards.proposed(slot.right, cfg.proposer_reward)
-        worth.append(reward)
-        lessons.append(Episode("proposer", number // cfg.proposer_samples, proposal.row.rollout, reward))
-        solvers = zip(slot.rows, earned, strict=True)
-        lessons += [Episode("solver", cfg.answers + number, row.rollout, r) for row, r in solvers]
-        extra: dict[str, Any] = {"rejected": proposal.rejected}
-        if slot.asked:
-            extra |= {"asked": slot.asked[0], "replayed": slot.place is not None, "rewards": earned}
-            extra |= {"answered": solver.transcript(slot.rows[0])}
-        said, solved = [solver.answer(row) for row in slot.rows], [r == 1 for r in slot.right]
-        transcript = solver.transcript(proposal.row)
-        records.append(Record(proposal.question, proposal.answer.text, said, solved, reward, transcript, extra))
+        judged = list(zip(slot.rows, slot.right, strict=True))
+        slot.earned = [rewards.solved(row, right, limit_tags=cfg.limit_tags) for row, right in judged]
+        valid = not slot.proposal.rejected
+        slot.reward = rewards.proposed(slot.right, cfg.proposer_reward) if valid else cfg.invalid_reward
+        lessons.append(Episode("proposer", number // cfg.proposer_samples, slot.proposal.row.rollout, slot.reward))
+        solvers = zip(slot.rows, slot.earned, strict=True)
+        lessons += [Episode("solver", cfg.answers + number, row.rollout, reward) for row, reward in solvers]
     new = [Kept(s.proposal.question, s.proposal.answer, s.success) for s in slots if not s.proposal.rejected]
-    metrics = _metrics(slots, worth, tried)
-    after = None
+    metrics, after = report.metrics_of(slots, tried), None
     if cfg.strategy == "replay":
         after = pool.after(new, {s.place: s.success for s in slots if s.place is not None}, cfg.reset_every)
         metrics["pool/questions"] = float(len(after.kept))
     progress = {"valid": "proposer/valid", "pass_rate": "solver/pass_rate", "searches": "solver/searches"}
-    rows = [row for slot in slots for row in (slot.proposal.row, *slot.rows)]
+    searches = sum(solver.searches(row) for slot in slots for row in (slot.proposal.row, *slot.rows))
     return Played(
         lessons,
         metrics,
-        records,
+        list(map(report.record, slots)),
         state=after.state if after is not None else None,
         progress={name: metrics.get(key) for name, key in progress.items()},
-        totals={
-            "questions_proposed": tried,
-            "questions_valid": len(new),
-            "searches": sum(map(solver.searches, rows)),
-        },
+        totals={"questions_proposed": tried, "questions_valid": len(new), "searches": searches},
     )
-
-
-def _metrics(slots: Sequence[_Slot], worth: Sequence[float], tried: int) -> Metrics:
-    new = [slot.success for slot in slots if slot.asked and slot.place is None]
-    replayed = [slot.success for slot in slots if slot.place is not None]
-    reasons = collections.Counter(slot.proposal.rejected for slot in slots if slot.proposal.rejected)
-    metrics: Metrics = {f"rejected/{reason}": float(count) for reason, count in reasons.items()}
-    if slots:
-        metrics |= solver.metrics_of("proposer", [slot.proposal.row for slot in slots]) | {
-            "proposer/valid": len(new) / len(slots),
-            "proposer/tries": tried / len(slots),
-            "proposer/reward": float(np.mean(worth)),
-            "solver/slots_filled": (len(new) + len(replayed)) / len(slots),
-            "solver/replayed": float(len(replayed)),
-        }
-    if new:
-        metrics["solver/pass_rate"] = float(np.mean(new))
-        metrics["proposer/difficulty"] = 1.0 - metrics["solver/pass_rate"]
-    if replayed:
-        metrics["solver/pass_rate_replayed"] = float(np.mean(replayed))
-    return metrics | solver.metrics_of("solver", [row for slot in slots for row in slot.rows])
 
 
 def demand(cfg: SspConfig) -> list[Ask]:
@@ -365,42 +314,8 @@ def prompts_of(cfg: SspConfig, answer: Answer) -> Prompts:
     return [("proposer", proposals.messages(answer, answer.searches or cfg.searches[1], cfg.request, cfg.templates))]
 
 
-PANELS = (
-    Panel(
-        "Questions",
-        (("proposer/valid", "valid"), ("solver/pass_rate", "pass rate"), ("proposer/reward", "reward")),
-        limits=(0, 1),
-        meaning="Share of the Proposer's questions that pass every check, how often the Solver finds their answer, and "
-        "what the Proposer earns: more the less is solved.",
-        unit="share, reward",
-    ),
-    Panel(
-        "Searches in a response",
-        (("proposer/searches", "proposer"), ("solver/searches", "solver")),
-        meaning="How often each role searches before it is done.",
-        unit="searches",
-    ),
-)
-GLOSSARY = {
-    "proposer/valid": "share of proposals that are a question whose answer its own documents give",
-    "proposer/tries": "proposals made for each one that was wanted",
-    "proposer/difficulty": "1 - pass rate of the new questions",
-    "pool/questions": "questions kept to be asked again",
-    "solver/pass_rate_replayed": "the same of questions that were asked again",
-    "solver/slots_filled": "share of the iteration's places for which there was a question",
-    "solver/replayed": "questions taken from the pool",
-}
-ABOUT = About(
-    panels=PANELS,
-    glossary=GLOSSARY | solver.GLOSSARY,
-    counts=("rejected/",),
-    valid="proposer/valid",
-    fixes=proposals.FIXES,
-    written=True,
-    paper="Search Self-Play, arXiv:2510.18821",
-)
 SspConfig.game = Game(
-    "answers", play, demand, exam, prompts_of, ABOUT,
+    "answers", play, demand, exam, prompts_of, report.ABOUT,
     lambda cfg, answer: cfg.judged == "judge" or qa.matches_itself(answer.texts),
     removed={"bounded_left": 0.0, "bounded_width": 1.0, "noise_unit": "passage"},
 )  # fmt: skip

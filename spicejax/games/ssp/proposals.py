@@ -112,19 +112,3 @@ def noise(proposal: Proposal, others: Sequence[Proposal], limit: int, rng: np.ra
     own_evidence = set(proposal.evidence)
     unknown = list(dict.fromkeys(p for other in others for p in other.evidence if p not in own_evidence))
     return [unknown[i] for i in rng.permutation(len(unknown))[:limit]]
-
-
-_EXAMPLES = "ssp.request=simple shows a small model two examples; or raise turn and total of ssp.proposer_limits"
-FIXES = {
-    "rejected/few_searches": "lower ssp.rules.min_searches",
-    "rejected/long": "raise ssp.rules.max_chars",
-    "rejected/names_answer": "ssp.request=simple shows a small model two examples of questions that do not",
-    "rejected/no_question": _EXAMPLES,
-    "rejected/not_verified": "lower ssp.noise, raise ssp.verify_max_new, or ssp.verify=false",
-    "rejected/repeated_query": "ssp.rules.distinct_queries=false takes such questions",
-    "rejected/short": "lower ssp.rules.min_words",
-    "rejected/too_long": "raise the last of buckets.prompt",
-    "rejected/too_much_evidence": "raise the last of buckets.prompt, or lower ssp.noise",
-    "proposer/truncated": "raise ssp.proposer_limits.total",
-    "solver/truncated": "raise ssp.solver_limits.total",
-}
