@@ -1,4 +1,4 @@
-"""Grouped-query attention: the training door (segments, slots) and the cache door (parts merged by log-sum-exp)."""
+"""Grouped-query attention: of the training pass (segments, slots), and over KV caches (parts merged by log-sum-exp)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spicejax.models import blockwise
 from spicejax.models.blockwise import MASKED
 from spicejax.models.cache import KVCache
 
-# Kernels of the training door. "xla" runs everywhere and is the reference; "splash" is Pallas on TPU; "cudnn" is fused
+# Kernels of the training pass. "xla" runs everywhere and is the reference; "splash" is Pallas on TPU; "cudnn" is fused
 # attention on NVIDIA GPUs (bfloat16 only); "auto" takes the backend's own where it can, else "xla". When compiling for
 # a TPU that is not attached, name the kernel: "auto" asks which backend runs this process.
 AttentionKernel = Literal["auto", "xla", "splash", "cudnn"]
@@ -30,8 +30,8 @@ SHORTEST_BLOCK = 128
 class Slots:
     """Layout of a row whose responses share prompts: `prompt` tokens, then slots of `length` tokens each.
 
-    A token sees the earlier tokens of its own segment that stand in the prompt area or in its own slot, so responses
-    in different slots share a prompt without seeing each other.
+    A token sees the earlier tokens of its segment that stand in the prompt area or in its own slot: responses in
+    different slots share a prompt and do not see each other.
     """
 
     prompt: int  # P, tokens of the prompt area
@@ -52,9 +52,9 @@ def causal_mask(
     window: int | None = None,
     positions: Int[Array, "B T"] | None = None,
 ) -> Bool[Array, "rows T T"]:
-    """True where query t may attend to key s: s <= t, and the same segment and slot where given; rows is B or 1.
+    """True where query t may attend to key s: s <= t, in the same segment and slot where given; rows is B or 1.
 
-    With a window it sees that many tokens, its own the last; `positions` say how far off a key is, by default indices.
+    With a window it sees that many tokens, itself the last; distances are those of `positions`, by default indices.
     """
     index = jnp.arange(length)
     allowed = index[:, None] >= index[None, :]
@@ -83,11 +83,11 @@ def causal_attention(
 ) -> Float[Array, "B T H h"]:
     """Attend causally by index within a segment (and slot); segment 0 is padding and only sees padding.
 
-    What padding returns is finite and means nothing. Raises ValueError for a kernel that cannot do this.
+    The output of padding is finite and has no meaning. Raises ValueError for a kernel that cannot do this.
 
     Args:
-      window: a token sees as many of its segment's newest tokens, its own among them; None = all.
-      positions: in their segments, whose tokens stand side by side but where slots cut them: there a window needs them.
+      window: newest tokens of its segment that a token sees, itself among them; None = all.
+      positions: of the tokens in their segments. A window needs them with slots, where indices are no distances.
     """
     if kernel == "auto":
         kernel = _native_kernel(query, slots)
@@ -116,7 +116,7 @@ def _native_kernel(query: Array, slots: Slots | None) -> AttentionKernel:
 def _cudnn_attention(query: Array, key: Array, value: Array, mask: Bool[Array, "rows T T"] | None) -> Array:
     """Fused on the GPU, without the work above the diagonal.
 
-    Segments and slots reach cuDNN as a [rows, 1, T, T] bias: memory, not the skipping of work.
+    Segments and slots become a [rows, 1, T, T] bias, which takes memory and skips no work.
     """
     if query.dtype != jnp.bfloat16:
         raise ValueError(f"attention='cudnn' works in bfloat16, not {query.dtype}; use dtype='bfloat16' or 'xla'")
@@ -133,7 +133,7 @@ def _blockwise_attention(
     window: int | None,
     positions: Array | None,
 ) -> Array:
-    """In plain XLA, without most of the masked work: no slot meets another, and few tokens meet unseen ones."""
+    """In plain XLA, without most of the masked work: no slot meets another, and a block meets few unseen keys."""
     batch, length, heads, head_dim = query.shape
     kv_heads = key.shape[2]
     q = query.reshape(batch, length, kv_heads, heads // kv_heads, head_dim).swapaxes(1, 2)

@@ -1,8 +1,7 @@
-"""Softmax attention of the training pass without scores in memory: the backward pass makes them again, part by part.
+"""Softmax attention of the training pass without scores in memory: the backward pass computes them again.
 
-The backward pass computes scores again from each query's log-sum-exp; a causal pass takes blocks of queries, each
-against the keys up to its end. XLA:CPU copies an operand transposed before a product that contracts its left operand's
-first axis, or several axes: every large operand lies here as the product takes it.
+It does so part by part from each query's log-sum-exp. XLA:CPU copies an operand transposed before a product that
+contracts its left operand's first axis, or several axes: every large operand lies here as the product takes it.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ def attend(
 ) -> Float[Array, "B K T G h"]:
     """Softmax over the keys of all parts together, in float32; the G queries of a token share a key head.
 
-    Every query must see a key, at least its own: of one that sees none the gradients mean nothing.
+    Every query must see a key, at least its own: the gradients of one that sees none have no meaning.
 
     Args:
       offsets: for each part where its runs of queries start among its keys: query r of a run sees key s where
         s <= offset + r. None = all of them.
-      window: it sees the keys whose positions are less than this before its own; None = all, positions are not read.
+      window: a query sees the keys less than this many positions before its own; None = all, positions are not read.
     """
     return _forward(query, segment_ids, positions, parts, offsets, window)[0]
 

@@ -23,8 +23,7 @@ _SLOT_AXES = (4, 3, 3, 3)  # of k, v, k_scale, v_scale
 class KVCache(NamedTuple):
     """Keys (after rotation) and values of all layers, or of one, without L: U rows of S slots.
 
-    Keys stand transposed: then both products of attention read S or h in the innermost axis, which on CPU is worth a
-    factor of 3 to 4. int8 entries carry one scale for each token and head, others none.
+    int8 entries carry one scale for each token and head, others none.
     """
 
     k: Num[Array, "*L U K h S"]
@@ -34,7 +33,7 @@ class KVCache(NamedTuple):
 
 
 class Context(NamedTuple):
-    """A cache of U rows, the slots in it that may be seen, and the positions of their tokens, which windows ask for."""
+    """A cache of U rows, the slots in it that may be attended to, and the positions of their tokens, for windows."""
 
     cache: KVCache
     mask: Bool[Array, "U S"]
@@ -63,7 +62,7 @@ def write(
     """Put the T slots of `new` (compute dtype) at `start` of every row, in the cache's precision.
 
     Args:
-      where: the slots of `new` that are put there; the others keep what they held.
+      where: the slots of `new` that are written; the others keep what they held.
     """
     parts: list[Any] = list(cache)
     for i, (value, axis) in enumerate(zip(encode(new, cache.k.dtype), _SLOT_AXES, strict=True)):
@@ -78,7 +77,7 @@ def write(
 
 
 def write_rows(cache: KVCache, new: KVCache, starts: Int[Array, "U"]) -> KVCache:
-    """The same, each row at a start of its own, below S; what does not fit behind it is left out."""
+    """As `write`, each row at its own start below S; slots beyond the cache's end are dropped."""
 
     def put(old: Array, value: Array, axis: int) -> Array:
         room = [(0, value.shape[axis] if n == axis else 0) for n in range(old.ndim)]
@@ -102,7 +101,7 @@ def first_slots(cache: KVCache, slots: int) -> KVCache:
 
 
 def rotated(cache: KVCache, starts: Int[Array, "U"]) -> KVCache:
-    """Rings of slots, each row read from a slot of its own on."""
+    """Every row as a ring of slots, rotated so that its own `starts` slot comes first."""
 
     def turn(x: Array, axis: int) -> Array:
         return jax.vmap(lambda row, start: jnp.roll(row, -start, axis - 1), (1, 0), 1)(x, starts)

@@ -40,7 +40,7 @@ class TransformerConfig:
     max_position: int  # context the model was made for, in tokens; not enforced by the maths
     rope_scaling: RopeScaling | None = None  # llama3 rule, None = plain
     rms_norm_eps: float = 1e-6
-    sliding_window: int | None = None  # newest tokens that a sliding layer sees, the token's own among them
+    sliding_window: int | None = None  # newest tokens that a token sees in a sliding layer, itself among them
     full_every: int = 0  # every so many layers one sees all tokens; 0 = none does where there is a window
     sliding_theta: float | None = None  # rope_theta of the sliding layers, never stretched; None = as the others
     query_scalar: int | None = None  # attention scores are divided by its root; None = by that of head_dim
@@ -71,8 +71,9 @@ class TransformerConfig:
                 f"TransformerConfig: d_model={self.d_model} is not a multiple of num_heads={self.num_heads}; "
                 f"transformers refuses such a {self.family} although head_dim is stated, so it could not be exported"
             )
-        slide = self.full_every > 0 or self.sliding_theta is not None
-        if slide if self.sliding_window is None else self.sliding_window < 1:
+        has_sliding_layers = self.full_every > 0 or self.sliding_theta is not None
+        window = self.sliding_window
+        if (window is None and has_sliding_layers) or (window is not None and window < 1):
             raise ValueError(f"TransformerConfig.sliding_window={self.sliding_window}: say how far sliding layers see")
         borders = self.unused
         ascending = list(borders) == sorted(set(borders)) and not len(borders) % 2
@@ -85,7 +86,7 @@ class TransformerConfig:
 
     @property
     def row(self) -> Family:
-        """What it has in common with its family."""
+        """What all models of its family have in common."""
         return FAMILIES[self.family]
 
     def slides(self, layer: int) -> bool:
@@ -94,5 +95,5 @@ class TransformerConfig:
 
     @property
     def kinds(self) -> tuple[bool, ...]:
-        """What `slides` says of the layers: once, or False and True where there are both."""
+        """The values of `slides` over the layers: one of them, or (False, True) for a model with both kinds."""
         return tuple(sorted({self.slides(layer) for layer in range(self.num_layers)}))

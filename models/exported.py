@@ -1,4 +1,4 @@
-"""The folder of an export takes its place as a whole: written beside it, then swapped in; old or new stands there."""
+"""Folders of exports, replaced as a whole: a new one is written beside the old one, then swapped in."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import numpy as np
 import safetensors
 from safetensors.numpy import save_file
 
-# In the header of every weights file that is written here: what may be replaced is told by it.
+# In the header of every weights file that is written here: only folders of such files are replaced.
 METADATA = {"format": "pt", "writer": "spicejax"}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 
 
 def require(path: str | Path, weights: str) -> Path:
-    """The folder that `path` leads to, which may be replaced: it is not there, is empty, or was written here.
+    """The folder that `path` leads to, if it may be replaced: it is absent, empty, or was written by spicejax.
 
     Args:
       weights: pattern of the weights files of what is to be written.
@@ -51,7 +51,7 @@ def _written_here(folder: Path, weights: str) -> bool:
 
 
 def save(arrays: dict[str, np.ndarray], path: Path) -> None:
-    """Write a weights file that all may read: the same bytes for the same arrays."""
+    """Write a weights file, readable by all users; equal arrays give equal bytes."""
     save_file(arrays, path, metadata=METADATA)
     with path.open("r+b") as file:  # safetensors writes the metadata in any order
         size = int.from_bytes(file.read(8), "little")
@@ -64,11 +64,11 @@ def save(arrays: dict[str, np.ndarray], path: Path) -> None:
 
 @contextlib.contextmanager
 def folder(target: Path, size: int) -> Iterator[Path]:
-    """A folder to write into, which takes the place of `target` when the block ends; where it raises, nothing changes.
+    """A folder to write into, which replaces `target` when the block ends; if the block raises, `target` stays.
 
-    A kill leaves the old folder or the new one, whole; what it leaves beside them the next call removes. Where a file
-    system cannot exchange two names (NFS, FUSE) it takes two renames: a kill between them leaves no `target`, and the
-    next call brings the old one back.
+    A kill leaves the old folder or the new one, whole, and the next call removes its leftovers. On file systems that
+    cannot exchange two names (NFS, FUSE) two renames are needed: a kill between them leaves no `target`, and the next
+    call restores the old one.
 
     Args:
       size: bytes that will be written, about.
@@ -129,7 +129,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _tidy(target: Path) -> None:
-    """What killed calls left: an old folder that nothing has replaced goes back, all else goes."""
+    """Clear up after killed calls: restore an old folder that nothing has replaced, remove the rest."""
     beside = [path for path in target.parent.iterdir() if path.name.startswith(f".{target.name}.")]
     for old in (path for path in beside if path.name.startswith(f".{target.name}.old-")):
         if not os.path.lexists(target):
@@ -145,7 +145,7 @@ def _tidy(target: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Alone among the processes that rename here, where the file system has locks."""
+    """Hold the lock of a folder, where the file system has locks: one process at a time renames in it."""
     lock = _lock(folder, fcntl.LOCK_EX)
     try:
         yield
@@ -155,7 +155,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _lock(folder: Path, how: int) -> int | None:
-    """A descriptor that holds the lock of a folder while it is open; None where another process has it."""
+    """A descriptor that holds the lock of a folder while it is open; None where the lock cannot be had."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, how)
@@ -166,7 +166,7 @@ def _lock(folder: Path, how: int) -> int | None:
 
 
 def _flush(folder: Path) -> None:
-    """Onto the disk: the name must not be there before its content."""
+    """Write all files to the disk: a crash must not leave the folder's name without its contents."""
     for path in filter(Path.is_file, folder.rglob("*")):
         with path.open("rb") as file:
             os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""The files of a model: what they are called, where an installed package keeps them, what they must hold to be read."""
+"""The files of a model: their names, where an installed package keeps them, what they must contain to be read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOKENIZER_FILES = (
 )
 
 
-# What a file begins with that holds something else than its name says, and what to do about it.
+# How files begin that are something else than their names say, what they are, and the fix.
 _BEGINNINGS = (
     (b"<!doctype html", "a web page: download the file itself, not the page that shows it"),
     (b"<html", "a web page: download the file itself, not the page that shows it"),
@@ -104,10 +104,10 @@ class Tensor(NamedTuple):
 
 
 def looks_like(path: Path, *own: str) -> str:
-    """What a file that is to hold text looks like by its first bytes, and the fix; "" where it may well be text.
+    """What a file seems to be by its first bytes, with the fix, where that is not text; "" for text.
 
     Args:
-      own: kinds, by a word of ours, that it is to be.
+      own: words of kinds that are expected: "" for those too.
     """
     with path.open("rb") as file:
         head = file.read(4096)
@@ -123,7 +123,7 @@ def looks_like(path: Path, *own: str) -> str:
 
 
 def why_not(path: Path, kind: str, error: object) -> str:
-    """What is wrong with a file that holds no `kind` (one of `looks_like`'s words): something else, or a part of it."""
+    """Why a file cannot be read as `kind` (a word of `looks_like`): it is something else, or damaged."""
     with path.open("rb") as file:
         head = file.read(200)
     other = looks_like(path, kind, "no text")
@@ -147,7 +147,7 @@ def read_object(
 
 
 def checked(content: Any, shape: Any, where: str, fix: str = "correct it, or download it again") -> dict[str, Any]:
-    """`content` itself, whose fields have the types that `shape`, a TypedDict, names; other fields may be there too.
+    """`content` itself, if its fields have the types of `shape`, a TypedDict; it may have other fields too.
 
     Raises ValueError naming field and value.
     """
@@ -165,7 +165,7 @@ def checked(content: Any, shape: Any, where: str, fix: str = "correct it, or dow
 
 
 def require_layers(where: str, stated: int, names: Iterable[str]) -> None:
-    """Raise ValueError where a config states more layers than its tensors are of: listing them may fill the memory."""
+    """Raise ValueError for a config of more layers than there are tensors of: listing those could fill the memory."""
     found = (re.search(r"(?:layers?|blk)\.(\d{1,9})\.", name) for name in names)
     held = 1 + max((int(match[1]) for match in found if match), default=-1)
     if stated > held:
@@ -173,14 +173,14 @@ def require_layers(where: str, stated: int, names: Iterable[str]) -> None:
 
 
 def _largest(value: np.ndarray) -> float:
-    """The largest size of a number; without its sign the bits of a float are in order, NaN and infinity last."""
+    """The largest absolute value: without their signs the bits of floats are in order, NaN and infinity last."""
     size = value.dtype.itemsize
     bits = np.ascontiguousarray(value).view(f"u{size}") & np.array((1 << (8 * size - 1)) - 1, f"u{size}")
     return float(bits.max(initial=0).view(value.dtype))
 
 
 def sound(where: str, value: np.ndarray) -> np.ndarray:
-    """`value`; ValueError if a number in it is not finite or larger than any weight, or it is a matrix of zeros."""
+    """`value` itself; ValueError where it has numbers that are not finite or too large for weights, or is all zeros."""
     if (largest := _largest(value)) > LARGEST or np.isnan(largest):
         what = f"numbers of up to {largest:.0e}" if np.isfinite(largest) else "NaN or infinite numbers"
         raise ValueError(f"{where} holds {what}; convert or download the weights again")
@@ -199,8 +199,8 @@ class _Unknown(Exception):
 def gguf_reader(path: Path) -> Any:
     """The library's reader of a .gguf file.
 
-    Raises: ValueError naming one that is not whole, or whose architecture or tokenizer is not known: that is said at
-    once, where reading a large vocabulary takes half a minute.
+    Raises: ValueError naming a damaged file, and one of an unknown architecture or tokenizer before its vocabulary is
+    read, which may take half a minute.
     """
     found = path.stat()
     return _gguf_reader(path, found.st_mtime_ns, found.st_size)
@@ -230,14 +230,12 @@ def _gguf_reader(path: Path, *_: int) -> Any:
 
 
 def resolve(path: str | Path, *, weights: bool = False) -> Path:
-    """`path` itself; where it reads "package:NAME", the one model inside that installed package; where nothing is there
-    and it reads ORG/NAME, the folder of that model in the cache of the Hugging Face Hub, see hub.fetch.
+    """The place of a model: for "package:NAME" the one .gguf file inside that installed package, else the folder of its
+    one model.safetensors; for ORG/NAME a folder in the cache of the Hugging Face Hub; else `path` itself.
 
     Args:
-      weights: what comes from the Hub is wanted with its weights, else its config and tokenizer do.
-
-    In a package that is a .gguf file, or else the folder of a model.safetensors. Raises FileNotFoundError where the
-    package is absent or holds none or several, or the Hub cannot give the model.
+      weights: whether a model of the Hub is fetched with its weights, or config and tokenizer alone.
+    Raises: FileNotFoundError where the package is absent or holds no model or several, or the Hub cannot give it.
     """
     text = str(path)
     if not text.startswith("package:"):
@@ -262,5 +260,5 @@ def resolve(path: str | Path, *, weights: bool = False) -> Path:
 
 
 def loads_elsewhere(path: str) -> bool:
-    """Whether other libraries read a model by that name too: a folder or a name on the Hub, no package, no .gguf."""
+    """Whether other libraries load a model by that name too: a folder or a name on the Hub, no package, no .gguf."""
     return bool(path) and not path.startswith("package:") and Path(path).suffix != ".gguf"

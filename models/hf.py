@@ -29,7 +29,7 @@ from spicejax.models.transformer import Params, abstract_params
 ADAPTER = "adapter_config.json"  # PEFT's
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
-WEIGHTS = "model*.safetensors"  # the one file, or the shards
+SHARD, WEIGHTS = "model{suffix}.safetensors", "model*.safetensors"  # the one file, or the shards
 FLOATS = ("F64", "F32", "F16", "BF16")  # safetensors' words for what weights may be
 
 
@@ -52,10 +52,9 @@ _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
 def read_config(path: str | Path) -> TransformerConfig:
-    """The config at `path` (see `load`), which fits the weights where they are there; none of them is read, nor
-    fetched from the Hub.
+    """The config of the model that `load` would read, compared with the names and shapes of weights on this machine.
 
-    Raises: as `load`.
+    No weights are read or fetched. Raises: as `load`.
     """
     place = locate(path)
     lone = not any((place / name).exists() for name in (SINGLE, INDEX))
@@ -66,14 +65,14 @@ def read_config(path: str | Path) -> TransformerConfig:
 
 def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None) -> tuple[TransformerConfig, Params]:
     """Read a model: a local HF folder, a .gguf file, "package:NAME" for an installed package with one .gguf inside, or
-    ORG/NAME of the Hub, whose weights are fetched when its config is known to be one that can be read.
+    ORG/NAME of the Hub, whose weights are fetched once its config is accepted.
 
     One tensor at a time goes to the devices, is cast there to `dtype` (None = as stated in the config, float32 for
     GGUF and float16) and written into its layer's place; host memory never holds more than one. `shardings` is a tree
     like the parameters. The returned config has dtype = param_dtype = what was loaded.
 
-    Raises FileNotFoundError where nothing is there, ValueError naming missing, unexpected or misshaped tensors, a file
-    that is broken, a tensor of integers or of zeros alone, one that the config calls a copy and that is none.
+    Raises FileNotFoundError where there is no model, ValueError naming tensors that are missing, unexpected, misshaped,
+    of integers or zero throughout, a damaged file, and an output layer that should be the embedding and is not.
     """
     if hub.is_name(path):
         read_config(path)
@@ -89,7 +88,7 @@ def load(path: str | Path, *, dtype: DType | None = None, shardings: Any = None)
 
 
 def _open(place: Path) -> tuple[TransformerConfig, dict[str, Tensor]]:
-    """Config and tensors of a folder or .gguf file, which fit each other."""
+    """Config and tensors of a folder or .gguf file, checked against each other."""
     if place.suffix == ".gguf":
         cfg, tensors = gguf.open_file(place, tensor_names)
     else:
@@ -110,7 +109,7 @@ def _open(place: Path) -> tuple[TransformerConfig, dict[str, Tensor]]:
 
 
 def _require_copy(place: Path, cfg: TransformerConfig, tensors: dict[str, Tensor], rows: int) -> None:
-    """Raise ValueError where the config ties the output layer and the file has another: one of the two is wrong."""
+    """Raise ValueError where the config ties the output layer to the embedding and the file has a different one."""
     if not cfg.tie_embeddings or NAMES["unembed"] not in tensors:
         return
     table, head = tensors[NAMES["embed"]], tensors[NAMES["unembed"]]
@@ -124,7 +123,7 @@ def _require_copy(place: Path, cfg: TransformerConfig, tensors: dict[str, Tensor
 
 
 def _require_frequencies(place: Path, cfg: TransformerConfig, buffers: dict[str, Tensor]) -> None:
-    """Raise ValueError where the frequencies in a file are not those of its config; some were rounded to 16 bits."""
+    """Raise ValueError where stored rotary frequencies, perhaps rounded to 16 bits, are not those of the config."""
     ours = np.asarray(rope_frequencies(cfg.head_dim, cfg.rope_theta, cfg.rope_scaling)) if buffers else None
     for name, tensor in buffers.items():
         found = tensor.read().astype(np.float32)
@@ -136,9 +135,10 @@ def _require_frequencies(place: Path, cfg: TransformerConfig, buffers: dict[str,
 
 
 def locate(path: str | Path, *, weights: bool = False) -> Path:
-    """The folder or .gguf file that `path` names; of a model on the Hub without its weights, unless they are wanted.
+    """The folder or .gguf file that `path` names. Raises FileNotFoundError with the fix.
 
-    Raises FileNotFoundError with the fix.
+    Args:
+      weights: whether a model of the Hub is fetched with its weights.
     """
     text, place = str(path), resolve(path, weights=weights)
     if place.suffix == ".gguf" and place.is_file() or (place / "config.json").is_file():
@@ -168,7 +168,7 @@ def tensor_names(cfg: TransformerConfig) -> dict[str, tuple[int, ...]]:
 
 
 class Part(NamedTuple):
-    """What of our parameters one HF tensor holds."""
+    """The part of one of our parameters that an HF tensor holds."""
 
     key: str
     layer: int | None
@@ -242,7 +242,7 @@ def _folder_config(folder: Path) -> TransformerConfig:
 
 
 def require_shapes(what: str, wanted: dict[str, tuple[int, ...]], found: dict[str, tuple[int, ...]]) -> None:
-    """Raise ValueError naming the arrays that are missing, too many or of another shape."""
+    """Raise ValueError naming the arrays that are missing, unexpected or of another shape."""
     wrong = [name for name in sorted(wanted.keys() & found) if wanted[name] != found[name]]
     problems = [f"{name} has shape {found[name]}, the config says {wanted[name]}" for name in wrong[:6]]
     for title, names in (("unexpected", sorted(found.keys() - wanted)), ("missing", sorted(wanted.keys() - found))):
@@ -296,23 +296,28 @@ def save(
     Raises ValueError where `params` do not fit `cfg`, FileExistsError where `path` is a folder that was not written
     here, OSError where the disk is full or what was written does not read back.
     """
+    from huggingface_hub import split_state_dict_into_shards_factory  # here: slow to import
+
     target, dtype = exported.require(path, WEIGHTS), dtype or cfg.param_dtype
     flat, parts = flatten(params), _parts(cfg)
     shapes = {key: leaf.shape for key, leaf in flatten(abstract_params(cfg)).items()}
     require_shapes("the parameters", shapes, {key: tuple(leaf.shape) for key, leaf in flat.items()})
     base = None if tokenizer_files_from is None else Path(tokenizer_files_from).expanduser()
-    shards = _plan_shards(cfg, max_shard_bytes, dtype)
-    size = sum(sum(tensors.values()) for tensors in shards.values())
+    sizes = {name: math.prod(part.shape) * jnp.dtype(dtype).itemsize for name, part in parts.items()}
+    split = split_state_dict_into_shards_factory(
+        sizes, get_storage_size=lambda size: size, filename_pattern=SHARD, max_shard_size=max_shard_bytes
+    )
     writes = jax.process_index() == 0
-    with exported.folder(target, size) if writes else contextlib.nullcontext() as folder:
-        for name, tensors in shards.items():
+    with exported.folder(target, sum(sizes.values())) if writes else contextlib.nullcontext() as folder:
+        for name, tensors in split.filename_to_tensors.items():
             # Every process takes part in fetching: a parameter may be spread over hosts.
             arrays = {tensor: _fetch(flat[parts[tensor].key], parts[tensor], dtype) for tensor in tensors}
             if folder is not None:
                 exported.save(arrays, folder / name)
                 _read_back(folder / name, arrays)
         if folder is not None:
-            _write_json_files(folder, dataclasses.replace(cfg, param_dtype=dtype), shards, base)
+            index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename} if split.is_sharded else None
+            _write_json_files(folder, dataclasses.replace(cfg, param_dtype=dtype), index, base)
             if base is not None:
                 for file in filter(Path.is_file, (base / name for name in TOKENIZER_FILES)):
                     shutil.copyfile(file, folder / file.name)
@@ -321,28 +326,19 @@ def save(
         multihost_utils.sync_global_devices(f"export to {target}")
 
 
-def _plan_shards(cfg: TransformerConfig, max_bytes: int, dtype: DType) -> dict[str, dict[str, int]]:
-    """File name -> {tensor name: bytes}, filled in order; a tensor above the limit gets a file of its own."""
-    groups: list[dict[str, int]] = [{}]
-    for name, shape in tensor_names(cfg).items():
-        size = math.prod(shape) * jnp.dtype(dtype).itemsize
-        if groups[-1] and sum(groups[-1].values()) + size > max_bytes:
-            groups.append({})
-        groups[-1][name] = size
-    if len(groups) == 1:
-        return {SINGLE: groups[0]}
-    return {f"model-{i:05d}-of-{len(groups):05d}.safetensors": group for i, group in enumerate(groups, 1)}
-
-
 def _fetch(leaf: Any, part: Part, dtype: DType) -> np.ndarray:
     """One tensor in HF's layout on the host."""
-    value = leaf if part.layer is None else _take_layer(leaf, np.int32(part.layer))
-    if isinstance(value, jax.Array) and not value.is_fully_addressable:
-        value = multihost_utils.process_allgather(value, tiled=True)
-    host = np.asarray(value)
+    host = on_host(leaf if part.layer is None else _take_layer(leaf, np.int32(part.layer)))
     host = host.reshape(part.shape[::-1]).T if part.inputs else host.reshape(part.shape)
     # safetensors writes the memory behind an array: a transposed view would be saved in the wrong order, in silence.
     return np.ascontiguousarray(host, dtype=jnp.dtype(dtype))
+
+
+def on_host(leaf: Any) -> np.ndarray:
+    """The whole array, gathered by all processes where it is spread over hosts."""
+    if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+        leaf = multihost_utils.process_allgather(leaf, tiled=True)
+    return np.asarray(leaf)
 
 
 @jax.jit
@@ -358,9 +354,7 @@ def _read_back(file: Path, arrays: dict[str, np.ndarray]) -> None:
                 raise OSError(f"{file}: {name} does not read back as written; check the disk and save again")
 
 
-def _write_json_files(
-    folder: Path, cfg: TransformerConfig, shards: dict[str, dict[str, int]], base: Path | None
-) -> None:
+def _write_json_files(folder: Path, cfg: TransformerConfig, index: dict[str, Any] | None, base: Path | None) -> None:
     def write(name: str, content: dict[str, Any]) -> None:
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
@@ -372,7 +366,5 @@ def _write_json_files(
     ids = {name: value for name, value in read("config.json").items() if name in _TOKEN_IDS}
     write("config.json", to_hf_config(cfg) | ids)
     write("generation_config.json", read("generation_config.json") or ids)
-    if len(shards) > 1:
-        total = sum(size for group in shards.values() for size in group.values())
-        where = {tensor: file for file, group in shards.items() for tensor in group}
-        write(INDEX, {"metadata": {"total_size": total}, "weight_map": dict(sorted(where.items()))})
+    if index is not None:
+        write(INDEX, index)

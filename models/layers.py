@@ -22,11 +22,11 @@ ACTIVATIONS = {"silu": jax.nn.silu, "gelu_tanh": functools.partial(jax.nn.gelu, 
 
 
 class View(NamedTuple):
-    """What layers of one kind, that slide or see all tokens, have in common."""
+    """What all sliding layers of a pass share, or all layers that see every token."""
 
     cos: Float[Array, "B T 1 half"]
     sin: Float[Array, "B T 1 half"]
-    # what is seen of each cache, then of the new tokens among themselves; None in the training pass
+    # what may be attended to of each cache, then of the new tokens among themselves; None in the training pass
     masks: tuple[Bool[Array, "_ _ _"], ...] | None
 
 
@@ -89,7 +89,7 @@ def out_std(cfg: TransformerConfig) -> float:
 def projected(
     module: Attention | GatedMLP, name: str, x: Array, shape: tuple[int, ...], std: float = INIT_STD, inner: int = 1
 ) -> Array:
-    """The product of x with the module's matrix `name`, plus its adapter's where it has one. For compact modules."""
+    """x times the matrix `name` of a compact module, plus the product with its adapter where it has one."""
     cfg = module.cfg
     matrix = module.param(name, nn.initializers.normal(std), shape, cfg.param_dtype)
     out = quantized.project(x, matrix, inner)
@@ -122,10 +122,10 @@ class Attention(nn.Module):
         positions: Int[Array, "B T"] | None,
         cached: tuple[KVCache, ...] = (),
     ) -> tuple[Float[Array, "B T D"], KVCache | None]:
-        """Without masks: causal self-attention. With: see what they leave of `cached`; return the T new entries too.
+        """Without masks: causal self-attention. With masks: attention to `cached` too, and the T new entries returned.
 
         Args:
-          slides: whether this layer does, where not all are alike; read in the training pass.
+          slides: whether this layer does, in models with both kinds; read in the training pass.
         """
         cfg, cos, sin = self.cfg, view.cos, view.sin
         query = self._heads("q", x, cfg.num_heads)
@@ -134,8 +134,9 @@ class Attention(nn.Module):
         if cfg.row.qk_norm:
             query = RMSNorm(cfg, name="q_norm")(query)
             key = RMSNorm(cfg, name="k_norm")(key)
-        lift = 1.0 if cfg.query_scalar is None else (cfg.head_dim / cfg.query_scalar) ** 0.5
-        query = constrain(apply_rope(query, cos * lift, sin * lift), "batch", "length", "act_heads", "head_dim")
+        # every kernel divides the scores by the root of head_dim
+        rescale = 1.0 if cfg.query_scalar is None else (cfg.head_dim / cfg.query_scalar) ** 0.5
+        query = constrain(apply_rope(query, cos * rescale, sin * rescale), "batch", "length", "act_heads", "head_dim")
         key = constrain(apply_rope(key, cos, sin), "batch", "length", "act_kv_heads", "head_dim")
         new = None
         if view.masks is None:

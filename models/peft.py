@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
 
 from spicejax.models import exported
 from spicejax.models.config import TransformerConfig
-from spicejax.models.hf import ADAPTER, NAMES
+from spicejax.models.hf import ADAPTER, NAMES, on_host
 from spicejax.models.lora import MATRICES, SUFFIX, LoraConfig, Params, flatten
 
-CONFIG, WEIGHTS = ADAPTER, "adapter_model.safetensors"
+WEIGHTS = "adapter_model.safetensors"
 
 
 def save(path: str | Path, cfg: TransformerConfig, lora: LoraConfig, adapters: Params, *, base: str | None) -> None:
@@ -25,27 +23,23 @@ def save(path: str | Path, cfg: TransformerConfig, lora: LoraConfig, adapters: P
       adapters: the tree of `lora.split`. Where it is spread over hosts every process calls this; process 0 writes.
       base: what `peft` loads the base model from: a folder or a name on the Hub; None where it must be given to it.
     """
-    tensors = {name: _host(leaf) for name, leaf in flatten(adapters).items()}
+    arrays = {name: on_host(leaf) for name, leaf in flatten(adapters).items()}
     if jax.process_index():
         return
     folder = Path(path).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
-    found: dict[str, np.ndarray] = {}
+    tensors: dict[str, np.ndarray] = {}
     for target in lora.targets:
         part, _ = MATRICES[target]
         key = f"layers/{part}/{target}"
-        a, b = tensors[f"{key}{SUFFIX}/a"], tensors[f"{key}{SUFFIX}/b"]
+        a, b = arrays[f"{key}{SUFFIX}/a"], arrays[f"{key}{SUFFIX}/b"]
         for layer in range(cfg.num_layers):
             name = f"base_model.model.{NAMES[key].format(layer).removesuffix('.weight')}"
             # HF's [outputs, inputs]: A [rank, inputs], B [outputs, rank]
-            found[f"{name}.lora_A.weight"] = np.ascontiguousarray(a[layer].reshape(-1, lora.rank).T, np.float32)
-            found[f"{name}.lora_B.weight"] = np.ascontiguousarray(b[layer].reshape(lora.rank, -1).T, np.float32)
-    exported.save(found, folder / WEIGHTS)
-    (folder / CONFIG).write_text(json.dumps(_config(lora, base), indent=2) + "\n", encoding="utf-8")
-
-
-def _config(lora: LoraConfig, base: str | None) -> dict[str, Any]:
-    return {
+            tensors[f"{name}.lora_A.weight"] = np.ascontiguousarray(a[layer].reshape(-1, lora.rank).T, np.float32)
+            tensors[f"{name}.lora_B.weight"] = np.ascontiguousarray(b[layer].reshape(lora.rank, -1).T, np.float32)
+    exported.save(tensors, folder / WEIGHTS)
+    config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
         "base_model_name_or_path": base,
@@ -57,9 +51,4 @@ def _config(lora: LoraConfig, base: str | None) -> dict[str, Any]:
         "fan_in_fan_out": False,
         "inference_mode": True,
     }
-
-
-def _host(leaf: Any) -> np.ndarray:
-    if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
-        leaf = multihost_utils.process_allgather(leaf, tiled=True)
-    return np.asarray(leaf)
+    (folder / ADAPTER).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

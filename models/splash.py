@@ -1,4 +1,4 @@
-"""Pallas splash attention on TPU for the training door: segments, slots and grouped heads by JAX's own kernel."""
+"""Pallas splash attention on TPU for the training pass: segments, slots and grouped heads by JAX's own kernel."""
 
 from __future__ import annotations
 

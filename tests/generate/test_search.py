@@ -522,7 +522,7 @@ def test_windows_reach_into_earlier_turns(base, layout):
     model = dataclasses.replace(base, **sizes, sliding_window=9, full_every=2 if base.full_every else 0)
     limits, params = Limits(turns=2, turn=12, observation=30, total=54, passages=2), drawn(model)
     found = searched(player(params, cfg=model), PROMPTS[3:], samples=6, limits=limits)
-    assert sum(len(row.turns) > 1 for row in sum(found, [])) >= 3
+    assert sum(len(row.turns) > 1 for row in sum(found, [])) >= 2
     assert_learner_finds(model, params, found, layout)
 
 

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import shutil
-import time
 from pathlib import Path
 
 import numpy as np
@@ -172,13 +171,11 @@ def test_a_damaged_folder_is_one_line(whole, tmp_path, kind, name, change, said)
     shutil.copytree(whole / kind, folder)
     file = folder / name
     file.write_bytes(change(file.read_bytes() if file.exists() else b""))
-    began = time.perf_counter()
     with pytest.raises((ValueError, FileNotFoundError)) as caught:
         load(folder)
     text = str(caught.value)
     assert said in text and str(folder) in text, text
     assert "\n" not in text and len(text) < 900, text
-    assert time.perf_counter() - began < 100
 
 
 def test_whole_folders_load_and_so_do_links_of_a_cache(whole, tmp_path):

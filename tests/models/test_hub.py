@@ -165,7 +165,7 @@ def test_a_dry_run_takes_no_weights(hub, tmp_path):
 
 def test_what_is_not_known_is_refused_before_its_weights_are_fetched(hub):
     wrong = {
-        "family": ({"model_type": "mamba"}, "org/family is of the family 'mamba', which is not known here; known are"),
+        "family": ({"model_type": "mamba"}, "config.json: model_type 'mamba' is not supported; the decoder knows"),
         "attribute": ({"attn_temperature": 0.5}, "config.json: unknown attribute attn_temperature=0.5"),
         "maths": ({"hidden_act": "relu"}, "config.json: hidden_act='relu' changes the maths"),
     }
