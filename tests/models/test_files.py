@@ -116,6 +116,7 @@ DAMAGES = [
     ("one", CONFIG, lambda data: b"[" * 100_000, CONFIG),
     ("one", CONFIG, lambda data: b"null", CONFIG),
     ("one", CONFIG, keys(model_type=["qwen3"]), "model_type"),
+    ("one", CONFIG, keys(attn_temperature=0.5), "config.json: unknown attribute attn_temperature=0.5"),
     ("one", CONFIG, keys(num_hidden_layers=10**9), "num_hidden_layers=1000000000, but there are tensors of 3 layers"),
     ("one", CONFIG, keys(num_hidden_layers=10**30), "num_hidden_layers"),
     ("one", CONFIG, keys(num_hidden_layers=1e9), "num_hidden_layers"),
