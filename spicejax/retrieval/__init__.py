@@ -1,1 +1,1 @@
-"""Finding passages for a question: encoders over a corpus, their indexes, one signature for every kind of search."""
+"""Finding passages for a question: encoders, indexes, and one signature for every kind of search."""

@@ -40,12 +40,12 @@ def build(passages: Iterable[Passage], folder: Path) -> None:
 
 
 def load(folder: Path) -> Any:
-    """Load what `build` wrote, without reading it all."""
+    """Open what `build` wrote, mapped into memory."""
     return _library().BM25.load(str(folder), mmap=True)
 
 
 def best(index: Any, queries: Sequence[str], k: int) -> list[list[int]]:
-    """The passages of each query that score best, as row numbers; what shares no word with it is not among them."""
+    """Return the row numbers of each query's best passages, without those that share no word with it."""
     stored = index.scores["num_docs"]
     words = _words(list(queries), return_ids=False)
     # Of itself it would send the scores of each query to the devices to pick k.

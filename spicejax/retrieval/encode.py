@@ -25,16 +25,15 @@ from spicejax.types import Passage
 
 log = logging.getLogger("spicejax")
 
-DEVICE_TOKENS = {"cpu": 2**11}  # of a batch on each device: on a CPU what its caches hold
-ELSEWHERE = 2**14
-FEW = 4  # rows that are not split further
-AT_ONCE = 4096  # texts in the tokenizer together: it keeps far more than their ids
+CPU_TOKENS, DEVICE_TOKENS = 2**11, 2**14  # of a batch on each device; a CPU's caches hold fewer
+MIN_ROWS = 4  # of a batch, which is not split further
+MAX_TEXTS = 4096  # in the tokenizer together: it keeps far more than their ids
 REPORT_EVERY = 10.0  # seconds between lines on how far the encoding has come
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Encoder:
-    """An encoder that is ready to read. Text given to it is data: it never becomes a control token."""
+    """A loaded encoder with its tokenizer. Text given to it is data: it never becomes a control token."""
 
     source: str  # what it was loaded from
     fingerprint: str  # sha256 over the files that decide what vectors it gives
@@ -54,8 +53,8 @@ class Encoder:
 
     def _encode(self, texts: Sequence[str]) -> np.ndarray:
         vectors, reported, cut = np.zeros((len(texts), self.dim), np.float32), time.monotonic(), 0
-        for start in range(0, len(texts), AT_ONCE):
-            encodings = self.tokenizer.encode_batch_fast(texts[start : start + AT_ONCE])
+        for start in range(0, len(texts), MAX_TEXTS):
+            encodings = self.tokenizer.encode_batch_fast(texts[start : start + MAX_TEXTS])
             cut += sum(bool(e.overflowing) for e in encodings)
             rows = [e.ids for e in encodings]
             # All are dispatched before the first is fetched, so that the devices need not wait for the host.
@@ -74,17 +73,17 @@ class Encoder:
         return vectors
 
     def _batches(self, rows: Sequence[Sequence[int]]) -> list[tuple[list[int], tuple[int, int]]]:
-        """Which rows go together, and in which shape: a bucket's length and a power of two of rows, so few programs.
+        """Group rows into batches: (row numbers, shape) with a bucket's length and a power of two of rows.
 
-        What does not fill a batch goes in smaller ones, so that few rows are padding.
+        So there are few programs; the last rows go in smaller batches, so that little is padding.
         """
         ways, batches = sharding.ways(self.mesh, 0), []
-        tokens = DEVICE_TOKENS.get(jax.default_backend(), ELSEWHERE)
+        tokens = CPU_TOKENS if jax.default_backend() == "cpu" else DEVICE_TOKENS
         for shorter, length in zip((0, *lengths(self.style)), lengths(self.style), strict=False):
             chosen = [i for i, row in enumerate(rows) if shorter < len(row) <= length]
             size = _power_of_two(max(1, tokens // length))
             while chosen:
-                while size > FEW and size * ways > len(chosen):
+                while size > MIN_ROWS and size * ways > len(chosen):
                     size //= 2
                 batches.append((chosen[: size * ways], (size * ways, length)))
                 chosen = chosen[size * ways :]
@@ -98,7 +97,7 @@ class Encoder:
 
 
 def lengths(style: Style) -> list[int]:
-    """The buckets of lengths, in tokens: passages are padded by a tenth at most, questions by more."""
+    """The bucket lengths in tokens: passages are padded by a tenth at most, short questions by more."""
     steps = (*range(16, 64, 16), *range(64, 256, 32), *range(256, 513, 64))
     return [n for n in steps if n < style.max_tokens] + [style.max_tokens]
 

@@ -1,10 +1,10 @@
 """The index of a corpus: a folder of passages, their vectors in shards, search structures, and a manifest with hashes.
 
-A build is its own repair: run again, it makes what is missing or damaged and leaves the rest.
+The same build, run again, repairs a folder: it makes what is missing or damaged and leaves the rest.
 
-Two builds of a ScaNN tree over the same vectors find different neighbours, so that a resumed run loads what was
-written. The manifest holds the encoder and its style (pooling, prefixes, cut, norm); a search with another one is
-refused, because it would find worse passages without a word.
+Two ScaNN trees over the same vectors find different neighbours, so a resumed run loads the tree that was written. The
+manifest holds the encoder and its style (pooling, prefixes, cut, norm). A search with another one is refused: it would
+silently find worse passages.
 """
 
 from __future__ import annotations
@@ -87,15 +87,15 @@ def build(
     with_bm25: bool = False,
     follow_links: bool = False,
 ) -> Index:
-    """Build the index of a corpus in folder `out`, or go on with one that the same call began.
+    """Build the index of a corpus in folder `out`, or continue a build that the same call began.
 
     Args:
       corpus: as data/corpus.open_corpus.
       words: longest passage, 0 = documents as they are given.
-      shard: passages a file of vectors; what a stopped build encodes again at most.
-      tree_from: from so many passages a ScaNN tree is built too; None = never.
+      shard: passages in a file of vectors, the most that a stopped build encodes again.
+      tree_from: number of passages from which a ScaNN tree is built too; None = never.
       with_bm25: count words too.
-      follow_links: take what links out of a folder lead to; they are skipped else.
+      follow_links: read what links out of a folder lead to; otherwise they are skipped.
     Raises:
       ValueError: `out` was begun otherwise, or the corpus has no usable passage or another content than before.
       FileExistsError: `out` is a folder of something else.
@@ -105,7 +105,7 @@ def build(
         raise ValueError(f"shard={shard}: give at least one passage a file")
     folder = Path(out).expanduser()
     plan = {"format": FORMAT, "corpus": corpus, "words": words, "shard": shard, "encoder": spec_of(encoder)}
-    # Process 0 alone reads and writes what there is, on a disk that all see.
+    # Process 0 alone reads and writes the folder, on a disk that all processes see.
     hosts.by_first(lambda: _begin(folder, plan, sources.Reader(follow_links=follow_links)))
     stored = passages.load(folder / PASSAGES)
     for k, name in enumerate(_shards(len(stored), shard)):
@@ -125,8 +125,8 @@ def build(
 
 
 def _begin(folder: Path, plan: Mapping[str, Any], reader: sources.Reader) -> None:
-    """Make the folder and its passages where they are not there."""
-    if begun := _begun(folder):
+    """Make the folder and its passages unless they are there."""
+    if begun := _earlier_manifest(folder):
         for name, value in _flat(plan).items():
             if _flat(begun)[name] != value:
                 raise ValueError(
@@ -150,8 +150,8 @@ def _begin(folder: Path, plan: Mapping[str, Any], reader: sources.Reader) -> Non
     _add(folder, [PASSAGES], counts={"passages": count, "read": reader.read, **skipped})
 
 
-def _begun(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a build that was begun, from its copy where it is damaged or missing; None without either.
+def _earlier_manifest(folder: Path) -> dict[str, Any] | None:
+    """Read the manifest of an earlier build, from its copy where it is damaged or missing; None without either.
 
     Raises: ValueError where neither can be read.
     """
@@ -190,7 +190,7 @@ def _write_shard(folder: Path, name: str, vectors: np.ndarray) -> None:
 
 
 def _add_structures(folder: Path, tree_from: int | None, with_bm25: bool) -> None:
-    """Build what is asked for and not there."""
+    """Build the wanted search structures that are missing or damaged."""
     index = load(folder)
     if tree_from is not None and len(index.passages) >= tree_from and not index.sound(TREE):
         shutil.rmtree(folder / TREE, ignore_errors=True)
@@ -230,21 +230,21 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> dict[str, Any]:
 
 
 def _damaged(folder: Path, names: Iterable[str]) -> list[str]:
-    """Those of the files that are not what the manifest says, or not yet in it."""
+    """The files that are missing, not in the manifest, or of another content than it says."""
     known = read_manifest(folder)["files"]
     return [n for n in names if n not in known or not (folder / n).is_file() or sha256(folder / n) != known[n]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """A finished index. What it hands out was compared with its hashes."""
+    """A finished index. Files are compared with their hashes before they are read."""
 
     folder: Path
     manifest: Mapping[str, Any]
     passages: Records[Passage]
 
     def require(self, encoder: Encoder) -> None:
-        """Raise ValueError where the vectors are of another encoder, or texts were given to it in another way."""
+        """Raise ValueError where the vectors are of another encoder or style."""
         for name, value in spec_of(encoder).items():
             if (built := self.manifest["encoder"][name]) != value:
                 raise ValueError(

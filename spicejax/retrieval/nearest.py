@@ -28,8 +28,8 @@ log = logging.getLogger("spicejax")
 Nearest = Callable[[np.ndarray, int], list[list[int]]]
 
 TREE_FROM = 20_000  # vectors; below, comparing with all of them takes a fraction of a millisecond and is exact
-RECALL_AT, RECALL = 10, 0.95  # what a tree must find of the true nearest
-SAMPLE = 200  # vectors that a tree is tried on
+RECALL_AT, RECALL = 10, 0.95  # share of the true 10 nearest that a tree must find
+SAMPLE = 200  # vectors that measure a tree's recall
 QUERIES = 64  # queries at once on the devices, bounding the scores to QUERIES x vectors
 
 
@@ -109,7 +109,7 @@ def in_graph(
 
     Args:
       approximate: `approx_max_k`, which TPUs do at the speed of the product (arXiv:2206.14286); exact on CPU.
-      recall: what it shall find of the true nearest.
+      recall: share of the true nearest that it is to find.
       dtype: of the stored vectors; scores are float32.
     """
     count = len(vectors)

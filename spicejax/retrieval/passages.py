@@ -52,12 +52,12 @@ def read(reader: sources.Reader, spec: str, *, words: int = 100) -> Iterator[Pas
 
 
 def composed(text: str) -> str:
-    """The text with accents in one character each (NFC): passages and queries are written alike in every engine."""
+    """Compose accents (NFC), so that passages and queries are written alike in every engine."""
     return unicodedata.normalize("NFC", text)
 
 
 def readable(value: Any) -> str:
-    """A text that can be encoded: half a pair of surrogates, which JSON can spell, is none. Raises TypeError."""
+    """Return a text that can be encoded, without lone surrogates, which JSON can spell. Raises TypeError."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.40} is no text")
     return value.encode(errors="replace").decode()

@@ -17,15 +17,15 @@ BATCH = 64  # queries of a request
 
 
 def search(url: str, *, timeout: float, tries: int) -> Search:
-    """Search by a server, `url` being the whole address, such as http://localhost:5003/retrieve.
+    """Search on a server; `url` is the whole address, such as http://localhost:5003/retrieve.
 
-    The first host asks and tells the others. A request that fails, for whatever reason, is tried again: `tries` times
+    The first host asks and sends the answer to the others. A request that fails for any reason is tried `tries` times
     in all, waiting 1, 2, 4 ... 60 seconds in between.
 
     Args:
       timeout: seconds from the begin of a request to the end of its answer.
     Raises: ValueError for another protocol; ServerError, on all hosts, where the server does not answer now.
-      The search itself raises ServerError, and interrupt.Stopped where a signal came meanwhile.
+      The search raises ServerError too, and interrupt.Stopped after a signal.
     """
     name = url.rstrip("/").rpartition("/")[2]
     if not url.startswith(("http://", "https://")) or name not in PROTOCOLS:
@@ -54,10 +54,6 @@ def search(url: str, *, timeout: float, tries: int) -> Search:
     return find
 
 
-def _retrieve_body(queries: list[str], k: int) -> dict[str, Any]:
-    return {"queries": queries, "topk": k, "return_scores": True}
-
-
 def _retrieve_passages(answer: Any) -> list[list[list[str]]]:
     return [[_document(entry["document"]) for entry in row] for row in answer["result"]]
 
@@ -71,21 +67,17 @@ def _document(document: dict[str, Any]) -> list[str]:
     return [_name(contents) if declared is None else readable(str(declared)), *parts]
 
 
-def _queries_body(queries: list[str], k: int) -> dict[str, Any]:
-    return {"queries": queries, "k": k}
-
-
 def _queries_passages(answer: Any) -> list[list[list[str]]]:
     return [[[_name(contents), "", contents] for contents in map(readable, row)] for row in answer["answers"]]
 
 
 def _name(text: str) -> str:
-    """An id for a passage that has none: games tell passages apart by it."""
+    """Make an id for a passage without one; games identify passages by it."""
     return f"{zlib.crc32(text.encode()):08x}"
 
 
 _Protocol = tuple[Callable[[list[str], int], dict[str, Any]], Callable[[Any], list[list[list[str]]]]]
 PROTOCOLS: dict[str, _Protocol] = {
-    "retrieve": (_retrieve_body, _retrieve_passages),
-    "queries": (_queries_body, _queries_passages),
+    "retrieve": (lambda queries, k: {"queries": queries, "topk": k, "return_scores": True}, _retrieve_passages),
+    "queries": (lambda queries, k: {"queries": queries, "k": k}, _queries_passages),
 }

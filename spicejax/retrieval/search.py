@@ -1,4 +1,4 @@
-"""Searching: one signature, queries and k to passages, whatever finds them."""
+"""Searching: one signature for every engine, from queries and k to passages."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ Search = Callable[[Sequence[str], int], list[list[Passage]]]
 def scann(index: Index, encoder: Encoder) -> Search:
     """Search by ScaNN on the first host: with the tree where the index has one, else among all vectors.
 
-    All hosts encode the queries together; the first alone holds the vectors and tells the others what it found.
+    All hosts encode the queries together. The first one alone holds the vectors and sends the others its results.
     Raises ValueError where the index is of another encoder or style, or damaged.
     """
     index.require(encoder)
-    held: list[Nearest] = []
+    loaded: list[Nearest] = []  # on the first host
 
     def load() -> None:
         tree = index.has(TREE)
-        found = nearest.load_tree(index.part(TREE), index.tree()) if tree else nearest.brute_force(index.vectors())
-        held.append(found)
+        engine = nearest.load_tree(index.part(TREE), index.tree()) if tree else nearest.brute_force(index.vectors())
+        loaded.append(engine)
 
     hosts.by_first(load)
-    return _by_vector(index, encoder, lambda vectors, k: hosts.by_first(lambda: held[0](vectors, k)))
+    return _by_vector(index, encoder, lambda vectors, k: hosts.by_first(lambda: loaded[0](vectors, k)))
 
 
 def in_graph(
@@ -49,8 +49,8 @@ def in_graph(
     Raises: as `scann`.
     """
     index.require(encoder)
-    found = nearest.in_graph(index.vectors(), mesh, approximate=approximate, dtype=dtype)
-    return _by_vector(index, encoder, found)
+    find = nearest.in_graph(index.vectors(), mesh, approximate=approximate, dtype=dtype)
+    return _by_vector(index, encoder, find)
 
 
 def by_words(index: Index) -> Search:
@@ -61,14 +61,14 @@ def by_words(index: Index) -> Search:
     return _passages(index.passages, lambda queries, k: bm25.best(counts, queries, k))
 
 
-def in_memory(found: Sequence[Passage]) -> Search:
-    """The same among passages in memory, whose words are counted now; without an index."""
-    counts = bm25.count(found)
-    return _passages(found, lambda queries, k: bm25.best(counts, queries, k))
+def in_memory(passages: Sequence[Passage]) -> Search:
+    """Search by BM25 among passages in memory, whose words are counted now."""
+    counts = bm25.count(passages)
+    return _passages(passages, lambda queries, k: bm25.best(counts, queries, k))
 
 
 def opener(name: str) -> Callable[[Any], Search]:
-    """The function of the user's own that opens a search. Raises ValueError where there is none such."""
+    """Return the user's function that opens a search. Raises ValueError where it is missing or takes something else."""
     function = outside.load(name, "retrieval.engine")
     try:
         inspect.signature(function).bind(None)
@@ -79,12 +79,12 @@ def opener(name: str) -> Callable[[Any], Search]:
 
 
 def by_function(name: str, cfg: Any) -> Search:
-    """Search by a function of the user's own, which the first host opens and asks; it tells the others what it found.
+    """Search by a user's function, which the first host opens and calls; it sends the others the results.
 
     Args:
-      cfg: what the opener is given.
-    Raises: ValueError where it is not there or raises. The search itself raises ServerError where it does, or finds
-      something else than passages: a run is saved then, and stops; it is tried once when it is opened.
+      cfg: the argument of the opener.
+    Raises: ValueError where the opener is missing or raises. The search, which is tried once here, raises ServerError
+      where the function raises or returns something else than passages; a run is then saved and stops.
     """
     function, opened = opener(name), list[Search]()
 
@@ -117,8 +117,8 @@ def by_function(name: str, cfg: Any) -> Search:
     return search
 
 
-def _by_vector(index: Index, encoder: Encoder, found: Nearest) -> Search:
-    return _passages(index.passages, lambda queries, k: found(encoder.queries(queries), k))
+def _by_vector(index: Index, encoder: Encoder, find: Nearest) -> Search:
+    return _passages(index.passages, lambda queries, k: find(encoder.queries(queries), k))
 
 
 def _passages(passages: Any, rank: Callable[[Sequence[str], int], list[list[int]]]) -> Search:

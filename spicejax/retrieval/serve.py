@@ -16,14 +16,14 @@ from starlette.routing import Route
 from spicejax.retrieval.search import Search
 from spicejax.types import Passage
 
-MOST_AT_ONCE = 256  # queries that are searched together
-MOST_PASSAGES = 100  # of a query
-MOST_QUERIES = 2**14  # of a request
-LARGEST = 8 * 2**20  # bytes of a request
+MAX_TOGETHER = 256  # queries that are searched together
+MAX_PASSAGES = 100  # of a query
+MAX_QUERIES = 2**14  # of a request
+MAX_BYTES = 8 * 2**20  # of a request
 
 
 class _TooLarge(Exception):
-    """A request that is not read on."""
+    """A request larger than MAX_BYTES."""
 
 
 class _Waiting(NamedTuple):
@@ -31,55 +31,54 @@ class _Waiting(NamedTuple):
 
     queries: list[str]
     k: int
-    found: asyncio.Future[list[list[Passage]]]
+    result: asyncio.Future[list[list[Passage]]]
 
 
 def app(search: Search) -> Starlette:
-    """POST /retrieve and /queries, GET /status. What waits while a search runs is searched together next.
+    """Serve POST /retrieve and /queries, GET /status. Requests that wait during a search are searched together next.
 
-    A request that is not as it should be gets status 400, a too large one 413, and one line that says why, as
-    {"error": ...}.
+    A bad request gets status 400, a too large one 413, and {"error": one line}.
     """
     queue: asyncio.Queue[_Waiting] = asyncio.Queue()
 
     async def ask(queries: Any, k: Any) -> list[list[Passage]]:
         if not isinstance(queries, list) or not all(isinstance(query, str) for query in queries):
             raise ValueError("queries: give a list of texts")
-        if len(queries) > MOST_QUERIES:
-            raise ValueError(f"{len(queries)} queries: give {MOST_QUERIES} at most")
-        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MOST_PASSAGES:
-            raise ValueError(f"{k!r} passages a query: give 1 to {MOST_PASSAGES}")
+        if len(queries) > MAX_QUERIES:
+            raise ValueError(f"{len(queries)} queries: give {MAX_QUERIES} at most")
+        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MAX_PASSAGES:
+            raise ValueError(f"{k!r} passages a query: give 1 to {MAX_PASSAGES}")
         waiting = _Waiting(queries, k, asyncio.get_running_loop().create_future())
         await queue.put(waiting)
-        return await waiting.found
+        return await waiting.result
 
     async def work() -> None:
         while True:
             batch = [await queue.get()]
-            while not queue.empty() and sum(len(w.queries) for w in batch) < MOST_AT_ONCE:
+            while not queue.empty() and sum(len(w.queries) for w in batch) < MAX_TOGETHER:
                 batch.append(queue.get_nowait())
             together = [query for w in batch for query in w.queries]
             try:
                 found = await asyncio.to_thread(search, together, max(w.k for w in batch))
             except Exception as error:
                 for w in batch:
-                    if not w.found.cancelled():
-                        w.found.set_exception(RuntimeError(str(error)))
+                    if not w.result.cancelled():
+                        w.result.set_exception(RuntimeError(str(error)))
                 continue
             at = 0
             for w in batch:
-                if not w.found.cancelled():
-                    w.found.set_result([row[: w.k] for row in found[at : at + len(w.queries)]])
+                if not w.result.cancelled():
+                    w.result.set_result([row[: w.k] for row in found[at : at + len(w.queries)]])
                 at += len(w.queries)
 
     async def parsed(request: Request) -> Any:
-        heard = bytearray()
+        content = bytearray()
         async for part in request.stream():
-            heard += part
-            if len(heard) > LARGEST:
-                raise _TooLarge(f"a request of more than {LARGEST >> 20} MiB; send fewer queries at once")
+            content += part
+            if len(content) > MAX_BYTES:
+                raise _TooLarge(f"a request of more than {MAX_BYTES >> 20} MiB; send fewer queries at once")
         try:
-            return json.loads(heard)
+            return json.loads(content)
         except RecursionError:
             raise ValueError("too deep to be read") from None
 
@@ -87,7 +86,7 @@ def app(search: Search) -> Starlette:
         body = await parsed(request)
         found = await ask(body["queries"], 3 if body.get("topk") is None else body["topk"])
         rows = [[{"id": p.id, "contents": f'"{p.title}"\n{p.text}'} for p in row] for row in found]
-        if body.get("return_scores"):  # of another engine each time, so none is told
+        if body.get("return_scores"):  # engines score differently, so none is given
             return JSONResponse({"result": [[{"document": d, "score": None} for d in row] for row in rows]})
         return JSONResponse({"result": rows})
 

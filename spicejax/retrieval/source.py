@@ -1,4 +1,4 @@
-"""Owns which search engine a run has: its configuration, and opening it."""
+"""The search engine of a run: its configuration, and opening it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class RetrievalConfig:
             raise ValueError(f"retrieval.engine={self.engine}: give {' or '.join(each)}")
 
     def probe(self) -> None:
-        """Raise what `open_search` would of the files, packages and code that it names, without opening them."""
+        """Raise what `open_search` would about files, packages and code, without opening them."""
         engine = self._engine
         if engine.package and importlib.util.find_spec(engine.package) is None:
             raise ImportError(
@@ -97,7 +97,7 @@ class RetrievalConfig:
             next(self.passages(), None)
 
     def passages(self) -> Iterator[Passage]:
-        """Those of `corpus`, read as they are asked for."""
+        """Read the passages of `corpus` one by one."""
         reader = sources.Reader(follow_links=self.follow_links)
         return passages.read(reader, self.corpus, words=self.words)
 
