@@ -1,4 +1,4 @@
-"""Answers whose questions a model shall find, read from jsonl."""
+"""Answers for which a model is to write questions, read from jsonl."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from spicejax.types import Answer
 
 
 def load_answers(path: str | Path) -> list[Answer]:
-    """Read a jsonl of {"answer"} with optional aliases, searches and id; a question beside it is not read.
+    """Read a jsonl of {"answer"} with optional aliases, searches and id; a "question" is ignored.
 
-    The names of Search Self-Play's own file, `ground_truth` and `search_turns`, mean answer and searches.
+    The names of Search Self-Play's own file are taken too: `ground_truth` for answer, `search_turns` for searches.
     Raises: ValueError naming file, line and what is wrong; FileNotFoundError.
     """
     answers = []

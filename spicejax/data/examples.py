@@ -1,4 +1,4 @@
-"""Examples: prompts with the replies that a model shall learn to give, from jsonl or a prepared folder."""
+"""Examples: prompts with the replies that a model is to learn, from jsonl or a prepared folder."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from spicejax.types import Example, Passage
 
 log = logging.getLogger(__name__)
 
-# What stands around a query and what was found, by the name that a row may give as "tags".
+# The tags around queries and observations, by the name in a row's "tags"
 TAGS = {"search": tags.SEARCH_TAGS, "query": tags.QUERY_TAGS, "nano": tags.NANO_TAGS}
 _OBSERVATIONS = {tag for known in TAGS.values() for tag in known.observation}
 
 
 def load_examples(path: str | Path) -> list[Example]:
-    """Read a jsonl of prompts with replies, or a folder of launch/prepare_sft.py as a whole.
+    """Read a jsonl of prompts with replies, or a whole folder of launch/prepare_sft.py.
 
-    The prompt is a "prompt", "messages", or a "question", which the game asks in its own words. The reply is a
-    "completion", the last of the messages, then the assistant's, or "turns" with what was shown between them: a list of
-    {"wrote", "shown"}, the last without "shown", which is a list of {"title", "text"}; "tags" says what stands around
-    them. A row may name its "source".
+    The prompt is a "prompt", "messages", or a "question", which the game puts in its own words. The reply is a
+    "completion", the last of the messages (the assistant's), or "turns": a list of {"wrote", "shown"}, where "shown" is
+    a list of passages {"title", "text"}, which the last turn lacks; "tags" names the tags around queries and passages.
+    A row may name its "source".
 
     Raises: ValueError naming file, line and what is missing; FileNotFoundError.
     """
@@ -78,10 +78,10 @@ def _tags(where: str, row: Mapping[str, Any]) -> Tags:
 
 
 def _turns(where: str, turns: Any, tags: Tags) -> list[tuple[str, str]]:
-    """What was written at each turn, and the observation behind it; the last has none.
+    """Read the text of each turn and the observation that follows it; the last turn has none.
 
-    Raises: ValueError for a turn that asks for nothing and is shown something, or the other way round, and for tags of
-      an observation in what was written.
+    Raises: ValueError for a query without passages or passages without a query, and for the tags of an observation in
+      the text of a turn.
     """
     if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns) or not turns:
         raise ValueError(f'{where}: turns: give a list of {{"wrote", "shown"}}')

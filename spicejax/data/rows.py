@@ -1,6 +1,6 @@
 """Rows of a file of JSON lines, or of one JSON array (.json), each with its place for error messages.
 
-What counts as a text in a row of any kind is said here, in `text`, `answer`, `answers` and `label`.
+`text`, `answer`, `answers` and `label` define what counts as a text in a row of any kind.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _read(content: str, where: str) -> Any:
 
 
 def field(where: str, row: Mapping[str, Any], name: str, read: Callable[[Any], T]) -> T:
-    """What `read`, one of the readers below, makes of a row's field; a missing one is null to it.
+    """Read a row's field by `read`, one of the readers below, to which a missing field is null.
 
     Raises: ValueError naming place, field, value and the fix.
     """
@@ -65,7 +65,7 @@ def field(where: str, row: Mapping[str, Any], name: str, read: Callable[[Any], T
 
 
 def text(value: Any) -> str:
-    """A text as it stands. Raises ValueError for anything else, for one of spaces and one with half a character."""
+    """Return a text unchanged. Raises ValueError for other values, for spaces alone and for lone surrogates."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{_shown(value)}: give a text")
     try:
@@ -76,7 +76,7 @@ def text(value: Any) -> str:
 
 
 def answer(value: Any) -> str:
-    """A right answer: a text, or a finite number, true or false as Python writes it.
+    """Return a right answer: a text, or a finite number, true or false as Python writes it.
 
     Raises: ValueError for null, NaN, infinities, lists, objects and what `text` refuses.
     """
@@ -88,14 +88,14 @@ def answer(value: Any) -> str:
 
 
 def answers(value: Any) -> tuple[str, ...]:
-    """A list of them; null is an empty one. Raises ValueError for anything else."""
+    """Return a list of answers; null is an empty list. Raises ValueError for other values."""
     if value is not None and not isinstance(value, list):
         raise ValueError(f"{_shown(value)}: give a list of texts")
     return tuple(map(answer, value or ()))
 
 
 def label(value: Any) -> str:
-    """An id or a name: as `answer`, or "" for null and an empty text."""
+    """Return an id or a name: as `answer`, or "" for null and an empty text."""
     return "" if value in (None, "") else answer(value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sized
 
-# From the best place to cut to the last resort; each match is the end of a unit.
+# Places to cut, the best first; each match is the end of a unit.
 BOUNDARIES = (
     re.compile(r"\n[ \t]*\n\s*"),  # paragraphs
     re.compile(r"\n+|(?<=[.!?。！？])[\"'”’)\]]*\s+"),  # lines and sentences
@@ -13,13 +13,13 @@ BOUNDARIES = (
 )
 
 Span = tuple[int, int]
-HUGE = 2**20  # characters of a document that is no ordinary text
+HUGE = 2**20  # characters; of longer documents the smallest units are not counted one by one
 
 
 def cut(text: str, encode: Callable[[str], Sized], max_tokens: int) -> list[str]:
-    """Cut `text` into consecutive segments of at most `max_tokens` tokens, of similar length.
+    """Cut `text` into consecutive segments of similar length, of at most `max_tokens` tokens.
 
-    Nothing but whitespace at the cuts is lost.
+    Only whitespace at the cuts is lost.
 
     Raises:
       ValueError: one character alone has more than `max_tokens` tokens.
@@ -62,7 +62,7 @@ def _units(
 
 
 def _apart(ends: list[int], start: int, least: int) -> list[int]:
-    """Those of `ends` that are at least so many characters behind the one before."""
+    """Keep those of `ends` that lie at least `least` characters behind the one before."""
     starts = [start]
     for end in ends:
         if end - starts[-1] >= least:
@@ -73,7 +73,7 @@ def _apart(ends: list[int], start: int, least: int) -> list[int]:
 def _pack(
     units: list[tuple[Span, int]], joint: float, count: Callable[[int, int], int], target: int, max_tokens: int
 ) -> list[Span]:
-    """Join neighbouring units while they fit `target`; what was joined by estimate is then counted exactly."""
+    """Join neighbouring units while they fit `target` by estimate; then count the joined text exactly."""
     segments: list[Span] = []
     i = 0
     while i < len(units):

@@ -51,11 +51,11 @@ class Reader:
     max_bytes: int = 16 * 2**20  # of a document in UTF-8; larger ones are skipped
     read: int = 0
     skipped: Counter[str] = dataclasses.field(default_factory=Counter)
-    keys: tuple[str, ...] = ()  # of the first record without text
+    keys: tuple[str, ...] = ()  # those of the first record without text
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Where the text of a record may stand."""
+        """The fields that may hold a record's text."""
         return (self.text_field,) if self.text_field else TEXT_FIELDS
 
     def skip(self, reason: str) -> None:
@@ -112,7 +112,7 @@ class Reader:
         skip = None if self.follow_links else functools.partial(self.skip, "link_out_of_folder")
         skipped = self.read
         records = sorted(_walk(path, (".array_record",), skip, deep=False))
-        linked = self.read > skipped  # shards that were left out: no reason to take the README beside them
+        linked = self.read > skipped  # where shards were left out, the README beside them is not the corpus
         texts = [] if records else list(_walk(path, TEXT_SUFFIXES, skip))
         files = records or ([] if linked else texts)
         if not files and self.read == skipped:
@@ -167,7 +167,7 @@ class Reader:
         elif b"\0" in data:
             self.skip("binary")
         else:
-            # What is no UTF-8 becomes lone surrogates, which `_unusable` finds.
+            # Invalid UTF-8 becomes lone surrogates, which `_unusable` finds.
             yield from self._text(data.decode("utf-8-sig", "surrogateescape"), name, title)
 
     def _text(self, text: str, name: str, title: str) -> Iterator[Raw]:
@@ -266,9 +266,9 @@ class Reader:
 
 
 def titled(contents: str) -> tuple[str, str] | None:
-    """(title, text) of contents as Search-R1's wiki-18 has them: a title in quotation marks, a line end, the text.
+    """Split contents as in Search-R1's wiki-18 (a title in quotation marks, a line end, the text) into (title, text).
 
-    None for contents of another form.
+    Returns None for contents of another form.
     """
     match = _TITLED.match(contents)
     return (match[1].strip(), contents[match.end() :]) if match else None
@@ -300,7 +300,7 @@ def _expand(spec: str) -> list[Path]:
 
 
 def _cells(line: str) -> list[str]:
-    """Cells of a table's line; where its quotation marks are none of a writer of tables, as they stand."""
+    """Read the cells of a line; quotation marks that are not those of a table stay as they are."""
     try:
         return next(csv.reader([line], delimiter="\t", strict=True), [])
     except csv.Error:
@@ -314,7 +314,7 @@ def _walk(
 
     Args:
       suffixes: of the files; ".array_record" also within a name, as its shards have it.
-      skip: called for each link that leads out of `root`, which is then left out; None follows them.
+      skip: called for each link that leads out of `root`, which is left out; None = such links are followed.
       deep: folders within it too.
     """
     home, visited = os.path.realpath(root), set[str]()

@@ -1,4 +1,4 @@
-"""Documents: each entity that is not held out, told in a few plain sentences."""
+"""Documents: a few plain sentences about each entity that is not held out."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MIN_CHARS = 100  # of a document
 
 
 def documents(names: Sequence[str] = tuple(SUBJECTS)) -> list[Document]:
-    """The documents of some tables, in the order of the tables; the same ones whenever they are asked for.
+    """Return the documents of some tables, in the order of the tables; they never change.
 
-    Raises: ValueError for a table that there is not.
+    Raises: ValueError for an unknown table.
     """
     for name in names:
         if name not in SUBJECTS:
@@ -48,6 +48,6 @@ def _text(subject: Subject, row: tables.Row) -> str:
 
 
 def _listed(cell: str) -> str:
-    """A list as a sentence writes it, "A, B and C", without what is held out."""
+    """Write a list as "A, B and C", without entities that are held out."""
     *others, last = [name for name in cell.split("; ") if not tables.held_out(name)] or [""]
     return f"{', '.join(others)} and {last}" if others else last

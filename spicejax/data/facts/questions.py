@@ -1,7 +1,7 @@
-"""Fixed sets of questions: facts that the documents hold, facts that none holds, plain instructions, everyday things.
+"""Fixed sets of questions: facts of the documents, facts of none, plain instructions, everyday things.
 
-They are functions of the tables alone and never drawn from a seed. A test keeps their digests: whoever changes a row or
-a template makes another benchmark, whose numbers do not compare with those before.
+They follow from the tables alone, without a seed. A test keeps their digests: a changed row or template makes another
+benchmark, whose numbers do not compare with earlier ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def corpus() -> list[Question]:
 
 
 def countries() -> list[Question]:
-    """For a corpus of countries alone: what their documents hold, asked directly, and which country a capital is of."""
+    """For a corpus of countries alone: direct questions about their documents, and which country has a capital."""
     subject = SUBJECTS["countries"]
     rows = tuple(row for row in subject.rows("countries") if not row.held_out)
     questions = []
@@ -38,18 +38,18 @@ def countries() -> list[Question]:
 
 
 def unseen() -> list[Question]:
-    """Facts of the same kinds about entities that no document tells of, and a few general questions."""
+    """Facts of the same kinds about entities without a document, and a few general questions."""
     general = tables.read("general", "general")
     return _asked(3, held_out=True) + [_typed(row, k) for k, row in enumerate(general)]
 
 
 def plain() -> list[Question]:
-    """Instructions, to be asked as they are, without a request for a form of the answer."""
+    """Instructions, asked as they are, without a request for an answer's form."""
     return [_typed(row, k) | {"boxed": False} for k, row in enumerate(tables.read("plain", "plain"))]
 
 
 def everyday() -> list[Question]:
-    """Questions of another kind, to be trained on: they teach how to answer and none of the facts."""
+    """Questions to train on: they teach how to answer and none of the facts."""
     return [_typed(row, k) for k, row in enumerate(tables.read("everyday", "everyday"))]
 
 
@@ -63,7 +63,7 @@ SETS: dict[str, Callable[[], list[Question]]] = {
 
 
 def load_rows(name: str) -> list[Question]:
-    """The questions of one set. Raises: ValueError where there is none of that name."""
+    """Return the questions of one set. Raises ValueError for an unknown one."""
     if name not in SETS:
         raise ValueError(f"facts:{name}: there is no such set of questions; choose from {', '.join(SETS)}")
     return SETS[name]()

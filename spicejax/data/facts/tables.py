@@ -9,12 +9,12 @@ import hashlib
 from collections.abc import Mapping
 from importlib import resources
 
-HELD_OUT = 5  # one entity of so many makes no document
+HELD_OUT = 5  # one entity of so many has no document
 _FILES = resources.files("spicejax.data.facts") / "tables"
 
 
 class Word(str):
-    """A text that formats itself with its indefinite article: "{:a}"."""
+    """A text whose format "{:a}" puts the indefinite article in front."""
 
     def __format__(self, spec: str) -> str:
         article = "an" if self[:1].lower() in "aeiou" else "a"
@@ -40,22 +40,22 @@ class Row:
 
     @property
     def id(self) -> str:
-        """What the entity's document is called, such as country/Netherlands."""
+        """The id of the entity's document, such as country/Netherlands."""
         return f"{self.kind}/{self.title}"
 
     @property
     def held_out(self) -> bool:
-        """Whether no document tells of it."""
+        """Whether the entity has no document."""
         return held_out(self.name)
 
 
 def held_out(name: str) -> bool:
-    """Whether no document tells of the entity: a function of its name alone."""
+    """Whether the entity has no document: a function of its name alone."""
     return fixed(name) % HELD_OUT == 0
 
 
 def fixed(text: str) -> int:
-    """A number that is the same wherever and whenever it is asked for."""
+    """Hash a text to a number that is the same on every machine."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "little")
 
 
