@@ -143,8 +143,8 @@ FIXES = {
 }
 GLOSSARY = {
     "challenger/attempts": "replies that should have been a task",
-    "challenger/tasks_valid": "those that are one",
-    "challenger/valid_fraction": "tasks_valid / attempts",
+    "challenger/tasks_valid": "attempts that are valid tasks",
+    "challenger/valid_fraction": "share of attempts that are valid tasks",
     "challenger/documents_without_task": "documents none of whose attempts was valid",
     "challenger/task_type_unparsed": "choices of the kind of task that could not be read",
     "challenger/reward": "mean reward of all attempts, invalid ones included",
@@ -153,8 +153,8 @@ GLOSSARY = {
     "challenger/always_solved": "share of tasks with pass rate 1",
     "challenger/mcq_fraction": "share of multiple-choice questions among the valid tasks",
     "challenger/distinct_questions": "share of different questions among the valid tasks",
-    "challenger/repeated_questions": "share that was asked in the ten iterations before",
-    "challenger/held_out_questions": "share that the evaluation asks too, word for word (`validity.no_held_out`)",
+    "challenger/repeated_questions": "share of valid tasks whose question was asked in the ten iterations before",
+    "challenger/held_out_questions": "share of valid tasks that the evaluation asks too (`validity.no_held_out`)",
 }
 ABOUT = About(
     panels=PANELS,
