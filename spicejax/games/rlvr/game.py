@@ -159,7 +159,7 @@ ABOUT = About(
     glossary=reasoner.GLOSSARY
     | {
         "reasoner/asked": "questions asked until enough of them were left (`rlvr.candidates`)",
-        "reasoner/refused": "those whose answers were all right or all wrong",
+        "reasoner/refused": "questions whose answers were all right or all wrong, left out",
     },
     counts=("verdict/",),
     fixes={

@@ -102,7 +102,7 @@ GLOSSARY = {
     "proposer/tries": "proposals made for each one that was wanted",
     "proposer/difficulty": "1 - pass rate of the new questions",
     "pool/questions": "questions kept to be asked again",
-    "solver/pass_rate_replayed": "the same of questions that were asked again",
+    "solver/pass_rate_replayed": "reward of an answer, mean over questions that were asked again",
     "solver/slots_filled": "share of the iteration's places for which there was a question",
     "solver/replayed": "questions taken from the pool",
 }
