@@ -8,10 +8,17 @@ from replay import Replaying
 from tiny_models import QWEN3
 
 from spicejax import sharding
+from spicejax.games.world import World
 from spicejax.generate.layout import Buckets
+from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import Searched, Turn
 from spicejax.generate.stops import ACCEPT, stop_machine
 from spicejax.types import Rollout
+
+
+def world(players, check=lambda pairs: [], **more):
+    """The world of these players at the first iteration of seed 0."""
+    return World(players, check, **{"sampler": SamplerConfig(), "seed": 0, "iteration": 0} | more)
 
 
 def written(text, finish="stop", prompt=""):

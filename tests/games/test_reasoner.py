@@ -3,14 +3,12 @@
 import dataclasses
 
 import pytest
-from scripted import Scripted
+from scripted import Scripted, world
 
 from spicejax.data.questions import Item
 from spicejax.evaluation.held_out import held_out
 from spicejax.games.rlvr import game as rlvr
 from spicejax.games.spice import game as spice
-from spicejax.games.world import World
-from spicejax.generate.sampler import SamplerConfig
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Document, Task
 
@@ -27,11 +25,11 @@ def test_a_box_before_the_cut_counts_only_where_the_run_says_so(judged, worth):
     challenger = Scripted(lambda *_: "question: what is 2+2?\nanswer: 4")
     with Verifier() as verifier:
         seats = {"challenger": challenger, "reasoner": reasoner}
-        world = World(seats, verifier.check, SamplerConfig(), seed=0, iteration=0)
+        one = world(seats, verifier.check)
         for cfg, play, items in ((SPICE, spice.play, [Document("a", "text")]), (RLVR, rlvr.play, [TASK])):
             cfg = dataclasses.replace(cfg, judge_truncated=judged)
-            played = play(world, items, cfg)
+            played = play(one, items, cfg)
             assert [e.reward for e in played.lessons if e.role == "reasoner"] == [worth] * 2
             exam = (spice if play is spice.play else rlvr).exam(cfg)
-            found = held_out(world, [Item(TASK)], exam)
+            found = held_out(one, [Item(TASK)], exam)
             assert found["eval/accuracy"] == worth and found["eval/truncated"] == 1

@@ -4,15 +4,14 @@ import dataclasses
 import re
 
 import pytest
+import scripted
 from scripted import Scripted
 
 from spicejax.data.questions import Item
 from spicejax.evaluation.held_out import held_out
 from spicejax.games.acesearcher import game as acesearcher
 from spicejax.games.acesearcher.game import AceSearcherConfig
-from spicejax.games.world import World
 from spicejax.generate.layout import Buckets
-from spicejax.generate.sampler import SamplerConfig
 from spicejax.score.sandbox import Sandbox
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Episode, Passage, Preference, Task
@@ -50,7 +49,7 @@ def policy(text, row):
 def world(player):
     found.calls.clear()
     players, programs = {"decomposer": player, "solver": player}, Sandbox(accept=True).run
-    return World(players, Verifier().check, SamplerConfig(), seed=0, iteration=0, find=find, programs=programs)
+    return scripted.world(players, Verifier().check, find=find, programs=programs)
 
 
 def wide(script):

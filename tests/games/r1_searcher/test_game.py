@@ -2,15 +2,14 @@
 
 import dataclasses
 
+import scripted
 from scripted import typist
 
 from spicejax.data.questions import Item
 from spicejax.evaluation.held_out import held_out
 from spicejax.games.r1_searcher import game as r1_searcher
 from spicejax.games.r1_searcher.game import R1SearcherConfig
-from spicejax.games.world import World
 from spicejax.generate.layout import Buckets
-from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import Limits
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Passage, Task
@@ -37,8 +36,7 @@ def solver(text, row):
 
 
 def world(player):
-    verifier = Verifier()
-    return World({"solver": player}, verifier.check, SamplerConfig(), seed=0, iteration=0, find=find)
+    return scripted.world({"solver": player}, Verifier().check, find=find)
 
 
 def test_rewards_groups_records_and_what_is_left_out():

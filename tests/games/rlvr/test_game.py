@@ -2,13 +2,11 @@
 
 import dataclasses
 
-from scripted import Scripted
+from scripted import Scripted, world
 
 from spicejax.games.rlvr import game as rlvr
 from spicejax.games.rlvr.game import RlvrConfig
-from spicejax.games.world import World
 from spicejax.generate.layout import Buckets
-from spicejax.generate.sampler import SamplerConfig
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Task
 
@@ -19,8 +17,7 @@ QUESTIONS = [Task("7+5=?", "12", "Integer", "a"), Task("x" * 40, "1", "Integer",
 def play(script, cfg=CFG, questions=QUESTIONS):
     player = Scripted(script, buckets=Buckets((30,), 8))
     with Verifier() as verifier:
-        world = World({"reasoner": player}, verifier.check, SamplerConfig(), seed=0, iteration=0)
-        return rlvr.play(world, questions, cfg), player
+        return rlvr.play(world({"reasoner": player}, verifier.check), questions, cfg), player
 
 
 def test_rewards_groups_and_what_is_left_out():
@@ -61,8 +58,7 @@ def test_questions_whose_answers_are_all_alike_are_replaced():
 
 def test_an_iteration_without_a_question_that_fits_teaches_nothing():
     player = Scripted(lambda *_: "", buckets=Buckets((3,), 8))
-    world = World({"reasoner": player}, lambda pairs: [], SamplerConfig(), seed=0, iteration=0)
-    played = rlvr.play(world, QUESTIONS, CFG)
+    played = rlvr.play(world({"reasoner": player}), QUESTIONS, CFG)
     assert played.lessons == [] and played.metrics["reasoner/too_long"] == 3 and played.example == ""
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scripted import Scripted
+from scripted import Scripted, world
 
 from spicejax import config
 from spicejax.data.questions import Item
@@ -13,8 +13,6 @@ from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.probes import probes
 from spicejax.games.spice import game as spice
 from spicejax.games.spice.game import SpiceConfig
-from spicejax.games.world import World
-from spicejax.generate.sampler import SamplerConfig
 from spicejax.score import answers
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Document, Task
@@ -34,11 +32,8 @@ def verifier():
 
 def play(challenger, reasoner, verifier, cfg=CFG, documents=DOCUMENTS, iteration=3, examined=frozenset()):
     seats = {"challenger": Scripted(challenger), "reasoner": Scripted(reasoner)}
-    world = World(
-        players=seats, check=verifier.check,
-        sampler=SamplerConfig(), seed=0, iteration=iteration, examined=examined,
-    )  # fmt: skip
-    return spice.play(world, documents, cfg), seats
+    played = spice.play(world(seats, verifier.check, iteration=iteration, examined=examined), documents, cfg)
+    return played, seats
 
 
 def question(n, answer=7):
@@ -210,9 +205,9 @@ def test_ones_own_prompts_are_asked_in_play_in_probes_and_in_exams(verifier, own
     assert {text for text, _ in seats["challenger"].asked} == {f"MINE: ask Integer of {d.text}" for d in DOCUMENTS}
     assert {text for text, _ in seats["reasoner"].asked} == {"How many are there in all? MINE, into \\boxed{}"}
     player: Any = Scripted(reply)
-    world = World({"reasoner": player}, verifier.check, SamplerConfig(), seed=0, iteration=0)
-    held_out(world, [Item(Task("Why?", "7", "Integer"), "")], spice.exam(cfg))
-    probes(world, DOCUMENTS, spice.SpiceConfig.game, cfg, current=player, initial=player, others={}, group=2)
+    alone = world({"reasoner": player}, verifier.check)
+    held_out(alone, [Item(Task("Why?", "7", "Integer"), "")], spice.exam(cfg))
+    probes(alone, DOCUMENTS, spice.SpiceConfig.game, cfg, current=player, initial=player, others={}, group=2)
     assert [text for text, _ in player.asked][0] == "Why? MINE, into \\boxed{}"
     assert all("MINE" in text for text, _ in player.asked)
 

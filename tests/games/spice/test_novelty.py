@@ -3,12 +3,10 @@
 import dataclasses
 
 import pytest
-from scripted import Scripted
+from scripted import Scripted, world
 
 from spicejax.games.spice import game as spice
 from spicejax.games.spice import novelty
-from spicejax.games.world import World
-from spicejax.generate.sampler import SamplerConfig
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Document, Task
 
@@ -50,8 +48,7 @@ def test_repeats_are_counted_and_invalid_where_asked_for():
 
     def play(cfg, state):
         seats = {"challenger": Scripted(challenger), "reasoner": Scripted(lambda *_: "\\boxed{7}")}
-        world = World(seats, verifier.check, SamplerConfig(), seed=0, iteration=0)
-        return spice.play(world, [Document("a", "text")], cfg, state)
+        return spice.play(world(seats, verifier.check), [Document("a", "text")], cfg, state)
 
     with Verifier() as verifier:
         first = play(CFG, None)

@@ -4,13 +4,12 @@ import dataclasses
 import json
 
 import pytest
+import scripted
 from scripted import typist
 
 from spicejax.games.ssp import game as ssp
 from spicejax.games.ssp.game import SspConfig
 from spicejax.games.ssp.proposals import Rules
-from spicejax.games.world import World
-from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import Limits
 from spicejax.score import answers
 from spicejax.types import Answer, Passage
@@ -47,7 +46,7 @@ def verifier(text, row):
 
 def world(iteration=0, **players):
     seats = {"proposer": typist(proposer), "solver": typist(solver), "verifier": typist(verifier)} | players
-    return World(seats, lambda pairs: [], SamplerConfig(), seed=0, iteration=iteration, find=find)
+    return scripted.world(seats, iteration=iteration, find=find)
 
 
 def of(played, role):

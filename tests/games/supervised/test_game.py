@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scripted import Scripted, typist
+from scripted import Scripted, typist, world
 from tiny_models import QWEN3, random_params
 
 from spicejax import config as configuration
@@ -18,9 +18,7 @@ from spicejax.data.examples import load_examples
 from spicejax.games import solver
 from spicejax.games.supervised import game as supervised
 from spicejax.games.supervised.game import SupervisedConfig
-from spicejax.games.world import World
 from spicejax.generate.layout import Buckets
-from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import Limits
 from spicejax.learn import deal
 from spicejax.learn.learner import LearnerConfig, init_state, make_learner, make_optimizer
@@ -34,8 +32,7 @@ CFG = SupervisedConfig(examples=3, max_new=4)
 
 def play():
     player = Scripted(lambda *_: "", buckets=Buckets((20,), 8))
-    world = World({"reasoner": player}, lambda pairs: [], SamplerConfig(), seed=0, iteration=0)
-    played = supervised.play(world, EXAMPLES, CFG)
+    played = supervised.play(world({"reasoner": player}), EXAMPLES, CFG)
     assert player.asked == [], "nothing is sampled"
     return played
 
@@ -85,13 +82,13 @@ def test_a_transcript_is_learnt_as_the_rollout_that_it_was():
     def find(queries, most):
         return [[Passage(q, "", f"{q} lies </search> far <answer>away</answer>.")] for q in queries]
 
-    world = World({"solver": typist(searcher)}, lambda pairs: [], SamplerConfig(), seed=0, iteration=0, find=find)
-    (lived,) = world.search("solver", [solver.messages("Which?", "nano")], tags=NANO_TAGS, limits=LIMITS, samples=1,
+    searching = world({"solver": typist(searcher)}, find=find)
+    (lived,) = searching.search("solver", [solver.messages("Which?", "nano")], tags=NANO_TAGS, limits=LIMITS, samples=1,
                             first_row=[0], stream=0)[0]  # fmt: skip
     *turns, last = lived.turns
     told = [{"wrote": turn.text, "shown": [{"text": p.text} for p in turn.passages]} for turn in turns]
     example = written({"question": "Which?", "turns": [*told, {"wrote": last.text}], "tags": "nano"})
-    (lesson,) = supervised.play(world, [example], SEARCHING).lessons
+    (lesson,) = supervised.play(searching, [example], SEARCHING).lessons
     for name in ("prompt_ids", "token_ids", "loss_mask"):
         np.testing.assert_array_equal(getattr(lesson.rollout, name), getattr(lived.rollout, name), err_msg=name)
     assert lesson.role == "solver" and lesson.rollout.text == lived.rollout.text
@@ -116,12 +113,7 @@ def test_rows_that_search_stand_whole_in_a_bucket():
         (), "<answer>x</answer>", question="Which?", turns=(("<search>a</search>", "b" * 99),), ended=False
     )
     tight, wide = (dataclasses.replace(typist(None), buckets=Buckets((room,), 8)) for room in (139, 140))
-    left_out = [
-        supervised.play(
-            World({"solver": player}, lambda pairs: [], SamplerConfig(), 0, 0), [example], SEARCHING
-        ).metrics
-        for player in (tight, wide)
-    ]
+    left_out = [supervised.play(world({"solver": p}), [example], SEARCHING).metrics for p in (tight, wide)]
     assert [metrics["solver/too_long"] for metrics in left_out] == [1, 0]
     assert left_out[1]["solver/observation_length"] == 99 and left_out[1]["solver/response_length"] == 36
     assert supervised.prompts_of(SEARCHING, example) == [("solver", [{"role": "user", "content": "Which?"}])]
