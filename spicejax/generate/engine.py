@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from spicejax import sharding
-from spicejax.generate.sampler import Knobs, draw
+from spicejax.generate.sampler import Knobs, SamplerConfig, draw
 from spicejax.generate.stops import ACCEPT
 from spicejax.models import cache as caching
 from spicejax.models import transformer
@@ -152,18 +153,38 @@ class State(NamedTuple):
     out: Output
 
 
-def init_prefix(layout: Layout) -> caching.KVCache:
-    """Empty prefixes."""
-    return layout.constrain(layout.new_cache(layout.prompts, layout.prefix))
+def no_lanes(layout: Layout) -> Lanes:
+    """Host arrays for lanes of which none has begun."""
+
+    def zeros(count: int) -> np.ndarray:
+        return np.zeros(count, np.int32)
+
+    return Lanes(
+        fresh=np.zeros(layout.lanes, bool),
+        first_token=zeros(layout.lanes),
+        row_ids=zeros(layout.lanes),
+        turns=zeros(layout.lanes),
+        history_lengths=zeros(layout.lanes),
+        limits=zeros(layout.lanes),
+        prefix_lengths=zeros(layout.prompts),
+        waiting=zeros(layout.prompts),
+        refill_at=np.int32(0),
+    )
 
 
-def init_history(layout: Layout) -> caching.KVCache | None:
-    """Empty histories; None where there is one turn."""
-    return layout.constrain(layout.new_cache(layout.lanes, layout.history)) if layout.history else None
+def no_observations(layout: Layout) -> Observations:
+    """Host arrays of padding alone."""
+    shards, count = layout.shards, layout.appends
+    return Observations(
+        lanes=np.full((shards, count // shards), layout.lanes // shards, np.int32),
+        tokens=np.zeros((count, layout.observation), np.int32),
+        prefix_lengths=np.zeros(count, np.int32),
+        history_lengths=np.zeros(count, np.int32),
+    )
 
 
-def init_state(layout: Layout) -> State:
-    """Empty lanes."""
+def init(layout: Layout) -> tuple[Caches, State]:
+    """Empty caches and lanes."""
     rows, width = layout.lanes, layout.suffix
     zeros = jnp.zeros(rows, jnp.int32)
     out = Output(
@@ -177,7 +198,9 @@ def init_state(layout: Layout) -> State:
     )
     recent = layout.new_cache(rows, layout.recent, layout.model.dtype if layout.window else None)
     older = layout.new_cache(rows, layout.ring) if layout.ring else None
-    return layout.constrain(State(jnp.int32(0), zeros, zeros, zeros, recent, older, out))
+    history = layout.new_cache(rows, layout.history) if layout.history else None
+    caches = Caches(layout.new_cache(layout.prompts, layout.prefix), history)
+    return layout.constrain((caches, State(jnp.int32(0), zeros, zeros, zeros, recent, older, out)))
 
 
 def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: Int[Array, "N"]) -> caching.KVCache:
@@ -289,34 +312,29 @@ def decode(
       reach: columns that hold the histories; all of them except on CPU, where reading fewer needs no copy.
     Returns: the state, and its output replicated on every device for the host to read.
     """
-    by_layer, layers = reads_in_place(layout), layout.model.num_layers
-    forward = (_forward_by_layer if by_layer else _forward)(layout, params)
+    forward = (_forward_by_layer if reads_in_place(layout) else _forward)(layout, params)
+    parts = functools.partial(_parts, layout)
     row_keys = jax.vmap(jax.random.fold_in)(drawing.keys[lanes.turns], lanes.row_ids)
-    columns, old, begins = jnp.arange(layout.prefix), jnp.arange(reach), jnp.repeat(lanes.prefix_lengths, layout.group)
-    before = (
-        (columns < lanes.prefix_lengths[:, None], columns[None]),
-        (old < lanes.history_lengths[:, None], begins[:, None] + old),
+    prompt, earlier = jnp.arange(layout.prefix), jnp.arange(reach)  # columns of a prefix and of a history
+    prompt_lengths = jnp.repeat(lanes.prefix_lengths, layout.group)
+    fixed = (  # mask and positions of what the loop does not write
+        (prompt < lanes.prefix_lengths[:, None], prompt[None]),
+        (earlier < lanes.history_lengths[:, None], prompt_lengths[:, None] + earlier),
     )
-    offsets = begins + lanes.history_lengths
-
-    def cut(tree: Any) -> tuple[Any, ...]:  # each layer by itself, or all together
-        return transformer.unstack(tree, layers) if by_layer else (tree,)
-
-    prefixes, histories = (
-        cut(caches.prefix),
-        cut(caching.first_slots(caches.history, reach) if caches.history else None),
-    )
+    turn_starts = prompt_lengths + lanes.history_lengths
+    prefixes = parts(caches.prefix)
+    histories = parts(caching.first_slots(caches.history, reach) if caches.history else None)
     state = _begin(state, lanes)
-    state = state._replace(recent=cut(state.recent), older=cut(state.older))
+    state = state._replace(recent=parts(state.recent), older=parts(state.older))
 
     def step(older: tuple[caching.KVCache | None, ...], state: State) -> State:
         t = state.out.lengths
-        positions = (offsets + t)[:, None]
+        positions = (turn_starts + t)[:, None]
         column, rings = _rings(layout, state.step, t)
-        seen = (*before, *((mask, positions - 1 - age) for mask, age in rings))
+        visible = (*fixed, *((mask, positions - 1 - age) for mask, age in rings))
         contexts = [
-            [caching.Context(c, *held) for c, held in zip(parts, seen, strict=False) if c is not None]
-            for parts in zip(prefixes, histories, state.recent, older, strict=True)
+            [caching.Context(cache, *seen) for cache, seen in zip(part, visible, strict=False) if cache is not None]
+            for part in zip(prefixes, histories, state.recent, older, strict=True)
         ]
         hidden, new, column = forward(state.token[:, None], positions, contexts, column)
         writes = ~state.out.done[:, None] if layout.history else None  # a finished turn stays for `append`
@@ -331,6 +349,11 @@ def decode(
     state = _run(layout, lanes, step, state)
     state = state._replace(recent=_stacked(state.recent), older=_stacked(state.older) if layout.ring else None)
     return state, jax.lax.with_sharding_constraint(state.out, sharding.replicated(layout.mesh))
+
+
+def _parts(layout: Layout, tree: Any) -> tuple[Any, ...]:
+    """Each layer of a tree by itself where decoding cuts them (`reads_in_place`), elsewhere all together."""
+    return transformer.unstack(tree, layout.model.num_layers) if reads_in_place(layout) else (tree,)
 
 
 # (tokens [B, 1], positions [B, 1], contexts of each part, column to write) -> hidden states, new KV entries of each
@@ -453,9 +476,7 @@ def _stacked(layers: tuple[caching.KVCache, ...]) -> caching.KVCache:
     return jax.tree.map(lambda *parts: jnp.concatenate(parts), *layers)
 
 
-init_prefix_jit = jax.jit(init_prefix, static_argnames="layout")
-init_history_jit = jax.jit(init_history, static_argnames="layout")
-init_state_jit = jax.jit(init_state, static_argnames="layout")
+init_jit = jax.jit(init, static_argnames="layout")
 prefill_jit = jax.jit(prefill, static_argnames="layout")
 insert_jit = jax.jit(insert, static_argnames="layout", donate_argnames="cache")
 append_jit = jax.jit(append, static_argnames=("layout", "reach"), donate_argnames="history")
@@ -478,52 +499,30 @@ def programs(layout: Layout, params: Params, *, stop_states: int, filtered: bool
       stop_states: states of the stop machine; 1 without stop strings.
     """
 
-    def struct(dtype: Any, *shape: int, where: Any = None) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(shape, dtype, sharding=where or layout.sharding_of(shape))
+    def struct(dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=layout.sharding_of(shape))
 
-    def placed(make: Callable[[], Any]) -> Any:
-        return jax.tree.map(lambda s: struct(s.dtype, *s.shape), jax.eval_shape(make))
+    def abstract(tree: Any) -> Any:
+        return jax.tree.map(lambda x: struct(x.dtype, *x.shape), tree)
 
     prefills, shards = layout.prefills, layout.shards
-    by_lane, by_prompt = struct(jnp.int32, layout.lanes), struct(jnp.int32, layout.prompts)
-    lanes = Lanes(
-        fresh=struct(bool, layout.lanes),
-        first_token=by_lane,
-        row_ids=by_lane,
-        turns=by_lane,
-        history_lengths=by_lane,
-        limits=by_lane,
-        prefix_lengths=by_prompt,
-        waiting=by_prompt,
-        refill_at=struct(jnp.int32),
+    caches, state = abstract(jax.eval_shape(functools.partial(init, layout)))
+    new = abstract(jax.eval_shape(lambda: layout.new_cache(prefills, layout.prefix)))
+    stops = jax.ShapeDtypeStruct(
+        (layout.model.vocab_size, stop_states), jnp.int16, sharding=sharding.replicated(layout.mesh)
     )
-    knobs = Knobs(struct(jnp.float32), struct(jnp.int32), struct(jnp.float32), struct(jnp.float32))
-    keys = placed(lambda: jax.random.split(jax.random.key(0), layout.turns))
-    stops = struct(jnp.int16, layout.model.vocab_size, stop_states, where=sharding.replicated(layout.mesh))
-    prefix, history, state = (
-        placed(functools.partial(make, layout)) for make in (init_prefix, init_history, init_state)
-    )
-    new = placed(lambda: layout.new_cache(prefills, layout.prefix))
-    whole = {"reach": layout.history}
-    bound = (
+    keys = abstract(jax.eval_shape(lambda: jax.random.split(jax.random.key(0), layout.turns)))
+    drawing = Drawing(stops, keys, abstract(SamplerConfig().knobs()))
+    lanes = abstract(no_lanes(layout))
+    bound: list[tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = [
         ("prefill", prefill_jit, (params, struct(jnp.int32, prefills, layout.prefix), struct(jnp.int32, prefills)), {}),
-        ("insert", insert_jit, (prefix, new, struct(jnp.int32, shards, prefills // shards)), {}),
-        (
-            "decode",
-            decode_jit,
-            (params, Caches(prefix, history), state, lanes, Drawing(stops, keys, knobs)),
-            whole | {"filtered": filtered},
-        ),
-    )
+        ("insert", insert_jit, (caches.prefix, new, struct(jnp.int32, shards, prefills // shards)), {}),
+        ("decode", decode_jit, (params, caches, state, lanes, drawing),
+         {"filtered": filtered, "reach": layout.history}),
+    ]  # fmt: skip
     if layout.history:
-        lengths = struct(jnp.int32, layout.appends)
-        observations = Observations(
-            struct(jnp.int32, shards, layout.appends // shards),
-            struct(jnp.int32, layout.appends, layout.observation),
-            lengths,
-            lengths,
-        )
-        bound += (("append", append_jit, (params, prefix, history, state, observations), whole),)
+        arguments = (params, *caches, state, abstract(no_observations(layout)))
+        bound.append(("append", append_jit, arguments, {"reach": layout.history}))
     return [
         Program(name, functools.partial(jitted.lower, layout, *arguments, **static), arguments)
         for name, jitted, arguments, static in bound

@@ -60,17 +60,11 @@ class LaneTable:
     """The host's record of every lane."""
 
     def __init__(self, shape: engine.Layout):
-        def zeros() -> np.ndarray:
-            return np.zeros(shape.lanes, np.int32)
-
         self.shape = shape
         self.vacant = np.ones(shape.lanes, bool)
-        self.fresh = np.zeros(shape.lanes, bool)  # starts a turn at the next call of `decode`
         self.busy = np.zeros(shape.lanes, bool)  # writes a turn
-        self.first_token, self.row_ids, self.limits = zeros(), zeros(), zeros()
-        self.turns, self.history_lengths = zeros(), zeros()
-        self.written, self.last_token = zeros(), zeros()  # of the turn that ended last
-        self.prefix_lengths = np.zeros(shape.prompts, np.int32)
+        self.inputs = engine.no_lanes(shape)  # of the next call of `decode`
+        self.written, self.last_token = np.zeros((2, shape.lanes), np.int32)  # of the turn that ended last
 
     @property
     def free(self) -> np.ndarray:
@@ -79,35 +73,26 @@ class LaneTable:
 
     def start(self, schedule: Schedule, fresh: np.ndarray, requests: list[Request]) -> None:
         """Start the samples that `schedule` gave to some lanes, bool [U, G]."""
+        inputs = self.inputs
         for prefix, member in zip(*np.nonzero(fresh), strict=True):
             request, lane = requests[schedule.prompt[prefix, member]], prefix * self.shape.group + member
-            self.prefix_lengths[prefix] = len(request.tokens) - 1
-            self.first_token[lane], self.limits[lane] = request.tokens[-1], request.limit
-            self.row_ids[lane] = request.first_row + schedule.sample[prefix, member]
-            self.turns[lane] = self.history_lengths[lane] = 0
-        self.fresh |= fresh.reshape(-1)
-        self.busy |= self.fresh
+            inputs.prefix_lengths[prefix] = len(request.tokens) - 1
+            inputs.first_token[lane], inputs.limits[lane] = request.tokens[-1], request.limit
+            inputs.row_ids[lane] = request.first_row + schedule.sample[prefix, member]
+            inputs.turns[lane] = inputs.history_lengths[lane] = 0
+        inputs.fresh[:] |= fresh.reshape(-1)
+        self.busy |= inputs.fresh
         self.vacant &= ~self.busy
 
-    def inputs(self, schedule: Schedule, threshold: int) -> engine.Lanes:
-        """The input of the next `decode`, which starts the fresh lanes."""
-        fresh, self.fresh = self.fresh, np.zeros_like(self.fresh)
+    def put(self, schedule: Schedule, threshold: int) -> engine.Lanes:
+        """Put the input of the next `decode`, which starts the fresh lanes, on the devices."""
         if self.shape.turns > 1:  # a lane between two turns counts as free
             waiting = np.full(self.shape.prompts, self.shape.group, np.int32)
             refill_at = threshold + np.sum(~self.busy)
         else:
             waiting, refill_at = schedule.waiting(), min(threshold, schedule.left)
-        lanes = engine.Lanes(
-            fresh=fresh,
-            first_token=self.first_token.copy(),
-            row_ids=self.row_ids.copy(),
-            turns=self.turns.copy(),
-            history_lengths=self.history_lengths.copy(),
-            limits=self.limits.copy(),
-            prefix_lengths=self.prefix_lengths.copy(),
-            waiting=waiting,
-            refill_at=np.int32(refill_at),
-        )
+        lanes = jax.tree.map(np.copy, self.inputs._replace(waiting=waiting, refill_at=np.int32(refill_at)))
+        self.inputs.fresh[:] = False
         return sharding.put_global(lanes, jax.tree.map(lambda x: self.shape.sharding_of(x.shape), lanes))
 
     def ended(self, out: engine.Output) -> list[int]:
@@ -121,10 +106,10 @@ class LaneTable:
     def resume(self, lanes: list[int], observations: list[Observation]) -> None:
         """Start the next turn of lanes that got an observation."""
         for lane, (tokens, limit) in zip(lanes, observations, strict=True):
-            self.history_lengths[lane] += self.written[lane] + len(tokens)
-            self.first_token[lane], self.limits[lane] = tokens[-1], limit
-        self.turns[lanes] += 1
-        self.fresh[lanes] = self.busy[lanes] = True
+            self.inputs.history_lengths[lane] += self.written[lane] + len(tokens)
+            self.inputs.first_token[lane], self.inputs.limits[lane] = tokens[-1], limit
+        self.inputs.turns[lanes] += 1
+        self.inputs.fresh[lanes] = self.busy[lanes] = True
 
     def release(self, lanes: list[int]) -> None:
         """Free lanes whose rollouts have ended."""

@@ -171,8 +171,7 @@ class Player:
         lanes = LaneTable(shape)
         replicated = sharding.replicated(self.mesh)
         drawing = sharding.put_global(engine.Drawing(self.stop.transitions, keys, settings.knobs()), replicated)
-        prefix, state = engine.init_prefix_jit(layout=shape), engine.init_state_jit(layout=shape)
-        history = engine.init_history_jit(layout=shape)
+        caches, state = engine.init_jit(shape)
         threshold = max(1, round(self.buckets.refill * shape.lanes))
         paused: list[int] = []  # lanes that wait for an observation
         awaited: Callable[[], list[Observation]] = list
@@ -183,15 +182,15 @@ class Player:
             if not lanes.busy.any() and not paused:
                 return done
             for batch in prefill_batches(shape, prefixes, schedule.held.tolist()):
-                prefix = self._prefill(shape, prefix, batch, [requests[item.prompt].tokens for item in batch])
-            inputs, reach = lanes.inputs(schedule, threshold), shape.history
+                prefix = self._prefill(shape, caches.prefix, batch, [requests[item.prompt].tokens for item in batch])
+                caches = caches._replace(prefix=prefix)
+            inputs, reach = lanes.put(schedule, threshold), shape.history
             if engine.reads_in_place(shape):
-                reach = shape.reach(int(lanes.history_lengths[lanes.busy].max(initial=0)))
+                reach = shape.reach(int(lanes.inputs.history_lengths[lanes.busy].max(initial=0)))
             with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.lanes)):
                 state, out = engine.decode_jit(
-                    shape, self.params, engine.Caches(prefix, history), state, inputs, drawing,
-                    filtered=settings.filtered, reach=reach,
-                )  # fmt: skip
+                    shape, self.params, caches, state, inputs, drawing, filtered=settings.filtered, reach=reach
+                )
             observations = awaited()  # while the devices decode
             out = sharding.fetch(out)
             if not out.finite:
@@ -200,7 +199,7 @@ class Player:
                 )
             ended = lanes.ended(out)
             if paused:
-                history = self._append(shape, prefix, history, state, lanes, paused, observations)
+                caches = self._append(shape, caches, state, lanes, paused, observations)
                 lanes.resume(paused, observations)
             places, awaited = observe([self._turn(requests, schedule, out, lane) for lane in ended])
             paused = [ended[i] for i in places]
@@ -235,41 +234,35 @@ class Player:
     def _append(
         self,
         shape: engine.Layout,
-        prefix: KVCache,
-        history: KVCache | None,
+        caches: engine.Caches,
         state: engine.State,
         lanes: LaneTable,
         paused: list[int],
         observations: list[Observation],
-    ) -> KVCache | None:
+    ) -> engine.Caches:
         """Add the turns of paused lanes, and their observations, to the histories."""
         per_shard, at_once = shape.lanes // shape.shards, shape.appends // shape.shards
         queues: list[list[tuple[int, Observation]]] = [[] for _ in range(shape.shards)]
-        lengths = lanes.history_lengths + lanes.written
+        lengths = lanes.inputs.history_lengths + lanes.written
         # The shortest first, so that those computed together reach about as far.
         pairs = zip(paused, observations, strict=True)
         for lane, observation in sorted(pairs, key=lambda pair: lengths[pair[0]] + len(pair[1].tokens)):
             queues[lane // per_shard].append((lane, observation))
         for at in range(0, max(map(len, queues)), at_once):
-            reach = 0
-            batch = engine.Observations(
-                lanes=np.full((shape.shards, at_once), per_shard, np.int32),
-                tokens=np.zeros((shape.shards, at_once, shape.observation), np.int32),
-                prefix_lengths=np.zeros((shape.shards, at_once), np.int32),
-                history_lengths=np.zeros((shape.shards, at_once), np.int32),
-            )
+            reach, batch = 0, engine.no_observations(shape)
             for shard, queue in enumerate(queues):
                 for i, (lane, (tokens, _)) in enumerate(queue[at : at + at_once]):
+                    row = shard * at_once + i
                     batch.lanes[shard, i] = lane % per_shard
-                    batch.tokens[shard, i, : len(tokens)] = [lanes.last_token[lane], *tokens[:-1]]
-                    batch.prefix_lengths[shard, i] = lanes.prefix_lengths[lane // shape.group]
-                    batch.history_lengths[shard, i] = lanes.history_lengths[lane]
+                    batch.tokens[row, : len(tokens)] = [lanes.last_token[lane], *tokens[:-1]]
+                    batch.prefix_lengths[row] = lanes.inputs.prefix_lengths[lane // shape.group]
+                    batch.history_lengths[row] = lanes.inputs.history_lengths[lane]
                     reach = max(reach, shape.reach(int(lengths[lane]) + len(tokens)))
-            flat = engine.Observations(batch.lanes, *(x.reshape(shape.appends, *x.shape[2:]) for x in batch[1:]))
-            flat = sharding.put_global(flat, jax.tree.map(lambda x: sharding.rows(self.mesh, len(x)), flat))
+            batch = sharding.put_global(batch, jax.tree.map(lambda x: sharding.rows(self.mesh, len(x)), batch))
             with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.appends)):
-                history = engine.append_jit(shape, self.params, prefix, history, state, flat, reach=reach)
-        return history
+                history = engine.append_jit(shape, self.params, *caches, state, batch, reach=reach)
+            caches = caches._replace(history=history)
+        return caches
 
     def _turn(self, requests: list[Request], schedule: Schedule, out: engine.Output, lane: int) -> WrittenTurn:
         n, prompt = int(out.lengths[lane]), schedule.prompt.reshape(-1)[lane]
