@@ -79,9 +79,9 @@ class _Instruction:
     root: bool
 
     def called(self, key: str) -> str:
-        return self.said(rf"\b{key}=%([^,\s)]+)") or ""
+        return self.attribute(rf"\b{key}=%([^,\s)]+)") or ""
 
-    def said(self, pattern: str) -> str | None:
+    def attribute(self, pattern: str) -> str | None:
         """What the first group of `pattern` finds in the attributes."""
         found = re.search(pattern, self.attributes)
         return found and found.group(1)
@@ -217,7 +217,7 @@ class _Counter:
             trips = dynamic if constant is None else constant
             total.add(self.computation(it.called("body"), depth + (constant is None)), trips)
         elif it.opcode == "conditional":
-            names = it.said(r"branch_computations=\{([^}]*)\}") or "%" + it.called("true_computation")
+            names = it.attribute(r"branch_computations=\{([^}]*)\}") or "%" + it.called("true_computation")
             costs = [self.computation(name, depth) for name in re.findall(r"%([^,\s]+)", names)]
             total.add(max(costs, key=lambda c: (c.flops, c.bytes)))
         elif it.opcode in ("call", "async-start"):
@@ -248,7 +248,7 @@ class _Counter:
     def stride(self, loop: _Instruction, condition: Computation) -> int:
         """By how much a trip advances the counter: loops of overlapped collectives are unrolled by 2."""
         counter = next(i for i in condition.values() if i.opcode == "get-tuple-element" and i.shapes[0].dims == ())
-        index = counter.said(r"index=(\d+)")
+        index = counter.attribute(r"index=(\d+)")
         body = self.all[loop.called("body")]
         root = _root(body)
         if index is None or root.opcode != "tuple":
@@ -339,12 +339,14 @@ class _Counter:
         out = it.shapes[0].dims
         if it.opcode == "convolution":
             return _convolution_flops(left, right, out, it.attributes)
-        contracted = it.said(r"lhs_contracting_dims=\{([\d,]*)\}") or ""
+        contracted = it.attribute(r"lhs_contracting_dims=\{([\d,]*)\}") or ""
         return 2.0 * math.prod(out) * math.prod(left[int(d)] for d in contracted.split(",") if d)
 
     def collective(self, where: str, it: _Instruction, total: Cost) -> None:
         scope = self.all[where]
-        if it.said(r'chain_id="(\d+)"') and not any("AsyncCollectiveStart" in i.attributes for i in scope.values()):
+        if it.attribute(r'chain_id="(\d+)"') and not any(
+            "AsyncCollectiveStart" in i.attributes for i in scope.values()
+        ):
             return  # the same exchange, seen again in the fusions that run while it is under way
         kind = it.opcode.removesuffix("-start")
         if where.startswith("all-reduce-scatter"):
@@ -361,13 +363,13 @@ class _Counter:
 
     def kernel(self, where: str, it: _Instruction, total: Cost) -> None:
         """A custom call: a kernel says itself what it costs, or `kernels` does, or it is reported as unknown."""
-        if it.said(r'custom_call_target="([^"]+)"') != "tpu_custom_call":
+        if it.attribute(r'custom_call_target="([^"]+)"') != "tpu_custom_call":
             return
-        stated = it.said(r'"cost_estimate":\{[^}]*"flops":"?(\d+)')
+        stated = it.attribute(r'"cost_estimate":\{[^}]*"flops":"?(\d+)')
         operands = [self.all[where][o].shapes[0].dims for o in it.operands]
         flops = float(stated) if stated else self.kernels(it.name, operands)
         if flops is None:
-            total.unknown[it.said(r'op_name="([^"]+)"') or it.name] += 1
+            total.unknown[it.attribute(r'op_name="([^"]+)"') or it.name] += 1
         else:
             total.flops += flops
 
