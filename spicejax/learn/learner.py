@@ -135,8 +135,6 @@ class LearnerConfig:
     rows: int = 8
     # micro-batches a step is laid out for at least; a fuller iteration compiles for twice as many, and so on
     min_micro_batches: int = 1
-    # the run stops after this many updates in all that were not finite (each is skipped); 0 = never
-    max_skipped: int = 5
     # vocabulary entries whose logits exist at a time when scoring tokens; 0 = all at once
     vocab_chunk: int = 8192
 
@@ -242,13 +240,13 @@ def make_optimizer(cfg: LearnerConfig) -> optax.GradientTransformation:
     """Global-norm clip, then AdamW with the learning rate's warm-up and schedule."""
     rate: optax.ScalarOrSchedule = cfg.learning_rate
     if cfg.warmup_steps or cfg.decay_steps:
-        falls = {
+        decay = {
             "constant": optax.constant_schedule(cfg.learning_rate),
             "linear": optax.linear_schedule(cfg.learning_rate, 0.0, cfg.decay_steps),
             "cosine": optax.cosine_decay_schedule(cfg.learning_rate, max(cfg.decay_steps, 1)),
         }
-        rise = optax.linear_schedule(0.0, cfg.learning_rate, cfg.warmup_steps)
-        rate = optax.join_schedules([rise, falls[cfg.schedule]], [cfg.warmup_steps])
+        warmup = optax.linear_schedule(0.0, cfg.learning_rate, cfg.warmup_steps)
+        rate = optax.join_schedules([warmup, decay[cfg.schedule]], [cfg.warmup_steps])
     return optax.chain(
         optax.clip_by_global_norm(cfg.max_grad_norm),
         optax.adamw(rate, b1=cfg.beta1, b2=cfg.beta2, eps=cfg.eps, weight_decay=cfg.weight_decay),
@@ -287,8 +285,8 @@ class Learner(NamedTuple):
     score: Any  # (all params, Batch, num_micro) -> logprobs [A, B, S]
 
 
-def _micro_loss(cfg: LearnerConfig, on_policy: bool, logprobs: Float[Array, "B S"], micro: Batch) -> LossTerms:
-    if on_policy:
+def _micro_loss(cfg: LearnerConfig, logprobs: Float[Array, "B S"], micro: Batch) -> LossTerms:
+    if cfg.on_policy:
         micro = micro._replace(old_logprobs=jax.lax.stop_gradient(logprobs))
     loss = LOSSES[cfg.loss]
     return loss.terms(logprobs, *(getattr(micro, name) for name in loss.reads), **cfg.numbers)
@@ -318,17 +316,16 @@ def make_learner(
     optimizer: optax.GradientTransformation,
     *,
     temperature: float = 1.0,
-    on_policy: bool | None = None,
 ) -> Learner:
     """Compile-ready step and score functions.
+
+    Where `cfg.on_policy`, the old logprobs are the step's own, without gradient, and `Batch.old_logprobs` is not read.
+    Elsewhere fill it with `score` before the first update.
 
     Args:
       temperature: the sampler's; policy losses divide logits by it, so that ratios compare like with like. 0 counts
         as 1.
-      on_policy: one update per rollout: the old logprobs are the step's own, without gradient, and
-        `Batch.old_logprobs` is not read. Otherwise fill it with `score` before the first update. None = as `cfg` says.
     """
-    on_policy = cfg.on_policy if on_policy is None else on_policy
     temperature = (temperature or 1.0) if cfg.lesson == "scored" else 1.0
     settings = {"slot_length": cfg.slot_length, "temperature": temperature, "chunk": cfg.vocab_chunk}
     logprobs_of = functools.partial(scored_logprobs, model, **settings)
@@ -339,7 +336,7 @@ def make_learner(
         """One optimizer step on micro-batches 0 .. num_micro - 1; the rest of `batch` is filler."""
 
         def loss(trained: Params, micro: Batch) -> tuple[Float[Array, ""], LossTerms]:
-            terms = _micro_loss(cfg, on_policy, logprobs_of(lora.join(frozen or {}, trained), micro), micro)
+            terms = _micro_loss(cfg, logprobs_of(lora.join(frozen or {}, trained), micro), micro)
             return terms.loss, terms
 
         grads, terms = _gradients(loss, state.params, batch, num_micro)

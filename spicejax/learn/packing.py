@@ -45,16 +45,16 @@ class RowShape:
         """T, tokens of a row."""
         return self.prompt + self.scored
 
-    def too_short(self, prompt: int, response: int, *, paired: bool = False) -> str:
-        """The field that is too small for an episode of these lengths, or for two in one row; empty where all fits."""
+    def too_short(self, prompt: int, *responses: int) -> str:
+        """The field that is too small for an episode, or for a preference's two responses; empty where all fits."""
         needs = [
             ("prompt_areas", self.prompt, "a prompt", prompt),
-            ("slot_length", self.slot_length, "a response", response),
+            ("slot_length", self.slot_length, "a response", max(responses)),
         ]
         if not self.prompt:
-            what = "a preference, twice a prompt and a response," if paired else "an episode"
-            needs = [("row_length", self.slot_length, what, (2 if paired else 1) * (prompt + response))]
-        elif paired and self.slots < 2:
+            what = "an episode" if len(responses) == 1 else "a preference, twice a prompt and a response,"
+            needs = [("row_length", self.slot_length, what, sum(prompt + response for response in responses))]
+        elif self.slots < len(responses):
             return f"learner.slots={self.slots}: a preference takes two slots of one row"
         short = (f"learner.{name}={room} cannot hold {what} of {n} tokens" for name, room, what, n in needs if n > room)
         return next(short, "")
@@ -115,9 +115,7 @@ def pack(
             continue
         while units:
             rows.append(_Row(shape))
-            if not (placed := rows[-1].place(prompt, units)):
-                raise ValueError(_no_room(shape, units[0]))
-            units = units[placed:]
+            units = units[rows[-1].place(prompt, units) :]
     micro = min_micro
     while micro * shape.rows < len(rows):
         micro *= 2
@@ -129,10 +127,8 @@ def pack(
         for segment, (prompt_start, starts) in enumerate(row.segments, start=1):
             for i, start in starts.items():
                 r = rollouts[i]
-                first, behind = (
-                    (prompt_start, shape.prompt + start) if shape.prompt else (start, start + len(r.prompt_ids))
-                )
-                scored = _write(arrays, first, behind, segment, r, float(advantages[i]), weights[i])
+                at = (prompt_start, shape.prompt + start) if shape.prompt else (start, start + len(r.prompt_ids))
+                scored = _write(arrays, *at, segment, r, float(advantages[i]), weights[i])
                 if numbered:
                     number = units_of_row.index(i // unit_size) + 1
                     arrays.responses[scored] = -number if i % unit_size else number
@@ -179,26 +175,18 @@ def _groups(rollouts: Sequence[Rollout], shape: RowShape, unit_size: int) -> lis
     """Groups in the order in which they are placed: tokens each needs in the prompt area, and its units."""
     groups: dict[object, list[_Unit]] = {}
     for start in range(0, len(rollouts), unit_size):
-        unit: _Unit = {}
-        for i in range(start, start + unit_size):
-            r = rollouts[i]
-            if len(r.prompt_ids) == 0:
-                raise ValueError("a rollout has an empty prompt; its first token cannot be scored")
-            if obstacle := shape.too_short(len(r.prompt_ids), len(r.token_ids)):
-                raise ValueError(f"{obstacle}; raise it")
-            unit[i] = len(r.token_ids) + (0 if shape.prompt else len(r.prompt_ids))
-        groups.setdefault(rollouts[start].prompt_ids.tobytes() if shape.prompt else start, []).append(unit)
+        prompt, members = rollouts[start].prompt_ids, range(start, start + unit_size)
+        if len(prompt) == 0:
+            raise ValueError("a rollout has an empty prompt; its first token cannot be scored")
+        if obstacle := shape.too_short(len(prompt), *(len(rollouts[i].token_ids) for i in members)):
+            raise ValueError(f"{obstacle}; raise it")
+        unit = {i: len(rollouts[i].token_ids) + (0 if shape.prompt else len(prompt)) for i in members}
+        groups.setdefault(prompt.tobytes() if shape.prompt else start, []).append(unit)
     sized: list[tuple[int, list[_Unit]]] = []
     for units in groups.values():
         prompt = len(rollouts[next(iter(units[0]))].prompt_ids) if shape.prompt else 0
         sized.append((prompt, sorted(units, key=lambda unit: -max(unit.values()))))
     return sorted(sized, key=lambda group: -(group[0] or max(group[1][0].values())))
-
-
-def _no_room(shape: RowShape, unit: _Unit) -> str:
-    if shape.prompt:
-        return f"learner.slots={shape.slots}: a preference takes two slots of one row; give at least 2"
-    return f"learner.row_length={shape.slot_length} cannot hold a preference of {sum(unit.values())} tokens; raise it"
 
 
 class _Row:
@@ -250,25 +238,28 @@ class _Row:
 
 
 def _write(
-    row: Batch, first: int, behind: int, segment: int, rollout: Rollout, advantage: float, weight: np.ndarray
+    row: Batch,
+    prompt_start: int,
+    response_start: int,
+    segment: int,
+    rollout: Rollout,
+    advantage: float,
+    weight: np.ndarray,
 ) -> slice:
-    """Write an episode into a row's arrays, its prompt from `first`, its response from `behind`.
-
-    Returns: the response's place among the tokens that can be scored.
-    """
+    """Write an episode into a row's arrays; return the response's place among the tokens that can be scored."""
     prompt = len(rollout.prompt_ids)
-    for start, ids, position in ((first, rollout.prompt_ids, 0), (behind, rollout.token_ids, prompt)):
+    for start, ids, position in ((prompt_start, rollout.prompt_ids, 0), (response_start, rollout.token_ids, prompt)):
         place = slice(start, start + len(ids))
         row.tokens[place] = ids
         row.positions[place] = np.arange(position, position + len(ids))
         row.segment_ids[place] = segment
     lead = len(row.tokens) - len(row.predict_from)  # tokens of a row that are never scored
-    scored = slice(behind - lead, behind - lead + len(rollout.token_ids))
+    scored = slice(response_start - lead, response_start - lead + len(rollout.token_ids))
     row.loss_weight[scored] = weight
     row.advantages[scored] = advantage
     row.behaviour_logprobs[scored] = np.where(rollout.loss_mask > 0, rollout.sample_logprobs, 0.0)
     row.old_logprobs[scored] = row.behaviour_logprobs[scored]
     if rollout.reference_logprobs is not None:
         row.reference_logprobs[scored] = rollout.reference_logprobs
-    row.predict_from[scored][:1] = first + prompt - 1
+    row.predict_from[scored][:1] = prompt_start + prompt - 1
     return scored

@@ -17,6 +17,8 @@ from spicejax.learn.learner import Learner, LearnerConfig, TrainState
 from spicejax.models import lora, transformer
 from spicejax.types import Batch, Estimator, Lesson, Metrics, Params
 
+MAX_SKIPPED = 5  # updates of a run that are not finite, each of which is left out, until it stops
+
 
 class _Measured:
     """Quantities of an update's steps: the mean over the steps that have one, or its maximum where it ends in _max."""
@@ -63,22 +65,22 @@ class Updater:
           estimators: of the advantages, by role.
           rng: draws the order of groups where there are several steps.
           baselines: see `deal.advantages`; kept between updates.
-        Raises: FloatingPointError after `max_skipped` updates of the run that were not finite.
+        Raises: FloatingPointError after MAX_SKIPPED updates of the run that were not finite.
         """
         if not lessons:
             return state, {"learner/steps": 0.0}
         advantages, metrics = deal.advantages(lessons, estimators, baselines, self.cfg.baseline_decay)
         if self.cfg.needs_reference and self.cfg.reference == "kept":
             lessons = deal.referenced(lessons, self._reference, self.cfg)
-        turns = {
+        steps_by_role = {
             role: deal.steps([lessons[i] for i in indices], advantages[indices], self.cfg.of(role), rng)
-            for role, indices in self._turns(lessons).items()
+            for role, indices in self._by_role(lessons).items()
         }
         # Old logprobs are taken before the first step, with the parameters that sampled, or before a role's first one.
         early = self.cfg.old_policy == "iteration"
-        scored = {role: self._placed(state, role, steps) for role, steps in turns.items()} if early else {}
+        scored = {role: self._placed(state, role, steps) for role, steps in steps_by_role.items()} if early else {}
         measured = _Measured()
-        for role, steps in turns.items():
+        for role, steps in steps_by_role.items():
             placed = scored[role] if early else self._placed(state, role, steps)
             for parts, rows in zip(placed, steps, strict=True):
                 batches, micros = zip(*parts, strict=True)
@@ -89,12 +91,12 @@ class Updater:
                 measured.add(
                     {k: v for k, v in (sharding.fetch(out) | packing.padding(rows)).items() if k not in absent}
                 )
-        if self.cfg.max_skipped and int(state.skipped) >= self.cfg.max_skipped:
+        if int(state.skipped) >= MAX_SKIPPED:
             raise FloatingPointError(f"{int(state.skipped)} updates were not finite; lower learner.learning_rate")
-        taken = sum(map(len, turns.values()))
+        taken = sum(map(len, steps_by_role.values()))
         return state, metrics | {"learner/steps": float(taken)} | measured.metrics()
 
-    def _turns(self, lessons: Sequence[Lesson]) -> dict[str, np.ndarray]:
+    def _by_role(self, lessons: Sequence[Lesson]) -> dict[str, np.ndarray]:
         """Indices of the lessons whose steps stand together: all (""), or those of one role after the other."""
         roles = np.array([lesson.role for lesson in lessons])
         if not self.cfg.role_order:

@@ -277,8 +277,8 @@ class RunConfig:
                 what, loss = _LESSONS[ask.lesson]
                 raise ValueError(f"learner.loss={self.learner.loss}: this game's lessons are {what}; take {loss}")
             prompt = self.buckets.prompt[-1] - ask.behind
-            shape, paired = self.learner.shapes[-1], ask.lesson == "pair"
-            if obstacle := shape.too_short(max(prompt, 1), ask.max_new, paired=paired):
+            responses = (ask.max_new,) * (2 if ask.lesson == "pair" else 1)
+            if obstacle := self.learner.shapes[-1].too_short(max(prompt, 1), *responses):
                 raise ValueError(f"{obstacle}; raise it, or lower buckets.prompt or the game's longest response")
         if self.eval.probe_documents and self.game.game.probe is None:
             raise ValueError(f"eval.probe_documents={self.eval.probe_documents}: this game has no probes; set it to 0")

@@ -37,7 +37,7 @@ CHANGEABLE = (
 # (field, value of an older run, what it is called now)
 RENAMED = (("learner.loss", "drgrpo", "ppo_clip"),)
 # Fields that there are no more, with the value that they did nothing at; those of a game stand in `Game.removed`
-REMOVED: dict[str, Any] = {}
+REMOVED: dict[str, Any] = {"learner.max_skipped": 5}
 _MADE_UP = Task("What is 2 + 2?", "4", "Integer")  # asked of a verifier where there is no question
 
 

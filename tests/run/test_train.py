@@ -194,8 +194,9 @@ def test_many_steps_move_the_policy_and_a_fixed_challenger_does_not_follow(whole
         assert a is b
 
 
-def test_non_finite_updates_stop_the_run(whole, cache, tmp_path):
-    run = build_tiny(cache, tmp_path, "learner.max_skipped=2")
+def test_non_finite_updates_stop_the_run(whole, cache, tmp_path, monkeypatch):
+    monkeypatch.setattr("spicejax.learn.update.MAX_SKIPPED", 2)
+    run = build_tiny(cache, tmp_path)
     episodes = _episodes_with_signal(run)
     broken = [dataclasses.replace(e.rollout, sample_logprobs=e.rollout.sample_logprobs * np.nan) for e in episodes]
     bad = [dataclasses.replace(e, rollout=r) for e, r in zip(episodes, broken, strict=True)]

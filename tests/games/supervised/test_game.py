@@ -55,7 +55,7 @@ def test_its_loss_is_the_mean_negative_log_likelihood_of_the_reply():
     assert advantages.tolist() == [1.0] and metrics["reasoner/episodes"] == 1
     (((batch, micro),),) = deal.steps(lessons, advantages, cfg, np.random.default_rng(0))
     optimizer = make_optimizer(cfg)
-    _, out = make_learner(model, cfg, optimizer, on_policy=cfg.on_policy).step(
+    _, out = make_learner(model, cfg, optimizer).step(
         init_state(jax.tree.map(jnp.copy, params), optimizer), batch, jnp.int32(micro)
     )
     ids = jnp.array([[*b"abcd", 0]])
