@@ -66,6 +66,24 @@ def learner_logprobs(cfg, params, ids, positions, segments, *, temperature, chun
 full_logprobs = jax.jit(learner_logprobs, static_argnums=0, static_argnames=("temperature", "chunk"))
 
 
+def rescored(params, r, *, cfg=CFG, chunk=0):
+    """The learner's logprobs of a response, from one forward pass over the whole row."""
+    start, end = len(r.prompt_ids), len(r.prompt_ids) + len(r.token_ids)
+    ids = jnp.zeros((1, WIDTH), jnp.int32).at[0, :end].set([*r.prompt_ids, *r.token_ids])
+    positions = jnp.arange(WIDTH)[None]
+    scores = full_logprobs(cfg, params, ids, positions, jnp.ones_like(ids), temperature=1.0, chunk=chunk)
+    return scores[0, start:end]
+
+
+def assert_same(found, wanted, atol=1e-5):
+    """The same tokens, and logprobs but for rounding, of two lists of lists of rollouts."""
+    for a, b in zip(sum(found, []), sum(wanted, []), strict=True):
+        np.testing.assert_array_equal(a.token_ids, b.token_ids)
+        np.testing.assert_array_equal(a.prompt_ids, b.prompt_ids)
+        np.testing.assert_allclose(a.logprobs, b.logprobs, atol=atol)
+        assert a.finish_reason == b.finish_reason
+
+
 @jax.jit
 def plain_token(params, ids, length, key, t, temperature):
     """Token t of a row by the full forward pass over everything before it: no cache, no batch, no slots."""
@@ -97,14 +115,9 @@ def test_tokens_equal_those_of_full_forward_passes(params, temperature):
 
 
 def test_logprobs_equal_the_learners_full_forward(params):
-    for rollouts in respond(player(params), PROMPTS):
-        for r in rollouts:
-            ids = jnp.zeros((1, WIDTH), jnp.int32).at[0, : len(r.prompt_ids) + 12].set([*r.prompt_ids, *r.token_ids])
-            positions = jnp.arange(WIDTH)[None]
-            full = full_logprobs(CFG, params, ids, positions, jnp.ones_like(ids), temperature=1.0, chunk=0)
-            full = full[0, len(r.prompt_ids) : len(r.prompt_ids) + 12]
-            np.testing.assert_allclose(full, r.logprobs, atol=1e-5)
-            np.testing.assert_allclose(r.sample_logprobs, r.logprobs, atol=1e-6)
+    for r in sum(respond(player(params), PROMPTS), []):
+        np.testing.assert_allclose(rescored(params, r), r.logprobs, atol=1e-5)
+        np.testing.assert_allclose(r.sample_logprobs, r.logprobs, atol=1e-6)
 
 
 UNUSED = (20, 23, 55, 61)
@@ -120,12 +133,8 @@ def test_ids_that_no_token_has_are_never_drawn_and_have_no_probability(params, s
     for r in sum(respond(player(likely, cfg=cfg), PROMPTS, **settings), []):
         assert not np.isin(r.token_ids, gone).any()
         ids = jnp.zeros((1, WIDTH), jnp.int32).at[0, : len(r.prompt_ids) + 12].set([*r.prompt_ids, *r.token_ids])
-        where = slice(len(r.prompt_ids), len(r.prompt_ids) + 12)
         for chunk in (0, 16):
-            full = full_logprobs(
-                cfg, likely, ids, jnp.arange(WIDTH)[None], jnp.ones_like(ids), temperature=1.0, chunk=chunk
-            )
-            np.testing.assert_allclose(full[0, where], r.logprobs, atol=1e-5)
+            np.testing.assert_allclose(rescored(likely, r, cfg=cfg, chunk=chunk), r.logprobs, atol=1e-5)
         hidden = transformer.hidden_states(cfg, likely, ids, jnp.arange(WIDTH)[None])
         shares = jnp.exp(jax.nn.log_softmax(transformer.logits(cfg, likely, hidden)[0]))
         assert not shares[:, gone].any()
@@ -135,9 +144,7 @@ def test_a_rows_text_depends_on_neither_neighbours_nor_padding_nor_buckets(param
     together = respond(player(params), PROMPTS)
     apart = respond(player(params, buckets=(4, 32), rows=4), PROMPTS)
     (alone,) = respond(player(params), PROMPTS[1:2], first_row=[10])
-    for a, b in zip([*sum(together, []), *together[1]], [*sum(apart, []), *alone], strict=True):
-        np.testing.assert_array_equal(a.token_ids, b.token_ids)
-        np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-5)
+    assert_same([*together, together[1]], [*apart, alone])
     texts = [r.text for rs in together for r in rs]
     assert len(set(texts)) == len(texts), "rows with different ids drew the same text"
 
@@ -193,10 +200,7 @@ def test_the_schedule_of_slots_changes_no_text(params, samples):
     assert [[len(r.token_ids) for r in rs] for rs in whole] == [[n] * samples for n in LIMITS]
     for refill in (0.0, 0.5, 1.0):
         other = respond(player(params, rows=7, refill=refill), MANY, samples=samples, limits=LIMITS)
-        for a, b in zip(sum(whole, []), sum(other, []), strict=True):
-            np.testing.assert_array_equal(a.token_ids, b.token_ids)
-            np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-5)
-            np.testing.assert_array_equal(a.prompt_ids, b.prompt_ids)
+        assert_same(other, whole)
 
 
 def test_more_samples_than_row_slots_refill_the_rows_of_one_prompt(params):
@@ -205,9 +209,7 @@ def test_more_samples_than_row_slots_refill_the_rows_of_one_prompt(params):
     few = respond(player(params, rows=4, refill=0.0, stops=stop), PROMPTS[:2], samples=11)
     many = respond(player(params, rows=22, stops=stop), PROMPTS[:2], samples=11)
     assert len({len(r.token_ids) for rs in many for r in rs}) > 2, "lengths differ, so rows were refilled in turn"
-    for a, b in zip(sum(few, []), sum(many, []), strict=True):
-        np.testing.assert_array_equal(a.token_ids, b.token_ids)
-        assert a.finish_reason == b.finish_reason
+    assert_same(few, many)
 
 
 def test_cost_follows_the_tokens_written(params, monkeypatch):
@@ -247,9 +249,7 @@ def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch
     )
     who = player(params, rows=4, buckets=(8,))
     assert who.layout(8, 9, 4, 12).ring == {1: 12, 4: 12, 5: 15, 11: 22}[window]
-    for a, b in zip(sum(whole, []), sum(respond(who, MANY, **settings), []), strict=True):
-        np.testing.assert_array_equal(a.token_ids, b.token_ids)
-        np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-5)
+    assert_same(respond(who, MANY, **settings), whole)
 
 
 @pytest.mark.parametrize("in_place", [True, False], ids=["as on CPU", "as on TPU"])
@@ -274,12 +274,8 @@ def test_sliding_layers_see_the_same_tokens_as_the_learners(monkeypatch, in_plac
 def test_smaller_caches_give_nearly_the_same_logprobs(params, monkeypatch, cache):
     """Scored by the full forward pass in float32: the sampler's own logprobs differ by rounding only."""
     monkeypatch.setattr(layouts, "WINDOW", 4)  # most of the 12 tokens leave it
-    gaps = []
-    for r in sum(respond(player(params, cache=cache, prefill_chunk=5), PROMPTS), []):
-        ids = jnp.zeros((1, WIDTH), jnp.int32).at[0, : len(r.prompt_ids) + 12].set([*r.prompt_ids, *r.token_ids])
-        positions = jnp.arange(WIDTH)[None]
-        full = full_logprobs(CFG, params, ids, positions, jnp.ones_like(ids), temperature=1.0, chunk=0)
-        gaps.append(np.abs(full[0, len(r.prompt_ids) : len(r.prompt_ids) + 12] - r.logprobs))
+    rollouts = sum(respond(player(params, cache=cache, prefill_chunk=5), PROMPTS), [])
+    gaps = [np.abs(rescored(params, r) - r.logprobs) for r in rollouts]
     assert 1e-5 < np.max(gaps) < 0.05, np.max(gaps)
 
 
@@ -296,42 +292,43 @@ def test_nothing_compiles_after_warm_up(params):
     assert sizes() == before
 
 
+def described(who, params, shape):
+    """The programs of a layout by name."""
+    replicated = sharding.replicated(who.mesh)
+    abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=replicated), params)
+    return {p.name: p for p in engine.programs(shape, abstract, stop_states=1, filtered=False)}
+
+
+def shapes(tree):
+    return jax.tree.map(lambda x: (x.shape, x.dtype), tree)
+
+
 def test_programs_are_the_ones_that_run(params):
     """What `programs` describes compiles without data and has the shapes of the running engine."""
     who = player(params, cache="int8", prefill_chunk=6)
     shape = who.layout(16, prompts=3, samples=4, max_new=12)
     assert (shape.prompts, shape.group, shape.prefix, shape.chunk, shape.prefills) == (2, 4, 18, 6, 1)
-    abstract = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding.replicated(who.mesh)), params
-    )
-    made = {p.name: p for p in engine.programs(shape, abstract, stop_states=1, filtered=False)}
+    made = described(who, params, shape)
     assert list(made) == ["prefill", "insert", "decode"]
     for program in made.values():
         assert program.lower().compile().memory_analysis() is not None
     (prefix, history), state = made["decode"].arguments[1:3]
-    assert (
-        prefix.k.shape == (2, 2, 2, 8, 18) and prefix.k.dtype == jnp.int8 and state.recent.v.shape == (2, 8, 2, 12, 8)
-    )
+    assert shapes((prefix.k, state.recent.v)) == (((2, 2, 2, 8, 18), jnp.int8), ((2, 8, 2, 12, 8), jnp.float32))
     assert history is None
     out, _ = made["decode"].lower().out_info
-    assert jax.tree.map(lambda a: (a.shape, a.dtype), out) == jax.tree.map(lambda a: (a.shape, a.dtype), state)
+    assert shapes(out) == shapes(state)
 
 
 def test_programs_of_rows_of_several_turns(params):
     who = player(params, cache="int8", prefill_chunk=20)
-    shape = who.layout(
-        16, prompts=3, samples=4, max_new=12, turn_limits=TurnLimits(turns=3, turn=12, observation=9, total=40)
-    )
+    limits = TurnLimits(turns=3, turn=12, observation=9, total=40)
+    shape = who.layout(16, prompts=3, samples=4, max_new=12, turn_limits=limits)
     assert (shape.prompts, shape.group, shape.history, shape.appends, shape.ring) == (4, 2, 40, 2, 0)
-    abstract = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding.replicated(who.mesh)), params
-    )
-    made = {p.name: p for p in engine.programs(shape, abstract, stop_states=1, filtered=False)}
+    made = described(who, params, shape)
     assert list(made) == ["prefill", "insert", "decode", "append"]
     history = made["append"].arguments[2]
-    assert history.k.shape == (2, 8, 2, 8, 40) and history.k.dtype == jnp.int8
-    out = made["append"].lower().out_info
-    assert jax.tree.map(lambda a: (a.shape, a.dtype), out) == jax.tree.map(lambda a: (a.shape, a.dtype), history)
+    assert shapes(history.k) == ((2, 8, 2, 8, 40), jnp.int8)
+    assert shapes(made["append"].lower().out_info) == shapes(history)
 
 
 def test_layouts_fit_rows_prompts_and_budgets():
@@ -380,11 +377,9 @@ def test_copies_of_a_prompt_are_prefilled_once(params, monkeypatch):
     monkeypatch.setattr(engine, "prefill_jit", lambda *a: calls.append(a) or real(*a))
     who = player(params, rows=8, buckets=(8,), prefill_chunk=8)
     assert (who.layout(8, 1, 10, 12).prompts, who.layout(8, 1, 10, 12).group) == (4, 2)
-    found = respond(who, MANY[8:], samples=10)[0]
+    found = respond(who, MANY[8:], samples=10)
     assert len(calls) == 1
-    alone = respond(player(params, rows=1, buckets=(8,)), MANY[8:], samples=10)[0]
-    for a, b in zip(found, alone, strict=True):
-        np.testing.assert_array_equal(a.token_ids, b.token_ids)
+    assert_same(found, respond(player(params, rows=1, buckets=(8,)), MANY[8:], samples=10))
 
 
 def test_bad_input_is_named(params):
@@ -403,11 +398,10 @@ def test_bad_input_is_named(params):
 
 def assert_same_responses(one, same, other):
     """Two players agree, through prefill and decode, and a third one does not."""
-    found, wanted, differs = (sum(respond(p, PROMPTS, samples=16), []) for p in (one, same, other))
-    for a, b in zip(found, wanted, strict=True):
-        assert list(a.token_ids) == list(b.token_ids)
-        np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-4)
-    assert any(list(a.token_ids) != list(b.token_ids) for a, b in zip(found, differs, strict=True))
+    found, wanted, differs = (respond(p, PROMPTS, samples=16) for p in (one, same, other))
+    assert_same(found, wanted, atol=1e-4)
+    pairs = zip(sum(found, []), sum(differs, []), strict=True)
+    assert any(list(a.token_ids) != list(b.token_ids) for a, b in pairs)
 
 
 def test_adapters_write_what_the_merged_weights_write(params):

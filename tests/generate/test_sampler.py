@@ -26,23 +26,26 @@ def test_cuts_agree_with_a_plain_numpy_rule(settings):
         assert set(np.flatnonzero(mask)) == expected
 
 
+def drawn(logits, count, *, temperature=1.0, top_k=0):
+    """How often each token comes, and the tokens drawn from one row of logits with their two logprobs."""
+    keys = jax.random.split(jax.random.key(0), count)
+    knobs = sampling.Knobs(temperature, top_k, 1.0, 0.0)
+    token, plain, sampled = sampling.draw(jnp.tile(logits, (count, 1)), keys, knobs, filtered=top_k > 0)
+    return np.bincount(np.asarray(token), minlength=len(logits)) / count, token, plain, sampled
+
+
 def test_draws_follow_the_distribution():
-    logits = jnp.asarray([[0.0, 1.0, 2.0, -1.0]])
-    keys = jax.random.split(jax.random.key(0), 20_000)
-    knobs = sampling.Knobs(0.7, 0, 1.0, 0.0)
-    token, plain, sampled = sampling.draw(jnp.repeat(logits, len(keys), 0), keys, knobs, filtered=False)
-    frequency = np.bincount(np.asarray(token), minlength=4) / len(keys)
-    np.testing.assert_allclose(frequency, jax.nn.softmax(logits[0] / 0.7), atol=0.012)
-    np.testing.assert_allclose(sampled, jax.nn.log_softmax(logits[0] / 0.7)[token], atol=1e-6)
-    np.testing.assert_allclose(plain, jax.nn.log_softmax(logits[0])[token], atol=1e-6)
+    logits = jnp.asarray([0.0, 1.0, 2.0, -1.0])
+    frequency, token, plain, sampled = drawn(logits, 20_000, temperature=0.7)
+    np.testing.assert_allclose(frequency, jax.nn.softmax(logits / 0.7), atol=0.012)
+    np.testing.assert_allclose(sampled, jax.nn.log_softmax(logits / 0.7)[token], atol=1e-6)
+    np.testing.assert_allclose(plain, jax.nn.log_softmax(logits)[token], atol=1e-6)
 
 
 def test_draws_over_many_blocks_of_tokens_follow_the_distribution():
     """300 tokens are three blocks, the last half empty; tokens of no mass are never drawn."""
     logits = jnp.where(jnp.arange(300) % 7 == 0, -jnp.inf, jax.random.normal(jax.random.key(1), (300,)) * 2)
-    keys = jax.random.split(jax.random.key(0), 40_000)
-    token, *_ = sampling.draw(jnp.tile(logits, (len(keys), 1)), keys, sampling.Knobs(1.0, 0, 1.0, 0.0), filtered=False)
-    frequency = np.bincount(np.asarray(token), minlength=300) / len(keys)
+    frequency, *_ = drawn(logits, 40_000)
     np.testing.assert_allclose(frequency, jax.nn.softmax(logits), atol=0.006)
     assert not frequency[::7].any()
 
@@ -53,22 +56,17 @@ def test_draws_over_parts_of_the_vocabulary_follow_the_distribution():
     assert sampling._parts(vocab) == 8 and sampling._parts(151_936) == 16 and sampling._parts(640) == 1
     border = np.isin(np.arange(vocab) % 1098, (0, 1, 127, 128, 1096, 1097))
     logits = jnp.where(border, jax.random.normal(jax.random.key(1), (vocab,)), -12.0)
-    keys = jax.random.split(jax.random.key(0), 8_000)
-    token, _, sampled = sampling.draw(
-        jnp.tile(logits, (len(keys), 1)), keys, sampling.Knobs(1.0, 0, 1.0, 0.0), filtered=False
-    )
-    frequency = np.bincount(np.asarray(token), minlength=vocab) / len(keys)
+    frequency, token, _, sampled = drawn(logits, 8_000)
     np.testing.assert_allclose(frequency, jax.nn.softmax(logits), atol=0.012)
     np.testing.assert_allclose(sampled, jax.nn.log_softmax(logits)[token], atol=1e-5)
 
 
 def test_cut_draws_stay_inside_the_cut():
-    logits = jnp.tile(jax.random.normal(jax.random.key(1), (61,)), (500, 1))
-    keys, knobs = jax.random.split(jax.random.key(0), 500), sampling.Knobs(1.0, 4, 1.0, 0.0)
-    token, _, sampled = sampling.draw(logits, keys, knobs, filtered=True)
-    kept = jnp.argsort(-logits[0])[:4]
+    logits = jax.random.normal(jax.random.key(1), (61,))
+    _, token, _, sampled = drawn(logits, 500, top_k=4)
+    kept = jnp.argsort(-logits)[:4]
     assert set(np.asarray(token)) == set(np.asarray(kept))
-    expected = jax.nn.log_softmax(jnp.where(jnp.isin(jnp.arange(61), kept), logits[0], -jnp.inf))
+    expected = jax.nn.log_softmax(jnp.where(jnp.isin(jnp.arange(61), kept), logits, -jnp.inf))
     np.testing.assert_allclose(sampled, expected[token], atol=1e-6)
 
 

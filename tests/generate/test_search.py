@@ -21,7 +21,6 @@ from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import Limits, search
 from spicejax.generate.stops import also, stop_machine
 from spicejax.learn.learner import LearnerConfig, make_learner, make_optimizer
-from spicejax.learn.losses import policy_loss
 from spicejax.learn.packing import RowShape, pack, token_weights
 from spicejax.models import transformer
 from spicejax.run import build, lengths
@@ -524,36 +523,3 @@ def test_windows_reach_into_earlier_turns(base, layout):
     found = searched(player(params, cfg=model), PROMPTS[3:], samples=6, limits=limits)
     assert sum(len(row.turns) > 1 for row in sum(found, [])) >= 2
     assert_learner_finds(model, params, found, layout)
-
-
-@pytest.mark.parametrize("layout", SHAPES)
-def test_observations_have_no_gradient(rows, layout):
-    """Of the loss by each logprob: exactly 0 on observations, not 0 on what the model wrote."""
-    batch = jax.tree.map(jnp.asarray, packed(rows, layout)[0])
-    now = batch.behaviour_logprobs + 0.01 * jax.random.normal(jax.random.key(0), batch.loss_weight.shape)
-
-    def loss(logprobs):
-        reference = jnp.full_like(logprobs, -1.0)
-        old, sampled = batch.old_logprobs, batch.behaviour_logprobs
-        return policy_loss(logprobs, old, sampled, reference, batch.advantages, batch.loss_weight, kl_coef=0.1).loss
-
-    gradient = np.asarray(jax.jit(jax.grad(loss))(now))
-    observed = observations(batch, rows)
-    assert observed.sum() > 50 and np.all(gradient[observed] == 0.0)
-    assert np.all(gradient[batch.loss_weight > 0] != 0.0)
-
-
-def observations(batch, rows):
-    """Where a batch holds observations, bool [A, B, S], found by their tokens and positions."""
-    batch, found = jax.tree.map(np.asarray, batch), np.zeros(batch.loss_weight.shape, bool)
-    lead = batch.tokens.shape[-1] - found.shape[-1]
-    for row in sum(rows, []):
-        r, p = row.rollout, len(row.rollout.prompt_ids)
-        n = len(r.token_ids)
-        for a, b, s in np.argwhere((batch.positions[..., lead:] == p) & (batch.segment_ids[..., lead:] > 0)):
-            here = slice(lead + s, lead + s + n)
-            same = np.array_equal(batch.tokens[a, b, here], r.token_ids)
-            if same and np.array_equal(batch.positions[a, b, here], np.arange(p, p + n)):
-                for where in spans(row):
-                    found[a, b, s + where.start : s + where.stop] = True
-    return found

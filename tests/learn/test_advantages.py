@@ -16,51 +16,33 @@ def advantages(rewards: Sequence[float], groups: Sequence[int], **keywords) -> n
     return group_advantages(np.array(rewards, np.float64), np.array(groups, np.int64), **keywords)
 
 
-@pytest.mark.parametrize(
-    ("rewards", "expected"),
-    [
-        ([1, 0, 0, 1], [0.5, -0.5, -0.5, 0.5]),
-        ([1, 0, 0, 0], [0.75, -0.25, -0.25, -0.25]),
-        # Three of eight answers right: mean 0.375
-        ([1, 1, 1, 0, 0, 0, 0, 0], [0.625] * 3 + [-0.375] * 5),
-        # Challenger of SPICE: two valid questions (pass rates 1/2 and 0 of 8) and two invalid at -0.1
-        ([1.0, 0.0439, -0.1, -0.1], [0.789025, -0.167075, -0.310975, -0.310975]),
-    ],
-)
-def test_mean_by_hand(rewards, expected):
-    got = advantages(rewards, [7] * len(rewards))
+BY_HAND = [
+    ("mean", [1, 0, 0, 1], [0.5, -0.5, -0.5, 0.5]),
+    ("mean", [1, 0, 0, 0], [0.75, -0.25, -0.25, -0.25]),
+    # Challenger of SPICE: two valid questions (pass rates 1/2 and 0 of 8) and two invalid at -0.1
+    ("mean", [1.0, 0.0439, -0.1, -0.1], [0.789025, -0.167075, -0.310975, -0.310975]),
+    # the unbiased deviation
+    ("mean_std", [1, 0, 0, 1], [ROOT3 / 2, -ROOT3 / 2, -ROOT3 / 2, ROOT3 / 2]),
+    ("mean_std", [0, 1, 3, 4, 2], [n / math.sqrt(2.5) for n in (-2, -1, 1, 2, 0)]),
+    ("mean_std", [5, 9], [-1 / math.sqrt(2), 1 / math.sqrt(2)]),
+    # centred +-1e-8, deviation sqrt(2) x 1e-8: 1 / (sqrt(2) + 1) with the offset of 1e-8, 1 / sqrt(2) without
+    ("mean_std", [0.0, 2e-8], [1 - math.sqrt(2), math.sqrt(2) - 1]),
+    ("rloo", [1, 0, 0, 0], [1, -1 / 3, -1 / 3, -1 / 3]),
+    ("rloo", [3, 1], [2, -2]),
+    # one of four right: the right answer weighs (1 - 1/4) / (1/4) = 3, as rare as it is
+    ("max_rl", [1, 0, 0, 0], [3, -1, -1, -1]),
+    ("max_rl", [1, 1, 1, 0], [1 / 3, 1 / 3, 1 / 3, -1]),
+    ("max_rl", [-1, 0], [0, 0]),
+    ("none", [0.25, 1.0, -0.5], [0.25, 1.0, -0.5]),
+    ("mean", [], []),
+]
+
+
+@pytest.mark.parametrize(("estimator", "rewards", "expected"), BY_HAND)
+def test_one_group_by_hand(estimator, rewards, expected):
+    got = advantages(rewards, [7] * len(rewards), estimator=estimator)
     assert got.dtype == np.float32
     np.testing.assert_allclose(got, np.array(expected), rtol=1e-6)
-
-
-@pytest.mark.parametrize(("rewards", "expected"), [
-    ([1, 0, 0, 1], [ROOT3 / 2, -ROOT3 / 2, -ROOT3 / 2, ROOT3 / 2]),
-    ([0, 1, 3, 4, 2], [-2 / math.sqrt(2.5), -1 / math.sqrt(2.5), 1 / math.sqrt(2.5), 2 / math.sqrt(2.5), 0]),
-    ([5, 9], [-1 / math.sqrt(2), 1 / math.sqrt(2)]),
-])  # fmt: skip
-def test_mean_std_uses_the_unbiased_deviation(rewards, expected):
-    np.testing.assert_allclose(advantages(rewards, [0] * len(rewards), estimator="mean_std"), expected, rtol=1e-6)
-
-
-def test_mean_std_adds_1e_8_to_the_deviation():
-    # centred +-1e-8, deviation sqrt(2) x 1e-8: 1 / (sqrt(2) + 1) with the offset, 1 / sqrt(2) without
-    got = advantages([0.0, 2e-8], [0, 0], estimator="mean_std")
-    np.testing.assert_allclose(got, [1 - math.sqrt(2), math.sqrt(2) - 1], rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "rewards", "expected"),
-    [
-        ("rloo", [1, 0, 0, 0], [1, -1 / 3, -1 / 3, -1 / 3]),
-        ("rloo", [3, 1], [2, -2]),
-        # one of four right: the right answer weighs (1 - 1/4) / (1/4) = 3, as rare as it is
-        ("max_rl", [1, 0, 0, 0], [3, -1, -1, -1]),
-        ("max_rl", [1, 1, 1, 0], [1 / 3, 1 / 3, 1 / 3, -1]),
-        ("max_rl", [-1, 0], [0, 0]),
-    ],
-)
-def test_rloo_and_max_rl_by_hand(estimator, rewards, expected):
-    np.testing.assert_allclose(advantages(rewards, [3] * len(rewards), estimator=estimator), expected, rtol=1e-6)
 
 
 def second_definition(estimator, rewards, groups):
@@ -147,16 +129,6 @@ def test_whitening_weighs_episodes_by_their_tokens(estimator, expected):
     np.testing.assert_allclose(got, expected, rtol=1e-6)
     assert not group_advantages(np.ones(3), np.arange(3), np.array([1, 1, 2]), estimator=estimator).any()
     assert not group_advantages(np.arange(3.0), np.array([0, 0, 1]), np.zeros(3, int), estimator=estimator).any()
-
-
-def test_none_passes_rewards_through():
-    np.testing.assert_array_equal(
-        advantages([0.25, 1.0, -0.5], [0, 0, 1], estimator="none"), np.array([0.25, 1, -0.5], np.float32)
-    )
-
-
-def test_no_episodes_give_no_advantages():
-    assert group_advantages(np.zeros(0), np.zeros(0, np.int64)).shape == (0,)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

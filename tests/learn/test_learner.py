@@ -1,4 +1,4 @@
-"""The training step as a whole: what it must leave alone, what it must survive, and parity with torch's optimizer."""
+"""The training step as a whole: what it must leave alone, what it must survive, and its optimizer."""
 
 import dataclasses
 import functools
@@ -12,16 +12,15 @@ import recorded
 from recorded import RECORDER, difference
 from tiny_models import LLAMA, random_params
 
-from spicejax.learn.learner import LearnerConfig, TrainState, init_state, make_learner, make_optimizer
-from spicejax.learn.packing import Aggregation, RowShape, pack, token_weights
+from spicejax.learn.learner import LearnerConfig, init_state, make_learner, make_optimizer
+from spicejax.learn.packing import RowShape, pack, token_weights
 from spicejax.models import transformer
 from spicejax.types import Batch, Rollout
-
-torch = pytest.importorskip("torch", reason="the optimizer is compared with torch's")
 
 MODEL = LLAMA
 # A large step, a decay, a norm limit that binds, a KL term: nothing of the update is idle in the tests that share this.
 CONFIG = LearnerConfig(loss_norm_length=16, learning_rate=2e-2, weight_decay=0.01, max_grad_norm=0.01, kl_coef=0.05)
+OFF_POLICY = dataclasses.replace(CONFIG, epochs=2)  # the ratio is against `Batch.old_logprobs`
 SHAPE = RowShape(24, rows=2)
 
 
@@ -44,10 +43,10 @@ def rollouts() -> tuple[list[Rollout], np.ndarray]:
     return made, np.array([1.0, -0.5, 0.75, -0.25, -1.0, 0.25, 0.5, 0.625], np.float32)
 
 
-def packed(aggregation: Aggregation = "constant") -> tuple[Batch, jax.Array]:
+def packed() -> tuple[Batch, jax.Array]:
     """The episodes in rows, [4, 2, 24], and the micro-batches in use; old and reference are near the sampler's."""
     made, advantages = rollouts()
-    weights = token_weights(made, aggregation=aggregation, norm_length=CONFIG.loss_norm_length)
+    weights = token_weights(made, aggregation="constant", norm_length=CONFIG.loss_norm_length)
     batch, used = pack(made, advantages, weights, SHAPE, min_micro=4)
     assert batch.tokens.shape == (4, 2, 24)
     noise = np.random.default_rng(2).uniform(-0.5, 0.5, batch.tokens.shape)
@@ -77,7 +76,7 @@ def assert_bitwise(a, b) -> None:
 def trainer():
     """Learner with fixed old logprobs and AdamW, shared so that it compiles once."""
     optimizer = make_optimizer(CONFIG)
-    return make_learner(MODEL, CONFIG, optimizer, on_policy=False), lambda: init_state(fresh_params(), optimizer)
+    return make_learner(MODEL, OFF_POLICY, optimizer), lambda: init_state(fresh_params(), optimizer)
 
 
 # --- what is not trained --------------------------------------------------------------------------------------------
@@ -122,19 +121,6 @@ def test_logits_of_observations_and_prompts_get_no_gradient_at_all(monkeypatch, 
         np.testing.assert_allclose(grads["logits"][b, t], expected, rtol=1e-4, atol=1e-8)
 
 
-def test_numbers_on_untrained_tokens_change_nothing():
-    batch, used = packed()
-    untrained = batch.loss_weight == 0
-    junk = {
-        name: np.where(untrained, 1e6, getattr(batch, name)).astype(np.float32)
-        for name in ("advantages", "behaviour_logprobs", "old_logprobs", "reference_logprobs")
-    }
-    learner = recorder(on_policy=False)
-    plain, dirty = measure(learner, batch, used), measure(learner, batch._replace(**junk), used)
-    assert plain[0] == dirty[0]
-    assert_bitwise(plain[1], dirty[1])
-
-
 # --- what must not change the gradient ------------------------------------------------------------------------------
 
 
@@ -151,7 +137,7 @@ def test_saving_memory_gives_the_same_gradient(remat, chunk):
 
 def test_on_policy_is_old_logprobs_of_the_same_parameters(trainer):
     batch, used = packed()
-    learner = recorder(on_policy=False)
+    learner = recorder(config=OFF_POLICY)
     old = trainer[0].score(fresh_params(), batch, used)
     fixed, fixed_grads = measure(learner, batch._replace(old_logprobs=old), used)
     own, own_grads = measure(recorder(), batch, used)
@@ -184,7 +170,7 @@ def logprobs_by_hand(batch: Batch, temperature: float) -> np.ndarray:
 def test_score_is_the_logprob_at_the_sampler_s_temperature(temperature):
     """0 is greedy sampling, which has no density: it counts as 1."""
     batch, used = packed()
-    got = np.asarray(recorder(on_policy=False, temperature=temperature).score(fresh_params(), batch, used))
+    got = np.asarray(recorder(config=OFF_POLICY, temperature=temperature).score(fresh_params(), batch, used))
     trained = batch.loss_weight > 0
     np.testing.assert_allclose(got[trained], logprobs_by_hand(batch, temperature or 1.0)[trained], rtol=1e-5, atol=1e-5)
     assert np.all(got[~trained] == 0)
@@ -196,7 +182,7 @@ def test_score_is_the_logprob_at_the_sampler_s_temperature(temperature):
 def test_metrics_are_means_over_trained_tokens(trainer):
     """Every number of the step again in numpy float64, from the scored tokens and the formulas."""
     batch, used = packed()
-    learner = recorder(on_policy=False)
+    learner = recorder(config=OFF_POLICY)
     rng = np.random.default_rng(3)
     trained = batch.loss_weight > 0
     scored = np.asarray(trainer[0].score(fresh_params(), batch, used), np.float64)
@@ -255,16 +241,6 @@ def test_one_bad_number_changes_nothing_but_the_counter(trainer, field, value):
     assert_bitwise((clean.params, clean.opt_state), (state.params, state.opt_state))
     assert (int(state.step), int(state.skipped)) == (3, 1)
     assert difference(before.params, jax.device_get(state.params)) > 1e-5, "the good step moved nothing"
-
-
-def test_parameters_that_overflow_are_skipped_too(trainer):
-    learner, start = trainer
-    state = start()
-    state = state._replace(params={**state.params, "embed": state.params["embed"].at[3, 3].set(jnp.inf)})
-    before = jax.device_get(state.params)
-    state, metrics = learner.step(state, *packed())
-    assert int(state.skipped) == 1 and float(metrics["skipped"]) == 1
-    assert_bitwise(before, state.params)
 
 
 # --- state and compilation ------------------------------------------------------------------------------------------
@@ -363,66 +339,24 @@ def test_old_logprobs_stay_fixed_over_several_steps_and_the_clip_sets_in(trainer
     assert np.any(np.abs(np.log(ratio)) > np.log(1.2))
 
 
-def test_supervised_training_fits_a_fixed_batch():
-    batch, used = packed("token_mean")
-    optimizer = optax.adam(1e-2)
-    learner = make_learner(MODEL, dataclasses.replace(CONFIG, loss="supervised", kl_coef=0.0), optimizer)
-    state, losses = init_state(fresh_params(), optimizer), []
-    for _ in range(60):
-        state, metrics = learner.step(state, batch, used)
-        losses.append(float(metrics["loss"]))
-    trained = batch.loss_weight > 0
-    assert losses[0] == pytest.approx(-logprobs_by_hand(batch, 1.0)[trained].mean(), rel=1e-5)
-    assert losses[-1] < 0.5 * losses[0]
-    assert int(state.skipped) == 0
-
-
 # --- the optimizer --------------------------------------------------------------------------------------------------
 
 
-def torch_twin(params, config: LearnerConfig):
-    leaves = [torch.nn.Parameter(torch.tensor(np.asarray(p))) for p in jax.tree.leaves(params)]
-    rule = torch.optim.AdamW(
-        leaves,
-        lr=config.learning_rate,
-        betas=(config.beta1, config.beta2),
-        eps=config.eps,
-        weight_decay=config.weight_decay,
-    )
-    return leaves, rule
-
-
-def torch_step(leaves, rule, grads, max_norm: float) -> float:
-    for leaf, grad in zip(leaves, jax.tree.leaves(grads), strict=True):
-        leaf.grad = torch.tensor(np.asarray(grad))
-    norm = float(torch.nn.utils.clip_grad_norm_(leaves, max_norm))
-    rule.step()
-    return norm
-
-
-def update_error(params, leaves, config: LearnerConfig) -> float:
-    """Largest difference in units of one step of size lr."""
-    pairs = zip(jax.tree.leaves(params), leaves, strict=True)
-    return max(np.abs(np.asarray(p) - t.detach().numpy()).max() for p, t in pairs) / config.learning_rate
-
-
-def test_three_training_steps_are_torch_adamw_steps(trainer):
-    """The real step against torch fed with the same gradients; the norm limit binds in each."""
-    learner, start = trainer
-    probe = recorder(on_policy=False)
-    batch, used = packed()
-    state: TrainState = start()
-    leaves, rule = torch_twin(state.params, CONFIG)
-    for number in range(3):
-        _, grads = measure(probe, batch, used, jax.tree.map(jnp.copy, state.params))
-        state, metrics = learner.step(state, batch, used)
-        norm = torch_step(leaves, rule, grads, CONFIG.max_grad_norm)
-        assert float(metrics["grad_norm"]) == pytest.approx(norm, rel=1e-5)
+def test_the_optimizer_clips_the_norm_and_is_adamw():
+    """Three steps of a vector again in numpy float64: the norm limit binds, the decay is not in the moments."""
+    params, first, second = np.array([0.5, -2.0, 1.0]), np.zeros(3), np.zeros(3)
+    optimizer, ours = make_optimizer(CONFIG), jnp.asarray(params, jnp.float32)
+    state, (b1, b2) = optimizer.init(ours), (CONFIG.beta1, CONFIG.beta2)
+    for t, gradient in enumerate(np.random.default_rng(0).normal(size=(3, 3)), 1):
+        update, state = optimizer.update(jnp.asarray(gradient, jnp.float32), state, ours)
+        ours = optax.apply_updates(ours, update)
+        norm = np.linalg.norm(gradient)
         assert norm > 2 * CONFIG.max_grad_norm
-        # torch divides by norm + 1e-6, and two programs sum in their own order; AdamW's first steps divide what differs
-        # in the smallest gradients by their size
-        assert update_error(state.params, leaves, CONFIG) < 2e-3, f"step {number}"
-    assert int(state.step) == 3
+        clipped = gradient / norm * CONFIG.max_grad_norm
+        first, second = b1 * first + (1 - b1) * clipped, b2 * second + (1 - b2) * clipped**2
+        direction = first / (1 - b1**t) / (np.sqrt(second / (1 - b2**t)) + CONFIG.eps)
+        params = params - CONFIG.learning_rate * (direction + CONFIG.weight_decay * params)
+        np.testing.assert_allclose(ours, params, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

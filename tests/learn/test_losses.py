@@ -377,25 +377,6 @@ def test_numbers_that_a_loss_does_not_take_are_refused(settings, fix):
         LearnerConfig(**settings)
 
 
-# --- normalisation --------------------------------------------------------------------------------------------------
-
-
-def slope_for(batch: list[Trajectory], aggregation, norm_length: int) -> np.ndarray:
-    weight, logprobs = weights_of(batch, aggregation, norm_length), padded(batch, "old", -2.0)
-    return np.asarray(jax.grad(lambda x: jax_loss(batch, x, weight, (0.2, 0.2), 2.0, 0.0))(logprobs))
-
-
-def test_constant_has_no_length_bias_and_sequence_mean_has():
-    """On-policy slope per token is -A w / (L N): the same in a short and in a long response (Dr. GRPO, section 3)."""
-    batch = [dataclasses.replace(o, advantage=1.0, behaviour=o.old, mask=np.ones_like(o.mask)) for o in trajectories(7)]
-    rows = slope_for(batch, "constant", 10)
-    means = slope_for(batch, "sequence_mean", 10)
-    for row, mean, length in zip(rows, means, LENGTHS, strict=True):
-        np.testing.assert_allclose(row[:length], -1 / (10 * len(LENGTHS)), rtol=1e-6)
-        np.testing.assert_allclose(mean[:length], -1 / (length * len(LENGTHS)), rtol=1e-6)
-    np.testing.assert_allclose(slope_for(batch, "token_mean", 10)[0, 0], -1 / sum(LENGTHS), rtol=1e-6)
-
-
 # --- supervised -----------------------------------------------------------------------------------------------------
 
 

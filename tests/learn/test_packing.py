@@ -165,7 +165,7 @@ def test_token_weights_by_hand():
 @pytest.fixture(scope="module")
 def measure():
     """(Batch, used) -> loss and gradient, by the real training step."""
-    learner = make_learner(MODEL, LearnerConfig(loss_norm_length=L), RECORDER, on_policy=False)
+    learner = make_learner(MODEL, LearnerConfig(loss_norm_length=L, epochs=2), RECORDER)
 
     def run(batch: Batch, used: int) -> tuple[float, dict]:
         metrics, gradient = recorded.measure(learner, random_params(MODEL, 6), batch, jnp.int32(used))

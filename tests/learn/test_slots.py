@@ -49,12 +49,12 @@ def episodes(seed: int = 0) -> tuple[list[Rollout], np.ndarray, list[np.ndarray]
 )
 def test_the_same_loss_and_gradient_as_repeated_prompts(loss, clip, kl_coef):
     """Through `score` (old and reference logprobs of other parameters), clip, importance weight and KL term."""
-    config = LearnerConfig(loss, layout="shared_prompt", slot_length=6, vocab_chunk=10, kl_coef=kl_coef,
+    config = LearnerConfig(loss, layout="shared_prompt", slot_length=6, vocab_chunk=10, kl_coef=kl_coef, epochs=2,
                            loss_norm_length=8, clip_low=clip, clip_high=clip)  # fmt: skip
     other = jax.tree.map(lambda p: p * 1.03, random_params(MODEL, 6))
     results = []
     for layout, shapes in (("packed", (RowShape(24, 2),)), ("shared_prompt", AREAS)):
-        learner = make_learner(MODEL, dataclasses.replace(config, layout=layout), RECORDER, on_policy=False)
+        learner = make_learner(MODEL, dataclasses.replace(config, layout=layout), RECORDER)
         parts = []
         for batch, used in lay_out(*episodes(), shapes, numbered=LOSSES[loss].numbered):
             scored = learner.score(other, batch, jnp.int32(used))
