@@ -50,14 +50,6 @@ class EncoderSpec(TypedDict):
     normalize: bool
 
 
-class TreeSpec(TypedDict):
-    """As nearest.Tree."""
-
-    leaves: int
-    leaves_to_search: int
-    recall: float
-
-
 class Manifest(TypedDict):
     """How the index was made, and what its files must be."""
 
@@ -68,7 +60,7 @@ class Manifest(TypedDict):
     encoder: EncoderSpec
     files: dict[str, str]  # sha256 of every finished file
     counts: NotRequired[dict[str, int]]  # passages, documents read, and one "skipped/REASON" for each that occurred
-    tree: NotRequired[TreeSpec]
+    tree: NotRequired[Tree]
 
 
 def spec_of(encoder: Encoder) -> dict[str, Any]:
