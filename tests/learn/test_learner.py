@@ -359,13 +359,31 @@ def test_the_optimizer_clips_the_norm_and_is_adamw():
         np.testing.assert_allclose(ours, params, rtol=1e-6)
 
 
+ROLES = {"role_order": ("proposer", "solver")}
+
+
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [("learning_rate", 0.0), ("max_grad_norm", -1.0), ("loss_norm_length", 0), ("clip_low", -0.1), ("tis_cap", -2.0)],
+    ("settings", "told"),
+    [
+        ({"learning_rate": 0.0}, "learner.learning_rate=0.0: must be positive"),
+        ({"max_grad_norm": -1.0}, "learner.max_grad_norm=-1.0"),
+        ({"loss_norm_length": 0}, "learner.loss_norm_length=0"),
+        ({"clip_low": 0.0}, "learner.clip_low=0.0: must be positive"),
+        ({"tis_cap": -2.0}, "learner.tis_cap=-2.0: must not be negative"),
+        ({"schedule": "linear"}, "learner.schedule=linear with decay_steps=0"),
+        ({"decay_steps": 9}, "learner.schedule=constant with decay_steps=9"),
+        ({"prompt_areas": (8, 8)}, r"learner.prompt_areas=\(8, 8\)"),
+        ({"loss": "gspo"}, "learner.clip_low=0.2, clip_high=0.2 with loss=gspo: .* give 3e-4 and 4e-4"),
+        ({"loss": "cispo", "dual_clip": 3.0}, "learner.dual_clip=3 with loss=cispo: .*give 0"),
+        (ROLES | {"role_kl_coef": (0.1,)}, "role_kl_coef=.0.1,.: give one for each role of learner.role_order="),
+        ({"role_aggregation": ("sum",)}, "learner.role_aggregation=.'sum',.: give one for each"),
+        (ROLES | {"role_kl_coef": (0.1, -1.0)}, "role_kl_coef=.*none may be negative"),
+        (ROLES | {"role_kl_coef": (0.1, 0.0), "loss": "supervised"}, "kl_coef=0.1 with loss=supervised"),
+    ],
 )
-def test_bad_settings_are_named(field, value):
-    with pytest.raises(ValueError, match=f"learner.{field}={value}"):
-        LearnerConfig(**{field: value})
+def test_settings_that_make_no_sense_are_named(settings, told):
+    with pytest.raises(ValueError, match=told):
+        LearnerConfig(**settings)
 
 
 @pytest.mark.parametrize(
@@ -385,10 +403,3 @@ def test_the_learning_rate_warms_up_and_falls(schedule, decay, expected):
         update, state = optimizer.update(jnp.ones(1), state, params)
         sizes.append(-float(update[0]) / 1e-3)
     np.testing.assert_allclose(sizes, expected, atol=1e-5)
-
-
-def test_a_schedule_without_its_length_is_refused():
-    with pytest.raises(ValueError, match=r"learner\.schedule=linear with decay_steps=0"):
-        LearnerConfig(schedule="linear")
-    with pytest.raises(ValueError, match=r"learner\.schedule=constant with decay_steps=9"):
-        LearnerConfig(decay_steps=9)

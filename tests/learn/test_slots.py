@@ -155,6 +155,4 @@ def test_what_does_not_fit_is_named():
         lay_out(rollouts, advantages, weights, [RowShape(6, 2, 8, 3), RowShape(6, 2, 13, 3)])
     with pytest.raises(ValueError, match="learner.slot_length=5 cannot hold a response of 6 tokens"):
         lay_out(rollouts, advantages, weights, [RowShape(5, 2, 14, 3)])
-    with pytest.raises(ValueError, match=r"learner.prompt_areas=\(8, 8\)"):
-        LearnerConfig(prompt_areas=(8, 8))
     assert LearnerConfig(layout="shared_prompt", prompt_areas=(8, 16), slot_length=6).shapes[-1].too_short(16, 6) == ""

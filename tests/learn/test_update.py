@@ -113,20 +113,6 @@ def test_a_quantity_is_averaged_over_the_steps_that_have_it():
     assert metrics["learner/padding"] < 1, "measured in both steps"
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"role_kl_coef": (0.1,)}, "learner.role_kl_coef=.0.1,.: give one for each role of learner.role_order="),
-        ({"role_aggregation": ("sum",), "role_order": ()}, "learner.role_aggregation=.'sum',.: give one for each"),
-        ({"role_kl_coef": (0.1, -1.0)}, "role_kl_coef=.*none may be negative"),
-        ({"role_kl_coef": (0.1, 0.0), "loss": "supervised"}, "kl_coef=0.1 with loss=supervised"),
-    ],
-)
-def test_settings_by_role_are_checked(changes, told):
-    with pytest.raises(ValueError, match=told):
-        dataclasses.replace(CFG, **changes)
-
-
 def test_a_role_that_is_trained_and_not_named_is_an_error():
     with pytest.raises(ValueError, match="role_order=.'solver',. lacks 'proposer'"):
         updated(BOTH, role_order=("solver",))
