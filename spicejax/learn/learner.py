@@ -49,10 +49,10 @@ class PairConfig:
             raise ValueError(
                 f"learner.pairs.label_smoothing={self.label_smoothing:g} with loss=ipo: give 0, or take dpo"
             )
-        if self.beta < 1 and loss == "simpo":
+        if self.beta == PairConfig.beta and loss == "simpo":
             raise ValueError(
-                f"learner.pairs.beta={self.beta:g} with loss=simpo: it scales mean logprobs, where dpo's numbers "
-                "are too small; give 2.0, and margin=1.0 (arXiv:2405.14734)"
+                f"learner.pairs.beta={self.beta:g} with loss=simpo is dpo's default: simpo scales mean logprobs; give "
+                "2.0, and margin=1.0 (arXiv:2405.14734)"
             )
 
 

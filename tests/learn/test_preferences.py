@@ -334,7 +334,7 @@ def test_senseless_numbers_are_named(changes, told):
         ("dpo", {"margin": 1.0}, "learner.pairs.margin=1 with loss=dpo: simpo alone has one; give 0"),
         ("ipo", {"margin": 1.0}, "learner.pairs.margin=1 with loss=ipo"),
         ("ipo", {"label_smoothing": 0.1}, "learner.pairs.label_smoothing=0.1 with loss=ipo: give 0, or take dpo"),
-        ("simpo", {}, "learner.pairs.beta=0.1 with loss=simpo: .* give 2.0, and margin=1.0"),
+        ("simpo", {}, "learner.pairs.beta=0.1 with loss=simpo is dpo's default: .* give 2.0"),
     ],
 )
 def test_numbers_that_a_loss_does_not_read_are_named(loss, numbers, told):
