@@ -121,6 +121,19 @@ def test_logits_of_observations_and_prompts_get_no_gradient_at_all(monkeypatch, 
         np.testing.assert_allclose(grads["logits"][b, t], expected, rtol=1e-4, atol=1e-8)
 
 
+def test_numbers_on_untrained_tokens_change_nothing():
+    batch, used = packed()
+    untrained = batch.loss_weight == 0
+    junk = {
+        name: np.where(untrained, 1e6, getattr(batch, name)).astype(np.float32)
+        for name in ("advantages", "behaviour_logprobs", "old_logprobs", "reference_logprobs")
+    }
+    learner = recorder(config=OFF_POLICY)
+    plain, dirty = measure(learner, batch, used), measure(learner, batch._replace(**junk), used)
+    assert plain[0] == dirty[0]
+    assert_bitwise(plain[1], dirty[1])
+
+
 # --- what must not change the gradient ------------------------------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 """Files of a run that somebody or something has changed: every reader reads the rest, and says what is left out."""
 
 import json
+import random
 
 import pytest
 
@@ -58,6 +59,20 @@ def test_every_reader_reads_what_is_a_row(run, tmp_path, capsys, caplog):
     said = [record.getMessage() for record in caplog.records] + capsys.readouterr().err.splitlines()
     told = [line for line in said if line.endswith("they are left out")]
     assert len(told) == len(LINES) and len(set(told)) == len(told), told
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_one_odd_row_is_no_end_of_the_page(tmp_path, name):
+    """Each alone, drawn by lot: the page is made of it and the rows around."""
+    draw = random.Random(name)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(configuration.to_json(configs.load("spice_nano"))))
+    for file, row in LINES.items():
+        (folder / f"{file}.jsonl").write_text(json.dumps(row) + "\n")
+    for line in draw.sample(list(odd_lines(LINES[name])), 2):
+        (folder / f"{name}.jsonl").write_text(f"{line}\n{json.dumps(LINES[name])}\n")
+        assert page.render([read.open_run(folder)]).encode()
 
 
 @pytest.mark.parametrize(
