@@ -27,7 +27,11 @@ from spicejax.models import hf, transformer
 from spicejax.models.transformer import TransformerConfig
 from spicejax.types import Batch, Rollout
 
-SIZES = {"tiny": (4, 256, 4, 2, 1024, 4096), "small": (12, 512, 8, 4, 2048, 16384)}
+SIZES = {
+    "tiny": (4, 256, 4, 2, 1024, 4096),
+    "small": (12, 512, 8, 4, 2048, 16384),
+    "half_billion": (24, 896, 14, 2, 4864, 151_936),  # Qwen2.5-0.5B's
+}
 PACKAGES = ("jax", "torch", "transformers", "google-tunix", "trl")
 LEARNING_RATE = 1e-5
 

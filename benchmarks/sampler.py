@@ -1,4 +1,4 @@
-"""Time rollouts against peers: python benchmarks/sampler.py [--size=small] [--workloads=w1,w2,plain] [--repeats=3]
+"""Time rollouts against peers: python benchmarks/sampler.py [--size=small] [--workloads=w1,w2,...] [--repeats=3]
 
 The same random Qwen3-shaped model for every backend (`ours`, Hugging Face `hf`, google-tunix `tunix`). Peers get their
 best case: exact cache, no cut of the vocabulary, no stop token.
@@ -7,6 +7,7 @@ best case: exact cache, no cut of the vocabulary, no stop token.
   w2     256 questions of 64 tokens, answers of geometric length, mean a sixth of the longest (128). Peers answer in
          batches of 64 rows; a row ends at its own limit, a batch with its longest row
   plain  4 prompts of 64 tokens x 8 samples, 128 new tokens each
+  group  1 prompt of 512 tokens x 8 samples, 64 new tokens each: for --size=half_billion
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def workloads(vocab: int) -> dict[str, Workload]:
         "w1": Workload(prompts(8, 1024), 8, 128, np.full(8, 128, np.int32), 64),
         "w2": Workload(prompts(256, 64), 1, 128, skewed, 64),
         "plain": Workload(prompts(4, 64), 8, 128, np.full(4, 128, np.int32), 32),
+        "group": Workload(prompts(1, 512), 8, 64, np.full(1, 64, np.int32), 8),
     }
 
 
@@ -179,7 +181,7 @@ def measure(backends: list[str], model: TransformerConfig, work: Workload, repea
 
 def main() -> None:
     given = harness.options(
-        __doc__, size=("small", "tiny"), workloads="w1,w2,plain", backends=",".join(BACKENDS), repeats=3
+        __doc__, size=("small", *harness.SIZES), workloads="w1,w2,plain", backends=",".join(BACKENDS), repeats=3
     )
     model, backends = harness.model_of(given.size), harness.chosen(given.backends, list(BACKENDS))
     works = workloads(model.vocab_size)

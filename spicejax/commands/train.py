@@ -38,7 +38,8 @@ OPTIONS = (
      "holds a run; a number: go back to the checkpoint after so many iterations, newer ones are set aside"),
     ("export", "DIR", "at the end, or when it is stopped and saved, write the policy as a Hugging Face folder too"),
     ("topology", "SLICE", "with --dry_run: compile every program for that TPU slice (v5e:4x4, v5p:2x2x2, ...) on this "
-     "machine and print memory, FLOPs, bytes, collectives and the time they allow; needs libtpu, no TPU"),
+     "machine and print memory, FLOPs, bytes, collectives and the time they allow; needs libtpu, no TPU. "
+     "here: their memory on the devices of this machine"),
     ("programs", "A,B", "compile only these of the flight check's programs (train_step, reasoner_decode, ...)"),
     ("coordinator", "HOST:PORT", "one run of N processes, each started with its own I; process 0 listens on PORT. TPU "
      "slices find it themselves. Work folder and nano.cache must be folders that all hosts share"),
@@ -119,6 +120,11 @@ def _flight(cfg: RunConfig, options: dict[str, Any]) -> int:
         raise ValueError(
             "--topology=SLICE, --programs and --json belong to a flight check: --dry_run --topology=SLICE [--json]"
         )
+    if options["topology"] == "here":
+        if {"programs", "json"} & options.keys():
+            raise ValueError("--topology=here prints one table of all programs; leave --programs and --json out")
+        print(plan.compiled(cfg))
+        return 0
     only = tuple(options["programs"].split(",")) if "programs" in options else ()
     found = check.check(cfg, options["topology"], only=only)
     print(json.dumps(found) if "json" in options else check.table(found))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -24,14 +26,15 @@ def memory(resolved: Resolved) -> dict[str, float]:
     """Bytes per device of the large parts.
 
     What rests on the devices (parameters, optimizer, copies) and the sampler's weights are exact; kv_cache: the
-    sampler's slots at the longest prompts and responses; gradients: float32; logits: those of one vocabulary chunk in
-    float32; activations: layer inputs kept by the backward pass of one micro-batch (other intermediates are not
-    counted).
+    sampler's slots at the longest prompts and responses; gradients: float32, of what is trained; logits: those of one
+    vocabulary chunk in float32; activations: layer inputs kept by the backward pass of one micro-batch (other
+    intermediates are not counted: `compiled` has them).
     """
     cfg, model, mesh, learn = resolved.cfg, resolved.model, resolved.mesh, resolved.cfg.learner
     parts = {name: sharding.device_bytes(tree) for name, tree in resolved.resident_while_sampling.items()}
     params = sharding.device_bytes(weights.parameters(model, mesh))
-    stored, computed = (2 if dtype == "bfloat16" else 4 for dtype in (model.param_dtype, model.dtype))
+    computed = 2 if model.dtype == "bfloat16" else 4
+    trained = jax.tree.leaves(resolved.state[0].params)
     copy = 0.0 if resolved.shares_weights else sharding.device_bytes(resolved.copied)
     micro = math.ceil(learn.rows / sharding.ways(mesh, learn.rows))
     row = max(shape.row_length for shape in learn.shapes)
@@ -39,7 +42,7 @@ def memory(resolved: Resolved) -> dict[str, float]:
     return {"parameters": params} | parts | {
         "sampler_weights": copy,
         "kv_cache": max((kv_bytes(resolved, ask) for ask in cfg.asks if ask.samples), default=0.0),
-        "gradients": params / stored * 4,
+        "gradients": sum(sharding.device_bytes(leaf) / leaf.dtype.itemsize * 4 for leaf in trained),
         "logits": 4 * micro * row * entries / mesh.shape["tensor"],
         "activations": model.num_layers * micro * row * model.d_model * computed,
     }  # fmt: skip
@@ -50,6 +53,40 @@ def kv_bytes(resolved: Resolved, ask: programs.Ask) -> float:
     shape = programs.engine_layout(resolved, ask)
     token = weights.token_bytes(shape.model, shape.mesh, shape.cache)
     return shape.prompts * (shape.prefix + shape.group * (shape.history + shape.suffix)) * token / shape.shards
+
+
+def compiled(cfg: RunConfig) -> str:
+    """What each program of the hot loop holds on the devices of this process, as their own compiler says, as text.
+
+    The process itself (libraries, tokenizer, corpus) comes on top. Nothing is allocated; compiling takes what it takes
+    at the start of a run.
+    """
+    resolved, rows = resolve(cfg), []
+    for program in programs.programs(resolved):
+        stats: Any = program.lower().compile().memory_analysis()
+        parts = [stats.argument_size_in_bytes, stats.temp_size_in_bytes]
+        parts += [stats.output_size_in_bytes - stats.alias_size_in_bytes]
+        parts += [sum(map(sharding.device_bytes, program.beside.values()))]
+        rows.append((program.name, *parts, sum(parts)))
+    most = max(rows, key=lambda row: row[-1])
+    head = ("arguments", "temporaries", "outputs", "beside", "all")
+    lines = [f"  {name:<20}" + "".join(f"{size / GIB:>12.3f}" for size in sizes) for name, *sizes in rows]
+    return "\n".join(
+        [
+            f"programs of {cfg.name} compiled for this machine ({jax.devices()[0].device_kind}), GiB per device:",
+            f"  {'':<20}" + "".join(f"{word:>12}" for word in head),
+            *lines,
+            f"  most: {most[0]}, {most[-1] / GIB:.2f} GiB{_of(most[-1])}",
+        ]
+    )
+
+
+def _of(size: float) -> str:
+    """The memory there is beside `size`, and whether it holds."""
+    capacity = sharding.device_memory()
+    if math.isinf(capacity):  # a CPU's devices share the machine's
+        capacity, size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), size * len(jax.local_devices())
+    return f" of {capacity / GIB:.2f}" + ("" if size < capacity else ": IT DOES NOT FIT")
 
 
 def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
@@ -69,6 +106,7 @@ def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
     model = (
         "the nano world's warm start" if cfg.nano and not cfg.model.path else cfg.model.path or "(model.path not set)"
     )
+    beyond = "    what the compiler keeps beside these is not in it: --dry_run --topology=here counts that too"
     lines = [
         f"plan of {cfg.name}: {cfg.iterations} iterations into {workdir}",
         f"  model      {shape.family}, {transformer.num_params(shape) / 1e6:,.1f} M parameters, from {model}",
@@ -80,6 +118,7 @@ def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
         "  memory per device, estimated by arithmetic:",
         *(f"    {name:<16} {size / GIB:10.3f} GiB" for name, size in parts.items()),
         f"    {'total':<16} {sum(parts.values()) / GIB:10.3f} GiB",
+        *([beyond] if devices[0].platform == "cpu" else []),
         f"  disk       {_disk(disk.need(cfg, shape, last=last), workdir)}",
     ]
     if cfg.sampler_memory and not resolved.cfg.buckets.kv_tokens:

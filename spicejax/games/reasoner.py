@@ -12,8 +12,8 @@ from spicejax.text import prompts
 from spicejax.text.prompts import NO_TEMPLATES, Templates
 from spicejax.types import Messages, Rollout, Task
 
-# `full` is a request; `simple` adds two worked examples, for small models; `nano` is the bare question, for models of a
-# few million parameters.
+# `full` is a request, behind worked examples where the templates bring `reasoner_examples`; `simple` adds ours, for
+# small models; `nano` is the bare question, for models of a few million parameters.
 Style = Literal["full", "simple", "nano"]
 STYLES: tuple[str, ...] = get_args(Style)
 
@@ -32,7 +32,8 @@ def messages(question: str, style: Style = "full", templates: Templates = NO_TEM
     if style == "nano":
         return [{"role": "user", "content": question}]
     template = prompts.read(PACKAGE, "reasoner", templates)
-    examples = prompts.read(PACKAGE, "reasoner_examples", templates) if style == "simple" else "[]"
+    shown = style == "simple" or "reasoner_examples" in templates
+    examples = prompts.read(PACKAGE, "reasoner_examples", templates) if shown else "[]"
     return [SYSTEM, *prompts.turns(template, examples, {"question": question})]
 
 

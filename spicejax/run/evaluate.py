@@ -172,13 +172,14 @@ def opened(
     """
     _require(cfg, judge, alone)
     kept = None if alone else open_sandbox(cfg)
-    resolved = resolve(cfg, make_world=True)
-    cfg, model, mesh = resolved.cfg, dataclasses.replace(resolved.model, lora=None), resolved.mesh
+    whole = dataclasses.replace(cfg.model, lora=None)  # a run's adapters are merged, a model that is named has none
+    resolved = resolve(dataclasses.replace(cfg, model=whole), make_world=True)
+    cfg, model, mesh = resolved.cfg, resolved.model, resolved.mesh
     if workdir is None:
         tokenizer, params = tokens.load(cfg.model.path), load_model(cfg, mesh)
     else:
         _, shape, params, tokenizer = export.load_run(workdir, mesh)
-        model = with_precision(dataclasses.replace(cfg.model, lora=None), shape)
+        model = with_precision(cfg.model, shape)
     copy = weights.copier(model, resolved.sampler_mesh)
     chat_format = lengths.chat_formats(cfg, tokenizer)[""]
     player = seat(weights.sampled(model), copy(params), chat_format, cfg.buckets, resolved.sampler_mesh)

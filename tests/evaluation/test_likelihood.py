@@ -87,6 +87,7 @@ def test_a_game_that_searches_needs_no_index_for_it(tmp_path, capsys):
     file = tmp_path / "examples.jsonl"
     file.write_text(json.dumps({"prompt": "Name a colour.", "completion": "Red.", "source": "own"}) + "\n")
     words = ["--config=acesearcher_smollm2", f"--model={model}", "buckets.prompt=64", "buckets.rows=4"]
+    words += ["model.lora.rank=2"]  # a recipe of adapters: a model that is named has none
     assert commands.run("evaluate", [*words, "--questions=facts:plain", "--most=1"]) == 2
     assert "give retrieval.index=FOLDER" in capsys.readouterr().err
     assert commands.run("evaluate", [*words, f"--examples={file}"]) == 0

@@ -1,0 +1,60 @@
+"""The plan of a run: what is counted by arithmetic, and what this machine's compiler says of its programs."""
+
+import re
+
+import jax
+import pytest
+
+from spicejax import commands, configs
+from spicejax import config as configuration
+from spicejax.flight import plan
+from spicejax.models import lora
+from spicejax.run.resolve import resolve
+
+
+def changed(name, **changes):
+    return configuration.override(configs.load(name), {k.replace("__", "."): v for k, v in changes.items()})
+
+
+def test_gradients_are_those_of_what_is_trained():
+    whole = resolve(changed("rlvr_nano"))
+    adapters = resolve(changed("rlvr_nano", model__lora__rank="2"))
+    stored = resolve(changed("rlvr_nano", model__param_dtype="bfloat16", learner__learning_rate="1e-3"))
+    sizes = [plan.memory(resolved) for resolved in (whole, adapters, stored)]
+    assert sizes[0]["gradients"] == sizes[0]["parameters"]
+    assert sizes[2]["gradients"] == 2 * sizes[2]["parameters"], "summed in float32"
+    trained = sum(x.size for x in jax.tree.leaves(adapters.state[0].params))
+    held = sum(x.size for x in jax.tree.leaves(lora.join(adapters.state[1], adapters.state[0].params)))
+    assert sizes[1]["gradients"] == 4 * trained < 4 * held / 10
+
+
+def test_the_compiler_of_this_machine_counts_what_the_arithmetic_leaves_out(capsys):
+    words = ["--config=rlvr_nano", "--dry_run", "--topology=here", "learner.rows=16", "buckets.rows=8"]
+    found = {}
+    for remat in ("none", "layer"):
+        assert commands.run("train", [*words, f"model.remat={remat}"]) == 0
+        said = capsys.readouterr().out
+        rows = re.findall(r"^  (\w+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$", said, re.M)
+        found[remat] = {name: list(map(float, sizes)) for name, *sizes in rows}
+        most = max(found[remat].values(), key=lambda sizes: sizes[-1])
+        assert re.search(rf"most: \w+, {most[-1]:.2f} GiB of \d", said) and "FIT" not in said
+    assert {"reasoner_prefill", "reasoner_decode", "train_step"} <= found["none"].keys()
+    kept, again = (found[remat]["train_step"] for remat in ("none", "layer"))
+    assert kept[1] > again[1] and kept[0] == again[0]
+    parts = plan.memory(resolve(changed("rlvr_nano", learner__rows="16", model__remat="layer")))
+    assert again[1] > (parts["gradients"] + parts["activations"]) / plan.GIB
+    assert commands.run("train", [*words, "--json"]) == 2
+    assert "--topology=here prints one table" in capsys.readouterr().err
+
+
+def test_what_does_not_fit_is_said(monkeypatch):
+    monkeypatch.setattr(plan.os, "sysconf", lambda _: 2**10)
+    assert plan._of(2**21) == " of 0.00: IT DOES NOT FIT"
+    monkeypatch.setattr(plan.sharding, "device_memory", lambda: 8.0 * plan.GIB)
+    assert plan._of(4 * plan.GIB) == " of 8.00" and plan._of(9 * plan.GIB).endswith("NOT FIT")
+
+
+@pytest.mark.parametrize("options", [["--topology=here"], ["--programs=train_step"]])
+def test_a_flight_check_is_a_dry_run(options, capsys):
+    assert commands.run("train", ["--config=rlvr_nano", *options]) == 2
+    assert "--dry_run" in capsys.readouterr().err
