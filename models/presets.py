@@ -43,6 +43,9 @@ QWEN25_32B = dataclasses.replace(QWEN25_14B, num_layers=64, d_ff=27_648)
 QWEN25_1_5B = dataclasses.replace(
     QWEN25_7B, vocab_size=151_936, d_model=1536, num_heads=12, num_kv_heads=2, d_ff=8960, tie_embeddings=True
 )
+QWEN25_0_5B = dataclasses.replace(
+    QWEN25_1_5B, d_model=896, num_layers=24, num_heads=14, num_kv_heads=2, head_dim=64, d_ff=4864
+)
 
 LLAMA31_8B = TransformerConfig(
     family="llama",
