@@ -3,10 +3,12 @@
 Command:   python launch/tpu_run.py --config=spice_qwen0p5b --workdir=DIR
            model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf [--corpus=facts,TEXTS]
            make weights-qwen fetches that file; with the Hub at hand: model.path=Qwen/Qwen2.5-0.5B-Instruct
-Hardware:  2 CPU cores, 16 GiB of memory; model.remat=layer takes 6 GiB and a third longer for its updates
-Cost:      110 s an iteration beside other jobs, 8 minutes for 288 held-out questions (docs/log/2026-11-25.md)
-Expect:    not known yet: at first 4 of 10 attempts are valid, and 35 % of questions about the documents are answered.
-           A model of this size knows little and cannot plan a question in several steps: it shows no gain in reasoning.
+Hardware:  2 CPU cores, 12 GiB of memory; 8 GiB with model.remat=layer and updates a third longer. Qwen2.5-Coder-1.5B (python
+           launch/fetch_weights.py qwen2.5-coder-1.5b --out=weights) takes 16 GiB with model.remat=layer, all parameters
+           of the small one (model.lora=none learner.learning_rate=1e-6 model.remat=layer) 16 to 24.
+Cost:      1.5 to 2 minutes an iteration, 4 on the 1.5B model (docs/log/2026-11-26.md)
+Expect:    not known yet: a fifth to two fifths of the attempts are valid at first, half of them with 1.5B parameters.
+           Models of this size know little and cannot plan a question in several steps: no gain in reasoning is shown.
 """
 
 import json
@@ -70,30 +72,30 @@ Reason in one or two sentences, then give the answer, as short as it can be, ins
 CONFIG = RunConfig(
     name="spice_qwen0p5b",
     model=ModelConfig(path="", architecture=QWEN25_0_5B, lora=LoraConfig(rank=32, alpha=32.0)),
-    corpus=CorpusConfig(source="facts", max_tokens=200, min_chars=80),
+    corpus=CorpusConfig(source="facts", max_tokens=96, min_chars=80),
     game=SpiceConfig(
         documents=4,
         group_size=6,
         max_attempts=6,
         task_type="random",
-        answer_types=("String", "Integer"),
+        answer_types=("String",),
         mcq_fraction=0.33,
         grounding="answer",
         novelty=8,
         answer_equal_tasks_once=True,
         reasoner_tasks_per_document=2,
         templates=TEMPLATES,
-        challenger_max_new=160,
+        challenger_max_new=144,
         reasoner_max_new=128,
     ),
-    buckets=Buckets(prompt=(256, 640), rows=24),
+    buckets=Buckets(prompt=(256, 448), rows=24),
     sampler=SamplerConfig(temperature=0.8),
     learner=LearnerConfig(
         learning_rate=3e-4,
         loss_norm_length=128,
         layout="shared_prompt",
         prompt_areas=(640,),
-        slot_length=160,
+        slot_length=144,
         slots=6,
         rows=1,
         vocab_chunk=16384,

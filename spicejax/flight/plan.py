@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import resource
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +60,8 @@ def kv_bytes(resolved: Resolved, ask: programs.Ask) -> float:
 def compiled(cfg: RunConfig) -> str:
     """What each program of the hot loop holds on the devices of this process, as their own compiler says, as text.
 
-    The process itself (libraries, tokenizer, corpus) comes on top. Nothing is allocated; compiling takes what it takes
-    at the start of a run.
+    Nothing is allocated; compiling takes what it takes at the start of a run. On a CPU the process itself (libraries,
+    tokenizer, compiler) is counted too, by what this one has held at most.
     """
     resolved, rows = resolve(cfg), []
     for program in programs.programs(resolved):
@@ -82,11 +84,14 @@ def compiled(cfg: RunConfig) -> str:
 
 
 def _of(size: float) -> str:
-    """The memory there is beside `size`, and whether it holds."""
-    capacity = sharding.device_memory()
-    if math.isinf(capacity):  # a CPU's devices share the machine's
-        capacity, size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), size * len(jax.local_devices())
-    return f" of {capacity / GIB:.2f}" + ("" if size < capacity else ": IT DOES NOT FIT")
+    """The memory there is for programs of `size` a device, and whether it holds."""
+    capacity, beside = sharding.device_memory(), ""
+    if math.isinf(capacity):  # a CPU's devices share the machine's memory with the process
+        capacity = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        size = size * len(jax.local_devices()) + own
+        beside = f", {size / GIB:.2f} with the process itself,"
+    return f"{beside} of {capacity / GIB:.2f}" + ("" if size < capacity else ": IT DOES NOT FIT")
 
 
 def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:

@@ -27,7 +27,7 @@ from spicejax.generate.player import Player, no_progress
 from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner
 from spicejax.learn.update import Updater
-from spicejax.models import hf, lora, transformer
+from spicejax.models import files, hf, lora, transformer
 from spicejax.models.transformer import TransformerConfig
 from spicejax.retrieval.search import Search
 from spicejax.retrieval.source import RetrievalConfig, open_search
@@ -280,6 +280,7 @@ def load_model(cfg: RunConfig, mesh: jax.sharding.Mesh) -> Params:
     whole = dataclasses.replace(model, lora=None)
     places = weights.shardings(weights.parameters(whole, mesh))
     _, params = hf.load(cfg.model.path, dtype=cfg.model.param_dtype, shardings=places)
+    files.forget_gguf()
     if model.lora is None:
         return params
     _, places = lora.split(weights.shardings(weights.parameters(model, mesh)))
