@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import json
 import math
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from spicejax.generate.layout import Buckets
 from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.stops import stop_machine
-from spicejax.models import hf, presets, transformer
+from spicejax.models import files, hf, presets, transformer
 from spicejax.models.config import RopeScaling
 from spicejax.models.layers import rope_frequencies
 
@@ -33,6 +34,17 @@ def smollm2():
 @pytest.fixture(scope="module")
 def golden(shared_data):
     return json.loads((shared_data / "smollm2_golden" / "golden.json").read_text())
+
+
+def test_a_file_is_let_go_of(smollm2):
+    place = files.resolve(PACKAGE)
+
+    def mapped():
+        return str(place) in Path("/proc/self/maps").read_text()
+
+    assert files.gguf_reader(place) is files.gguf_reader(place) and mapped()
+    files.forget_gguf()
+    assert not mapped(), "the mapping goes, though its fields refer to one another"
 
 
 def test_real_metadata(smollm2):
