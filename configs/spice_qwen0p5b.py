@@ -6,8 +6,8 @@ Command:   python launch/tpu_run.py --config=spice_qwen0p5b --workdir=DIR
 Hardware:  2 CPU cores, 12 GiB of memory; 8 GiB with model.remat=layer, whose updates are slower. The 1.5B model (python
            launch/fetch_weights.py qwen2.5-coder-1.5b --out=weights) takes 14.4 GiB with model.remat=layer.
            --dry_run --topology=here says what other settings take.
-Cost:      1.2 to 2.8 minutes an iteration beside other jobs, 4 on the 1.5B model (docs/log/2026-11-26.md)
-Expect:    not known: no run has gone to its end. In trials of earlier versions 0 to 46 % of the attempts were valid, half
+Cost:      1.2 to 2.8 minutes an iteration beside other jobs, 4 at 1.5B (docs/log/2026-11-26.md)
+Expect:    not known: no run has gone to its end. In trials of earlier versions up to 46 % of attempts were valid, half
            of them in one iteration of the 1.5B model. Models of this size know little.
 """
 
