@@ -21,6 +21,7 @@ from spicejax.models.lora import LoraConfig
 from spicejax.models.presets import QWEN25_0_5B
 from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
 
+# Differs: shorter requests, kinds drawn at random, answers that must stand in the document.
 # Of the paper's fields those that the game reads, and the quotation that the question rests on; a worked example for
 # each kind, since a model of this size does as it has seen done.
 TEMPLATES = {

@@ -123,8 +123,9 @@ def _flight(cfg: RunConfig, options: dict[str, Any]) -> int:
     if options["topology"] == "here":
         if {"programs", "json"} & options.keys():
             raise ValueError("--topology=here prints one table of all programs; leave --programs and --json out")
-        print(plan.compiled(cfg))
-        return 0
+        text, fits = plan.compiled(cfg)
+        print(text)
+        return 0 if fits else 1
     only = tuple(options["programs"].split(",")) if "programs" in options else ()
     found = check.check(cfg, options["topology"], only=only)
     print(json.dumps(found) if "json" in options else check.table(found))

@@ -57,8 +57,8 @@ def kv_bytes(resolved: Resolved, ask: programs.Ask) -> float:
     return shape.prompts * (shape.prefix + shape.group * (shape.history + shape.suffix)) * token / shape.shards
 
 
-def compiled(cfg: RunConfig) -> str:
-    """What each program of the hot loop holds on the devices of this process, as their own compiler says, as text.
+def compiled(cfg: RunConfig) -> tuple[str, bool]:
+    """What each program of the hot loop holds on the devices of this process, as their compiler says; whether it fits.
 
     Nothing is allocated; compiling takes what it takes at the start of a run. On a CPU the process itself (libraries,
     tokenizer, compiler) is counted too, by what this one has held at most.
@@ -73,17 +73,19 @@ def compiled(cfg: RunConfig) -> str:
     most = max(rows, key=lambda row: row[-1])
     head = ("arguments", "temporaries", "outputs", "beside", "all")
     lines = [f"  {name:<20}" + "".join(f"{size / GIB:>12.3f}" for size in sizes) for name, *sizes in rows]
-    return "\n".join(
+    of, fits = _of(most[-1])
+    text = "\n".join(
         [
             f"programs of {cfg.name} compiled for this machine ({jax.devices()[0].device_kind}), GiB per device:",
             f"  {'':<20}" + "".join(f"{word:>12}" for word in head),
             *lines,
-            f"  most: {most[0]}, {most[-1] / GIB:.2f} GiB{_of(most[-1])}",
+            f"  most: {most[0]}, {most[-1] / GIB:.2f} GiB{of}",
         ]
     )
+    return text, fits
 
 
-def _of(size: float) -> str:
+def _of(size: float) -> tuple[str, bool]:
     """The memory there is for programs of `size` a device, and whether it holds."""
     capacity, beside = sharding.device_memory(), ""
     if math.isinf(capacity):  # a CPU's devices share the machine's memory with the process
@@ -91,7 +93,8 @@ def _of(size: float) -> str:
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         size = size * len(jax.local_devices()) + own
         beside = f", {size / GIB:.2f} with the process itself,"
-    return f"{beside} of {capacity / GIB:.2f}" + ("" if size < capacity else ": IT DOES NOT FIT")
+    fits = size < capacity
+    return f"{beside} of {capacity / GIB:.2f}" + ("" if fits else ": IT DOES NOT FIT"), fits
 
 
 def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:

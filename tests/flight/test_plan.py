@@ -52,9 +52,12 @@ def test_the_compiler_of_this_machine_counts_what_the_arithmetic_leaves_out(caps
 
 def test_what_does_not_fit_is_said(monkeypatch):
     monkeypatch.setattr(plan.os, "sysconf", lambda _: 2**10)
-    assert plan._of(2**21).endswith(" with the process itself, of 0.00: IT DOES NOT FIT")
+    said, fits = plan._of(2**21)
+    assert said.endswith(" with the process itself, of 0.00: IT DOES NOT FIT") and not fits
     monkeypatch.setattr(plan.sharding, "device_memory", lambda: 8.0 * plan.GIB)
-    assert plan._of(4 * plan.GIB) == " of 8.00" and plan._of(9 * plan.GIB).endswith("NOT FIT")
+    assert plan._of(4 * plan.GIB) == (" of 8.00", True) and not plan._of(9 * plan.GIB)[1]
+    monkeypatch.setattr(plan, "compiled", lambda _: ("", False))
+    assert commands.run("train", ["--config=rlvr_nano", "--dry_run", "--topology=here"]) == 1
 
 
 @pytest.mark.parametrize("options", [["--topology=here"], ["--programs=train_step"]])
