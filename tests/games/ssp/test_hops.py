@@ -1,0 +1,74 @@
+import jsonl
+import pytest
+
+from spicejax.games.ssp import hops
+
+FILM, DIRECTOR = ("Honey (1999 film)", "Honey was directed by Ann Lee."), ("Ann Lee", "Ann Lee was born in Oslo.")
+NOISE = ("Milk", "Milk is white.")
+PASSAGES = [{"title": title, "text": text} for title, text in (NOISE, DIRECTOR, FILM)]
+OWN = {
+    "question": "Where was the director of the film Honey born?",
+    "answer": "Oslo",
+    "passages": PASSAGES,
+    "supporting_titles": [FILM[0], DIRECTOR[0]],
+}
+STEPS = [("Honey >> director", "Ann Lee"), ("Where was #1 born?", "Oslo")]
+DECOMPOSED = OWN | {"id": "d", "decomposition": [{"question": q, "answer": a} for q, a in STEPS]}
+MUSIQUE = {
+    "id": "m",
+    "question": OWN["question"],
+    "answer": "Oslo",
+    "answer_aliases": ["Christiania"],
+    "paragraphs": [
+        {"title": title, "paragraph_text": text, "is_supporting": title != "Milk"}
+        for title, text in (NOISE, DIRECTOR, FILM)
+    ],
+    "question_decomposition": [
+        {"question": q, "answer": a, "paragraph_support_idx": at} for (q, a), at in zip(STEPS, (2, 1), strict=True)
+    ],
+}
+HOTPOT = {
+    "_id": "h",
+    "question": OWN["question"],
+    "answer": "Oslo",
+    "context": [[title, [text]] for title, text in (NOISE, DIRECTOR, FILM)],
+    "supporting_facts": [[FILM[0], 0], [DIRECTOR[0], 0]],
+}
+
+
+def read(tmp_path, *rows):
+    file = tmp_path / "rows.jsonl"
+    jsonl.write(file, rows)
+    return list(hops.read(file))
+
+
+@pytest.mark.parametrize("row", [OWN, HOTPOT])
+def test_two_passages_are_found_in_the_order_in_which_they_name_each_other(tmp_path, row):
+    ((question,),) = read(tmp_path, row)
+    assert [(hop.query, hop.passage.title, hop.answer) for hop in question.hops] == [
+        ("Honey", FILM[0], "Ann Lee"),
+        ("Ann Lee", DIRECTOR[0], "Oslo"),
+    ]
+    assert [passage.title for passage in question.others] == ["Milk"]
+
+
+@pytest.mark.parametrize("row", [DECOMPOSED, MUSIQUE])
+def test_a_decomposition_gives_its_hops_and_the_steps_that_are_questions(tmp_path, row):
+    ((question, step),) = read(tmp_path, row)
+    assert [(hop.query, hop.passage.title, hop.answer) for hop in question.hops] == [
+        ("Honey director", FILM[0], "Ann Lee"),
+        ("Where was Ann Lee born?", DIRECTOR[0], "Oslo"),
+    ]
+    assert (step.question, step.answers, step.hops) == ("Where was Ann Lee born?", ("Oslo",), question.hops[1:])
+
+
+def test_a_question_whose_way_cannot_be_read_has_no_hops(tmp_path):
+    unknown = DECOMPOSED | {"decomposition": [{"question": "Who made Honey?", "answer": "nobody that is told"}]}
+    alone = OWN | {"supporting_titles": [FILM[0]]}
+    assert [[question.hops for question in row] for row in read(tmp_path, unknown, alone)] == [[()], [()]]
+
+
+@pytest.mark.parametrize("broken", [{"passages": None}, {"supporting_titles": None}, {"question": 3}])
+def test_a_row_without_passages_is_refused_by_its_line(tmp_path, broken):
+    with pytest.raises(ValueError, match=r"rows\.jsonl:1: .*passages and supporting_titles"):
+        read(tmp_path, OWN | broken)
