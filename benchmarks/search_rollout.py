@@ -144,5 +144,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    memory.ask_for_huge_pages()  # for every backend, as the launcher does for ours
+    memory.settle()  # for every backend, as the launcher does for ours
     main()

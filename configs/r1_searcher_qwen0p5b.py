@@ -27,7 +27,7 @@ CONFIG = dataclasses.replace(
         reward="answer",
         penalty=1.0,
         limits=ssp_qwen0p5b.LIMITS,
-        templates={"search_tags": ssp_qwen0p5b.TEMPLATES["search_tags"]},
+        templates=ssp_qwen0p5b.SOLVER,
     ),
     learner=dataclasses.replace(BASE.learner, aggregation="sequence_mean", clip_high=BASE.learner.clip_high),
 )

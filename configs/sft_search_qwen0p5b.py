@@ -20,7 +20,7 @@ BASE = ssp_qwen0p5b.CONFIG
 CONFIG = dataclasses.replace(
     BASE,
     name="sft_search_qwen0p5b",
-    game=SupervisedConfig(examples=16, request="tags", limits=ssp_qwen0p5b.LIMITS),
+    game=SupervisedConfig(examples=16, request="tags", limits=ssp_qwen0p5b.LIMITS, templates=ssp_qwen0p5b.SOLVER),
     retrieval=None,
     learner=dataclasses.replace(
         BASE.learner,

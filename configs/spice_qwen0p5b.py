@@ -1,17 +1,13 @@
 """SPICE on Qwen2.5-Coder-0.5B-Instruct, with adapters: a real model of the papers' family on two CPU cores.
 
-Command:   python launch/tpu_run.py --config=spice_qwen0p5b --workdir=DIR
-           model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf [--corpus=facts,TEXTS]
-           make weights-qwen fetches that file; with the Hub at hand: model.path=Qwen/Qwen2.5-0.5B-Instruct
+Command:   the model of sft_spice_qwen0p5b, exported to MODEL; then
+           python launch/tpu_run.py --config=spice_qwen0p5b --workdir=DIR model.path=MODEL [--corpus=facts,TEXTS]
 Hardware:  2 CPU cores, 12 GiB of memory; 8 GiB with model.remat=layer, whose updates are slower. The 1.5B model (python
            launch/fetch_weights.py qwen2.5-coder-1.5b --out=weights) takes 14.4 GiB with model.remat=layer.
            --dry_run --topology=here says what other settings take.
-Cost:      1.2 to 2.8 minutes an iteration beside other jobs, 4 at 1.5B (docs/log/2026-11-26.md)
-Expect:    not known: no run has gone to its end. In trials of earlier versions up to 46 % of attempts were valid, half
-           of them in one iteration of the 1.5B model. Models of this size know little.
+Cost:      not measured
+Expect:    not known. Models of this size know little.
 """
-
-import json
 
 from spicejax.games.spice.game import SpiceConfig
 from spicejax.generate.layout import Buckets
@@ -21,53 +17,19 @@ from spicejax.models.lora import LoraConfig
 from spicejax.models.presets import QWEN25_0_5B
 from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
 
-# Differs: shorter requests, kinds drawn at random, answers that must stand in the document.
-# Of the paper's fields those that the game reads, and the quotation that the question rests on; a worked example for
-# each kind, since a model of this size does as it has seen done.
-TEMPLATES = {
-    "free_form": """Write ONE hard exam question that the document below settles. Whoever answers does not see the \
-document: name what the question is about, put into it every number and condition that it needs, and never mention a \
-text. Reply with one JSON \
-object and nothing around it. Two examples, of a document on copper:
-
-An answer of the type String is a name or a term of one to three words:
-{"relevant_quotes": "Copper melts at 1,085 degrees Celsius and is used in cables.", "question": "Which metal melts at \
-1,085 degrees Celsius and is used in electric cables?", "answer": "copper"}
-An answer of the type Integer is a whole number in digits:
-{"relevant_quotes": "Copper has the atomic number 29.", "question": "How many protons has an atom of copper?", \
-"answer": "29"}
-
-Document:
-{document}
-
-The answer must be of the type {answer_type}.""",
-    "mcq": """Write ONE hard multiple-choice question that the document below settles, with four options of which one \
-is right. Whoever answers does not see the document: name what the question is about, put into it every number and \
-condition that it needs, and never mention a text. Each wrong option is what a likely mistake leads to. Reply with one \
-JSON object and nothing around it. An example, of a document on copper:
-
-{"answer_quote": "Copper melts at 1,085 degrees Celsius and is used in cables.", "multiple_choice_question": "Which \
-metal melts at 1,085 degrees Celsius and is used in electric cables?\\nA) iron\\nB) copper\\nC) zinc\\nD) silver", \
-"multiple_choice_correct": "B"}
-
-Document:
-{document}""",
-    "reasoner": """{question}
-
-Reason in one or two sentences, then give the answer, as short as it can be, inside \\boxed{}.""",
-    "reasoner_examples": json.dumps(
-        [
-            {
-                "question": "Which metal is used in electric cables and melts at 1,085 degrees Celsius?",
-                "reply": "Cables are made of copper or aluminium, and of these copper melts at 1,085 degrees Celsius. "
-                "\\boxed{copper}",
-            },
-            {
-                "question": "A box holds 6 eggs. How many eggs do 3 boxes hold?",
-                "reply": "One box holds 6 eggs, so 3 boxes hold 3 x 6 = 18 eggs. \\boxed{18}",
-            },
-        ]
-    ),
+# Differs: short requests, since the replies of the warm start have shown the form; kinds drawn at random; answers that
+# must stand in the document.
+REASONER = {"reasoner": "{question}\n\nGive the answer, as short as it can be, inside \\boxed{}."}
+_HARD = "Write one hard question that it settles, for someone who does not see it: name what the question is about, and "
+_HARD += "put into it what it needs. "
+_FREE = "The answer is of the type {answer_type}. Reply in JSON: question, answer."
+_MCQ = "Give four options, A to D, one of them right. Reply in JSON: multiple_choice_question, multiple_choice_correct."
+_NONE = "Write one hard question on anything you know. "
+TEMPLATES = REASONER | {
+    "free_form": f"Document:\n{{document}}\n\n{_HARD}{_FREE}",
+    "mcq": f"Document:\n{{document}}\n\n{_HARD}{_MCQ}",
+    "free_form_no_corpus": f"{_NONE}{_FREE}",
+    "mcq_no_corpus": f"{_NONE}{_MCQ}",
 }
 
 CONFIG = RunConfig(
@@ -84,19 +46,19 @@ CONFIG = RunConfig(
         grounding="answer",
         novelty=8,
         answer_equal_tasks_once=True,
-        reasoner_tasks_per_document=2,
+        reasoner_tasks_per_document=1,
         templates=TEMPLATES,
-        challenger_max_new=144,
-        reasoner_max_new=128,
+        challenger_max_new=112,
+        reasoner_max_new=96,
     ),
-    buckets=Buckets(prompt=(256, 448), rows=24),
+    buckets=Buckets(prompt=(96, 256), rows=24),
     sampler=SamplerConfig(temperature=0.8),
     learner=LearnerConfig(
         learning_rate=3e-4,
         loss_norm_length=128,
         layout="shared_prompt",
-        prompt_areas=(640,),
-        slot_length=144,
+        prompt_areas=(448,),
+        slot_length=192,
         slots=6,
         rows=1,
         vocab_chunk=16384,

@@ -25,9 +25,11 @@ from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run.config import CorpusConfig, EvalConfig
 
 # Short requests: the transcripts of the warm start have shown the form.
-TEMPLATES = {
+SOLVER = {
     "search_tags": "Find out by <search>a query</search>, as often as it takes, and answer in a few words as "
-    "<answer>the answer</answer>.\n\nQuestion: {question}",
+    "<answer>the answer</answer>.\n\nQuestion: {question}"
+}
+TEMPLATES = SOLVER | {
     "propose": "Look up by <search>a query</search> what the answer below is connected with (searches: {searches}). Then "
     "write one question that has this answer and does not name it, as <question>the question</question>.\n\n"
     "Answer: {answer}",

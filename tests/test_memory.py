@@ -7,25 +7,65 @@ import sys
 
 import pytest
 
+from spicejax import memory
+
 PROGRAM = """
-import json, os, sys
+import json, os, pathlib, sys
 from spicejax import memory
 print("started", flush=True)
-memory.ask_for_huge_pages()
+memory.settle(pathlib.Path(sys.argv[1]))
 print(json.dumps([os.environ["GLIBC_TUNABLES"], sys.argv, sys.flags.utf8_mode]))
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's setting")
-@pytest.mark.parametrize(("given", "expected", "starts"), [(None, "glibc.malloc.hugetlb=1", 2), ("", "", 1)])
-def test_starts_again_once_with_the_same_arguments(tmp_path, given, expected, starts):
+@pytest.mark.parametrize(
+    ("given", "device", "expected", "starts"),
+    [
+        (None, "null", f"{memory.HUGE_PAGES}:{memory.KEPT}", 2),
+        (None, "nvidia0", memory.HUGE_PAGES, 2),
+        (None, "accel3", memory.HUGE_PAGES, 2),
+        ("", "null", "", 1),
+    ],
+)
+def test_starts_again_once_with_the_same_arguments(tmp_path, given, device, expected, starts):
     """What the user set, even to nothing, stays."""
-    script = tmp_path / "script.py"
+    script, devices = tmp_path / "script.py", tmp_path / "a b"
     script.write_text(PROGRAM)
+    devices.mkdir()
+    (devices / device).touch()
     env = {k: v for k, v in os.environ.items() if k != "GLIBC_TUNABLES"} | (
         {} if given is None else {"GLIBC_TUNABLES": given}
     )
-    command = [sys.executable, "-X", "utf8", str(script), "a b", "--c=d"]
+    command = [sys.executable, "-X", "utf8", str(script), str(devices), "--c=d"]
     out = subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.splitlines()
     assert out[:-1] == ["started"] * starts
-    assert json.loads(out[-1]) == [expected, [str(script), "a b", "--c=d"], 1]
+    assert json.loads(out[-1]) == [expected, [str(script), str(devices), "--c=d"], 1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's setting")
+def test_what_was_given_back_is_taken_again_without_the_system(tmp_path):
+    """100 MB in turns, from another thread: no page is filled a second time."""
+    program = """
+import ctypes, resource, threading
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+def fill():
+    place = libc.malloc(100 << 20)
+    ctypes.memset(place, 1, 100 << 20)
+    libc.free(place)
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    thread = threading.Thread(target=fill)
+    thread.start(), thread.join()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+print(faults(), faults())
+"""
+
+    def run(tunables: str) -> list[int]:
+        env = os.environ | {"GLIBC_TUNABLES": tunables}
+        out = subprocess.run([sys.executable, "-c", program], env=env, check=True, capture_output=True, text=True)
+        return [int(word) for word in out.stdout.split()]
+
+    assert run("")[1] > 1000
+    assert run(memory.KEPT)[1] < 100

@@ -1,12 +1,13 @@
-"""Write what a search game needs from questions with their passages: transcripts, passages, questions, answers.
+"""Write what a small model learns before a game, and what a search game needs, from questions with their passages.
 
 spicejax transcripts --data=musique.jsonl,hotpotqa.jsonl --config=ssp_qwen0p5b --out=FOLDER
 
 --data: HotpotQA, 2WikiMultihopQA or MuSiQue as they are published, or rows of your own (question, answer, passages,
-supporting_titles and decomposition). The prompts are those of the recipe's Search Self-Play. FOLDER gets
+supporting_titles and decomposition). --config: a recipe of Search Self-Play or SPICE, whose prompts are taken. FOLDER
+gets
 
+  transcripts.jsonl  replies of the game's roles, made by rule: for a supervised run
   passages.jsonl     all passages: spicejax index --corpus=FOLDER/passages.jsonl --words=WORDS
-  transcripts.jsonl  of Solver, Proposer and verifier, made by rule: for a supervised run
   questions.jsonl    the same questions without their way: for R1-Searcher
   answers.jsonl      their answers: for Search Self-Play
   held_out.jsonl     questions of the other rows, for eval.tasks
@@ -20,26 +21,32 @@ import argparse
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from spicejax import configs
 from spicejax.commands import Parser
 from spicejax.data import prepared
-from spicejax.games.ssp import hops, transcripts
+from spicejax.games import hops
+from spicejax.games.hops import Question
+from spicejax.games.spice import transcripts as spice
+from spicejax.games.spice.game import SpiceConfig
+from spicejax.games.ssp import transcripts as ssp
 from spicejax.games.ssp.game import SspConfig
-from spicejax.games.ssp.hops import Question
 from spicejax.run import preflight
 from spicejax.score import answers as spelling
+
+Make = Callable[[Sequence[Question], int, np.random.Generator], Iterable[dict[str, Any]]]
 
 
 def main(argv: Sequence[str]) -> None:
     """Write the folder."""
     parser = Parser(__name__, __doc__)
     parser.add_argument("--data", required=True, help="jsonl or json; several with commas")
-    parser.add_argument("--config", required=True, help="a recipe of Search Self-Play, whose prompts are taken")
+    parser.add_argument("--config", required=True, help="a recipe of the game, whose prompts are taken")
     parser.add_argument("--out", required=True, help="new folder")
     parser.add_argument("--words", type=int, default=100, help="longest passage, as of spicejax index")
     parser.add_argument("--held_out", type=float, default=0.5, help="share of rows whose questions are kept apart")
@@ -54,9 +61,9 @@ def main(argv: Sequence[str]) -> None:
 
 def write(options: argparse.Namespace) -> None:
     """Read, divide and write; print the counts."""
-    games = [cfg.game for cfg in configs.stages(options.config) if isinstance(cfg.game, SspConfig)]
-    if not games:
-        raise ValueError(f"--config={options.config}: gives no run of Search Self-Play; choose one with the game ssp")
+    make = [made for cfg in configs.stages(options.config) if (made := _maker(cfg.game))]
+    if not make:
+        raise ValueError(f"--config={options.config}: gives no run of Search Self-Play or SPICE; choose one")
     out = Path(options.out)
     preflight.require_folder(prepared.require_new(options.out), "--out")
     rows = list(itertools.chain.from_iterable(map(hops.read, map(Path, options.data.split(",")))))
@@ -67,8 +74,7 @@ def write(options: argparse.Namespace) -> None:
     known = {spelling.tokens(question.question) for question in held_out}
     training = _once(itertools.chain.from_iterable(rows[i] for i in sorted(order[apart:])), known)
     taught = [question for question in training if question.hops]
-    examples = [make(q, games[0], options.words, rng) for q in taught for make in transcripts.KINDS]
-    examples = [example for example in examples if example is not None]
+    examples = list(make[0](taught, options.words, rng))
     passages = dict.fromkeys(
         p for row in rows for q in row for p in (*(hop.passage for hop in q.hops), *q.others)
     )
@@ -83,6 +89,15 @@ def write(options: argparse.Namespace) -> None:
     print(f"{len(rows)} rows, {apart} of them held out: {len(held_out)} questions; {len(taught)} to train on")
     print(f"transcripts: {', '.join(f'{count} of a {kind}' for kind, count in kinds.items())}")
     print(f"{len(passages)} passages, {len(answers)} answers")
+
+
+def _maker(game: object) -> Make | None:
+    """What makes a game's examples; None where it has none."""
+    if isinstance(game, SspConfig):
+        return lambda of, words, rng: ssp.examples(of, game, words, rng)
+    if isinstance(game, SpiceConfig) and game.style == "full":
+        return lambda of, words, rng: spice.examples(of, game, words, rng)
+    return None
 
 
 def _once(questions: Iterable[Question], known: Iterable[str] = ()) -> Iterable[Question]:

@@ -55,7 +55,7 @@ def test_transcripts_lead_to_what_they_end_with(folder):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--config=spice_nano", "--held_out=0.5"], "gives no run of Search Self-Play"),
+        (["--config=spice_nano", "--held_out=0.5"], "gives no run of Search Self-Play or SPICE"),
         (["--config=ssp_nano", "--held_out=1"], "--held_out=1: give a share from 0 to below 1"),
         (["--config=ssp_nano", "--words=-1"], "--words=-1: give the longest passage"),
     ],

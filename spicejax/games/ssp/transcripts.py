@@ -6,16 +6,15 @@ reasons in them: each search asks for a step, and what it finds names the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from spicejax.data import segments
 from spicejax.games import solver
 from spicejax.games.ssp import proposals
 from spicejax.games.ssp.game import SspConfig
-from spicejax.games.ssp.hops import Hop, Question
+from spicejax.games.hops import Hop, Question, part
 from spicejax.score import answers as spelling
 from spicejax.types import Answer, Passage
 
@@ -46,8 +45,8 @@ def proposed(of: Question, cfg: SspConfig, words: int, rng: np.random.Generator)
 
 def verified(of: Question, cfg: SspConfig, words: int, rng: np.random.Generator) -> Row:
     """The verifier's: the answer, from what the hops tell and as many other passages as a verification has."""
-    shown = [_part(hop.passage, hop.answer, words) for hop in of.hops]
-    shown += [_part(p, "", words) for p in _drawn(of.others, cfg.noise, rng)]
+    shown = [part(hop.passage, hop.answer, words) for hop in of.hops]
+    shown += [part(p, "", words) for p in _drawn(of.others, cfg.noise, rng)]
     messages = proposals.verification(
         of.question, [shown[i] for i in rng.permutation(len(shown))], cfg.request, cfg.templates
     )
@@ -65,7 +64,7 @@ def _search(query: str, shown: Sequence[Passage], tags: tuple[str, str]) -> Row:
 def _shown(hop: Hop, of: Question, limit: int, words: int, rng: np.random.Generator) -> list[Passage]:
     """What a search could find: the passage that tells, and others of the question in no order."""
     others = _drawn([*of.others, *(other.passage for other in of.hops if other is not hop)], limit - 1, rng)
-    shown = [_part(hop.passage, hop.answer, words), *(_part(p, "", words) for p in others)]
+    shown = [part(hop.passage, hop.answer, words), *(part(p, "", words) for p in others)]
     return [shown[i] for i in rng.permutation(len(shown))]
 
 
@@ -73,16 +72,15 @@ def _drawn(passages: Sequence[Passage], count: int, rng: np.random.Generator) ->
     return [passages[i] for i in rng.permutation(len(passages))[:count]]
 
 
-def _part(passage: Passage, answer: str, words: int) -> Passage:
-    """The part of a passage that tells the answer, cut as the index cuts it; the first where none does."""
-    parts = segments.cut(passage.text, str.split, words) if words else [passage.text]
-    telling = (part for part in parts if answer and spelling.phrase(answer) in spelling.tokens(part))
-    return Passage(passage.id, passage.title, next(telling, parts[0]))
-
-
 def _verdict(answer: str) -> bool:
     return answer.lower() in ("yes", "no")
 
 
-Make = Callable[[Question, SspConfig, int, np.random.Generator], Row | None]
-KINDS: tuple[Make, ...] = (solved, proposed, verified)
+def examples(of: Sequence[Question], cfg: SspConfig, words: int, rng: np.random.Generator) -> Iterator[Row]:
+    """All that these questions teach; `words` is the longest passage of the index."""
+    for question in filter(lambda question: question.hops, of):
+        yield solved(question, cfg, words, rng)
+        if example := proposed(question, cfg, words, rng):
+            yield example
+        if cfg.verify:
+            yield verified(question, cfg, words, rng)

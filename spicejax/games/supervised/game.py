@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from spicejax.games import reasoner, solver
-from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, require
+from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, read_prompts, require
 from spicejax.games.world import World
 from spicejax.generate.search import Limits
 from spicejax.types import Episode, Example, Rollout, Task
@@ -35,6 +35,10 @@ class SupervisedConfig:
     request: Literal["", solver.Request] = ""
     # with `request`: what a row may take, in tokens
     limits: Limits = Limits(turns=9, turn=512, observation=768, total=4096)
+    # folder of your own prompts, files named as in games/prompts/; read once, when the configuration is made
+    prompts: str = ""
+    # prompts by name (supervised.templates.reasoner=TEXT)
+    templates: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def items(self) -> int:
@@ -47,6 +51,7 @@ class SupervisedConfig:
         return self.limits.total if self.request else self.max_new
 
     def __post_init__(self) -> None:
+        read_prompts(self, solver.PACKAGE)
         require(self, {"examples": 1, "max_new": 1})
 
 
@@ -83,7 +88,9 @@ def demand(cfg: SupervisedConfig) -> list[Ask]:
 
 def exam(cfg: SupervisedConfig) -> Exam:
     """The policy answers with as many tokens as a reply may have, searching or not."""
-    return solver.exam(cfg.request, cfg.limits) if cfg.request else reasoner.exam(cfg.style, cfg.max_new)
+    if cfg.request:
+        return solver.exam(cfg.request, cfg.limits, cfg.templates)
+    return reasoner.exam(cfg.style, cfg.max_new, templates=cfg.templates)
 
 
 def prompts_of(cfg: SupervisedConfig, example: Example) -> Prompts:

@@ -1,7 +1,7 @@
 import jsonl
 import pytest
 
-from spicejax.games.ssp import hops
+from spicejax.games import hops
 
 FILM, DIRECTOR = ("Honey (1999 film)", "Honey was directed by Ann Lee."), ("Ann Lee", "Ann Lee was born in Oslo.")
 NOISE = ("Milk", "Milk is white.")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spicejax.data import rows
+from spicejax.data import rows, segments
 from spicejax.score import answers as spelling
 from spicejax.types import Passage
 
@@ -142,3 +142,10 @@ def _tells(passage: Passage, answer: str) -> bool:
 def _shared(text: str, passage: Passage) -> int:
     """Words that a text shares with a passage."""
     return len(set(spelling.tokens(text).split()) & set(spelling.tokens(f"{passage.title} {passage.text}").split()))
+
+
+def part(passage: Passage, answer: str, words: int) -> Passage:
+    """The part of a passage that tells the answer, cut as an index cuts it (words=0: not); the first where none does."""
+    parts = segments.cut(passage.text, str.split, words) if words else [passage.text]
+    telling = (text for text in parts if answer and spelling.phrase(answer) in spelling.tokens(text))
+    return Passage(passage.id, passage.title, next(telling, parts[0]))
