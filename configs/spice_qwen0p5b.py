@@ -20,7 +20,9 @@ from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, Mode
 # Differs: short requests, since the replies of the warm start have shown the form; kinds drawn at random; answers that
 # must stand in the document.
 REASONER = {"reasoner": "{question}\n\nGive the answer, as short as it can be, inside \\boxed{}."}
-_HARD = "Write one hard question that it settles, for someone who does not see it: name what the question is about, and "
+_HARD = (
+    "Write one hard question that it settles, for someone who does not see it: name what the question is about, and "
+)
 _HARD += "put into it what it needs. "
 _FREE = "The answer is of the type {answer_type}. Reply in JSON: question, answer."
 _MCQ = "Give four options, A to D, one of them right. Reply in JSON: multiple_choice_question, multiple_choice_correct."

@@ -30,8 +30,8 @@ SOLVER = {
     "<answer>the answer</answer>.\n\nQuestion: {question}"
 }
 TEMPLATES = SOLVER | {
-    "propose": "Look up by <search>a query</search> what the answer below is connected with (searches: {searches}). Then "
-    "write one question that has this answer and does not name it, as <question>the question</question>.\n\n"
+    "propose": "Look up by <search>a query</search> what the answer below is connected with (searches: {searches}). "
+    "Then write one question that has this answer and does not name it, as <question>the question</question>.\n\n"
     "Answer: {answer}",
     "verify": "{documents}\n\nAnswer from these documents alone, in a few words, as <answer>the answer</answer>.\n\n"
     "Question: {question}",

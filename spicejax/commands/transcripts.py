@@ -75,9 +75,7 @@ def write(options: argparse.Namespace) -> None:
     training = _once(itertools.chain.from_iterable(rows[i] for i in sorted(order[apart:])), known)
     taught = [question for question in training if question.hops]
     examples = list(make[0](taught, options.words, rng))
-    passages = dict.fromkeys(
-        p for row in rows for q in row for p in (*(hop.passage for hop in q.hops), *q.others)
-    )
+    passages = dict.fromkeys(p for row in rows for q in row for p in (*(hop.passage for hop in q.hops), *q.others))
     answers = dict.fromkeys(e["answer"] for e in map(_asked, taught) if e["answer"].lower() not in ("yes", "no"))
     out.mkdir(exist_ok=True)
     _write(out / "passages.jsonl", ({"id": str(n), "title": p.title, "text": p.text} for n, p in enumerate(passages)))

@@ -6,6 +6,7 @@ They are made from templates without a seed: number n is always the same problem
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -120,8 +121,14 @@ def documents() -> list[Document]:
     return [problem(number).document for number in range(COUNT)]
 
 
+def others(count: int) -> list[Problem]:
+    """Return problems that no document works out."""
+    told = {problem(number).question for number in range(COUNT)}
+    more = (problem(number) for number in itertools.count(COUNT))
+    return list(itertools.islice((each for each in more if each.question not in told), count))
+
+
 def problem(number: int) -> Problem:
-    """Return a problem; from COUNT on they are of no document of the corpus."""
     template, rng = TEMPLATES[number % len(TEMPLATES)], np.random.default_rng(number)
     a, b, c = (int(rng.integers(low, high + 1)) for low, high in ((4, 15), (3, 9), (2, 11)))
     x, y = template.follows(a, b, c)

@@ -145,7 +145,7 @@ def _shared(text: str, passage: Passage) -> int:
 
 
 def part(passage: Passage, answer: str, words: int) -> Passage:
-    """The part of a passage that tells the answer, cut as an index cuts it (words=0: not); the first where none does."""
+    """The part of a passage that tells the answer, else the first; cut as an index cuts it, with words=0 not at all."""
     parts = segments.cut(passage.text, str.split, words) if words else [passage.text]
     telling = (text for text in parts if answer and spelling.phrase(answer) in spelling.tokens(text))
     return Passage(passage.id, passage.title, next(telling, parts[0]))

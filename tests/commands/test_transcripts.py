@@ -5,7 +5,7 @@ import functools
 import jsonl
 import pytest
 
-from spicejax import commands, configs
+from spicejax import commands
 from spicejax.data.answers import load_answers
 from spicejax.data.examples import load_examples
 from spicejax.data.questions import load_items
@@ -36,7 +36,9 @@ def test_a_run_and_its_evaluation_read_what_is_written(folder):
 def test_nothing_of_the_held_out_questions_is_trained_on(folder):
     held_out = {spelling.tokens(row["question"]) for row in jsonl.read(folder / "held_out.jsonl")}
     assert not held_out & {spelling.tokens(row["question"]) for row in jsonl.read(folder / "questions.jsonl")}
-    texts = [spelling.tokens(e.reply + " ".join(t for _, t in e.prompt)) for e in load_examples(folder / "transcripts.jsonl")]
+    texts = [
+        spelling.tokens(e.reply + " ".join(t for _, t in e.prompt)) for e in load_examples(folder / "transcripts.jsonl")
+    ]
     assert not [question for question in held_out if any(question.strip() in text for text in texts)]
 
 

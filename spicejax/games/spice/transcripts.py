@@ -39,7 +39,7 @@ def examples(of: Sequence[Question], cfg: SpiceConfig, words: int, rng: np.rando
     """The Challenger's, of questions of one hop and of half as many word problems; then the Reasoner's."""
     hops = [(q, q.hops[0]) for q in of if len(q.hops) == 1]
     told = [Told(Document("", part(hop.passage, hop.answer, words).text), q.question, hop.answer) for q, hop in hops]
-    worked = [problems.problem(problems.COUNT + n) for n in range(len(told) // 2)]
+    worked = problems.others(len(told) // 2)
     told += [Told(problem.document, problem.question, problem.answer) for problem in worked]
     yield from filter(None, (_challenger(each, told, cfg, rng) for each in told))
     for item in questions.load_items(EVERYDAY)[::3]:

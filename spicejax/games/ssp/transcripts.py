@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from spicejax.games import solver
+from spicejax.games.hops import Hop, Question, part
 from spicejax.games.ssp import proposals
 from spicejax.games.ssp.game import SspConfig
-from spicejax.games.hops import Hop, Question, part
 from spicejax.score import answers as spelling
 from spicejax.types import Answer, Passage
 
