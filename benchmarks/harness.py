@@ -23,7 +23,7 @@ from spicejax.generate.layout import Buckets
 from spicejax.generate.player import Player
 from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner
-from spicejax.models import hf, transformer
+from spicejax.models import hf, lora, transformer
 from spicejax.models.transformer import TransformerConfig
 from spicejax.types import Batch, Rollout
 
@@ -163,10 +163,11 @@ def random_of(model: TransformerConfig) -> Any:
 
 @contextlib.contextmanager
 def saved(model: TransformerConfig) -> Iterator[tuple[Any, Path]]:
-    """Random weights, and the Hugging Face folder that peers read them from."""
+    """Random weights, and the Hugging Face folder that peers read them from; without adapters, which begin at zero."""
     params = random_of(model)
+    plain, base = dataclasses.replace(model, lora=None), lora.split(params)[0]
     with tempfile.TemporaryDirectory() as folder:
-        hf.save(Path(folder) / "weights", model, params, dtype="float32")
+        hf.save(Path(folder) / "weights", plain, base, dtype="float32")
         yield params, Path(folder) / "weights"
 
 
@@ -184,7 +185,8 @@ class Trained:
     ) -> None:
         optimizer = learner.make_optimizer(config)
         self.learner = learner.make_learner(model, config, optimizer)
-        self.params, self.state = params, learner.init_state(jax.tree.map(jnp.copy, params), optimizer)
+        self.frozen, trained = lora.split(params) if model.lora else (None, params)
+        self.params, self.state = params, learner.init_state(jax.tree.map(jnp.copy, trained), optimizer)
         self.batch, self.used, self.scored = jax.device_put(batch), jnp.int32(used), config.needs_reference
 
     def step(self) -> dict[str, float]:
@@ -192,22 +194,31 @@ class Trained:
         batch = self.batch
         if self.scored:
             batch = batch._replace(reference_logprobs=self.learner.score(self.params, batch, self.used))
-        self.state, metrics = self.learner.step(self.state, batch, self.used)
+        self.state, metrics = self.learner.step(self.state, batch, self.used, self.frozen)
         jax.block_until_ready(self.state)
         return {name: float(metrics[name]) for name in ("loss", "grad_norm")}
 
 
 class Torch:
-    """The Hugging Face model on torch with fused AdamW."""
+    """The Hugging Face model on torch with fused AdamW; with `rank`, PEFT's adapters of all matrices are trained."""
 
-    def __init__(self, folder: Path, beta2: float = 0.999) -> None:
+    def __init__(self, folder: Path, beta2: float = 0.999, rank: int = 0) -> None:
         import torch
         import transformers
 
         self.torch = torch
         self.decoder = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).train()
+        if rank:
+            import peft
+
+            adapters = peft.LoraConfig(r=rank, lora_alpha=rank, lora_dropout=0.0, target_modules="all-linear")
+            self.decoder = peft.get_peft_model(self.decoder, adapters)
         self.rule = torch.optim.AdamW(
-            self.decoder.parameters(), lr=LEARNING_RATE, betas=(0.9, beta2), weight_decay=0.0, fused=True
+            [p for p in self.decoder.parameters() if p.requires_grad],
+            lr=LEARNING_RATE,
+            betas=(0.9, beta2),
+            weight_decay=0.0,
+            fused=True,
         )
 
     def logprobs(self, ids: Any, response: int, **masks: Any) -> Any:

@@ -8,6 +8,9 @@ google-tunix. `grad_norm` of the first step says that backends compute the same 
   plain   4 prompts of 64 tokens x 8 responses of 128
   shared  1 prompt of 1,024 tokens x 8 responses of 256
   skewed  32 questions of 16 tokens x 1 response of geometric length, mean a sixth of the longest (128)
+  group   1 prompt of 512 tokens x 8 responses of 64: for --size=half_billion
+
+--lora=RANK trains adapters alone, ours and PEFT's: whole models of --size=half_billion take too much memory.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import numpy as np
 from spicejax import memory
 from spicejax.learn import learner, packing
 from spicejax.models import transformer
+from spicejax.models.lora import LoraConfig
 from spicejax.models.transformer import TransformerConfig
 from spicejax.types import Rollout
 
@@ -72,6 +76,7 @@ class Case:
 CASES = {
     "plain": Case(64, 4, 8, 128, packed=packing.RowShape(192, 32), slots=packing.RowShape(128, 4, 64, 8)),
     "shared": Case(1024, 1, 8, 256, packed=packing.RowShape(1280, 8), slots=packing.RowShape(256, 1, 1024, 8)),
+    "group": Case(512, 1, 8, 64, packed=packing.RowShape(576, 8), slots=packing.RowShape(64, 1, 512, 8)),
     "skewed": Case(16, 32, 1, 128, skewed=True, packed=packing.RowShape(144, 2)),
 }
 
@@ -96,11 +101,11 @@ def ours(model: TransformerConfig, params: Any, case: Case, layout: str, chunk: 
     return lambda _: trained.step() | {"padding": round(padding, 3)}
 
 
-def torch_step(vocab: int, folder: Path, case: Case) -> Step:
+def torch_step(model: TransformerConfig, folder: Path, case: Case) -> Step:
     """Plain PyTorch: model, clipped loss, backward, clip, fused AdamW."""
-    policy = harness.Torch(folder)
+    policy = harness.Torch(folder, rank=model.lora.rank if model.lora else 0)
     torch = policy.torch
-    arrays = {name: torch.from_numpy(x) for name, x in case.padded(vocab).items()}
+    arrays = {name: torch.from_numpy(x) for name, x in case.padded(model.vocab_size).items()}
     ids = torch.cat([arrays["prompt"], arrays["completion"]], 1).long()
     attention = torch.cat([torch.ones_like(arrays["prompt"], dtype=torch.bool), arrays["mask"]], 1)
     mask, advantages = arrays["mask"].float(), arrays["advantages"][:, None]
@@ -170,7 +175,7 @@ def run_case(case: Case, model: TransformerConfig, repeats: int, chunk: int, bac
             f"ours_{layout}": lambda layout=layout: ours(model, params, case, layout, chunk)
             for layout in ("padded", "packed", "shared")
         }
-        makers["torch"] = lambda: torch_step(model.vocab_size, folder, case)
+        makers["torch"] = lambda: torch_step(model, folder, case)
         makers["tunix"] = lambda: tunix_step(model, folder, case)
         rollouts, _ = case.episodes(model.vocab_size)
         tokens = sum(len(r.prompt_ids) + len(r.token_ids) for r in rollouts)
@@ -179,9 +184,12 @@ def run_case(case: Case, model: TransformerConfig, repeats: int, chunk: int, bac
 
 def main() -> None:
     given = harness.options(
-        __doc__, size=tuple(harness.SIZES), cases=",".join(CASES), repeats=3, vocab_chunk=0, backends=",".join(BACKENDS)
-    )
+        __doc__, size=tuple(harness.SIZES), cases="plain,shared,skewed", repeats=3, vocab_chunk=0, lora=0,
+        backends=",".join(BACKENDS),
+    )  # fmt: skip
     model, backends = harness.model_of(given.size), harness.chosen(given.backends, BACKENDS)
+    if given.lora:
+        model = dataclasses.replace(model, lora=LoraConfig(rank=given.lora, alpha=float(given.lora)))
     cases = {
         name: run_case(CASES[name], model, given.repeats, given.vocab_chunk, backends)
         for name in harness.chosen(given.cases, list(CASES))
