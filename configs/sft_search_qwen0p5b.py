@@ -29,9 +29,9 @@ CONFIG = dataclasses.replace(
         learning_rate=3e-4,
         warmup_steps=2,
         schedule="cosine",
-        decay_steps=20,
+        decay_steps=10,
     ),
     eval=dataclasses.replace(BASE.eval, tasks="none"),
-    checkpoint=CheckpointConfig(every=10, keep=1),
-    iterations=20,
+    checkpoint=CheckpointConfig(every=5, keep=1),
+    iterations=10,
 )

@@ -1,6 +1,6 @@
 """Qwen2.5-Coder-0.5B-Instruct learns from replies made by rule how SPICE is played: a warm start for spice_qwen0p5b.
 
-Command:   spicejax transcripts --data=QUESTIONS --config=spice_qwen0p5b --words=60 --held_out=0 --out=DATA
+Command:   spicejax transcripts --data=QUESTIONS --config=spice_qwen0p5b --words=30 --held_out=0 --out=DATA
            python launch/tpu_run.py --config=sft_spice_qwen0p5b --workdir=DIR --corpus=DATA/transcripts.jsonl \
                model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf
            python launch/export_hf.py --run=DIR --out=MODEL
@@ -33,9 +33,9 @@ CONFIG = dataclasses.replace(
         learning_rate=2e-4,
         warmup_steps=2,
         schedule="cosine",
-        decay_steps=12,
+        decay_steps=24,
     ),
     eval=dataclasses.replace(BASE.eval, tasks="none"),
-    checkpoint=CheckpointConfig(every=6, keep=1),
-    iterations=12,
+    checkpoint=CheckpointConfig(every=12, keep=1),
+    iterations=24,
 )

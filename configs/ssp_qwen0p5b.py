@@ -36,8 +36,8 @@ TEMPLATES = SOLVER | {
     "verify": "{documents}\n\nAnswer from these documents alone, in a few words, as <answer>the answer</answer>.\n\n"
     "Question: {question}",
 }
-# Two passages of 60 words a search
-LIMITS = Limits(turns=4, turn=48, observation=256, total=640, passages=2)
+# A passage of 60 words a search: the right one in two of three (docs/log/2026-11-26.md)
+LIMITS = Limits(turns=4, turn=40, observation=144, total=512, passages=1)
 BASE = spice_qwen0p5b.CONFIG
 
 CONFIG = dataclasses.replace(
@@ -56,7 +56,7 @@ CONFIG = dataclasses.replace(
         templates=TEMPLATES,
     ),
     retrieval=RetrievalConfig(),
-    buckets=Buckets(prompt=(128, 768), rows=24),
+    buckets=Buckets(prompt=(128, 640), rows=24),
     sampler=SamplerConfig(temperature=0.8),
     learner=dataclasses.replace(
         BASE.learner,
