@@ -3,7 +3,8 @@
 spicejax transcripts --data=musique.jsonl,hotpotqa.jsonl --config=ssp_qwen0p5b --out=FOLDER
 
 --data: HotpotQA, 2WikiMultihopQA or MuSiQue as they are published, or rows of your own (question, answer, passages,
-supporting_titles and decomposition). --config: a recipe of Search Self-Play or SPICE, whose prompts are taken. FOLDER
+supporting_titles and decomposition). --config: a recipe of Search Self-Play, AceSearcher or SPICE, whose prompts
+are taken. FOLDER
 gets
 
   transcripts.jsonl  replies of the game's roles, made by rule: for a supervised run
@@ -31,6 +32,8 @@ from spicejax import configs
 from spicejax.commands import Parser
 from spicejax.data import prepared
 from spicejax.games import hops
+from spicejax.games.acesearcher import transcripts as acesearcher
+from spicejax.games.acesearcher.config import AceSearcherConfig
 from spicejax.games.hops import Question
 from spicejax.games.spice import transcripts as spice
 from spicejax.games.spice.game import SpiceConfig
@@ -63,7 +66,9 @@ def write(options: argparse.Namespace) -> None:
     """Read, divide and write; print the counts."""
     make = [made for cfg in configs.stages(options.config) if (made := _maker(cfg.game))]
     if not make:
-        raise ValueError(f"--config={options.config}: gives no run of Search Self-Play or SPICE; choose one")
+        raise ValueError(
+            f"--config={options.config}: gives no run of Search Self-Play, AceSearcher or SPICE; choose one"
+        )
     out = Path(options.out)
     preflight.require_folder(prepared.require_new(options.out), "--out")
     rows = list(itertools.chain.from_iterable(map(hops.read, map(Path, options.data.split(",")))))
@@ -93,6 +98,8 @@ def _maker(game: object) -> Make | None:
     """What makes a game's examples; None where it has none."""
     if isinstance(game, SspConfig):
         return lambda of, words, rng: ssp.examples(of, game, words, rng)
+    if isinstance(game, AceSearcherConfig) and game.request == "full":
+        return lambda of, words, rng: acesearcher.examples(of, game, words, rng)
     if isinstance(game, SpiceConfig) and game.style == "full":
         return lambda of, words, rng: spice.examples(of, game, words, rng)
     return None

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from spicejax.data import rows, segments
 from spicejax.score import answers as spelling
 from spicejax.types import Passage
@@ -39,7 +41,8 @@ class Question:
     question: str
     answers: tuple[str, ...]  # the first is the answer
     hops: tuple[Hop, ...]
-    others: tuple[Passage, ...]  # given with it and not needed
+    others: tuple[Passage, ...] = ()  # those that came with it and are on none of its hops
+    steps: tuple[str, ...] = ()  # of its decomposition, a question each; #1 stands for the first one's answer
 
 
 def read(path: Path) -> Iterator[list[Question]]:
@@ -62,17 +65,31 @@ def _questions(row: Mapping[str, Any]) -> list[Question]:
     right = (rows.answer(row["answer"]), *rows.answers(row.get("answers", row.get("answer_aliases"))))
     question, right = rows.text(row["question"]).strip(), tuple(dict.fromkeys(map(str.strip, right)))
     passages, needed = _passages(row)
-    others = tuple(p for p in passages if p not in needed)
     steps = row.get("decomposition", row.get("question_decomposition"))
     if not steps:
-        return [Question(name, question, right, _between(question, right[0], needed), others)]
-    hops, alone = _decomposed(steps, passages, needed)
+        return [_with_others(Question(name, question, right, _between(question, right[0], needed)), passages)]
+    asked = tuple(_as_question(rows.text(step["question"])) for step in steps)
+    hops = _decomposed(asked, steps, passages, needed)
+    if len(hops) < len(steps):
+        return [_with_others(Question(name, question, right, ()), passages)]
     parts = [
-        Question(f"{name}/{k}", hop.query, (hop.answer,), (hop,), others)
-        for k, (hop, is_question) in enumerate(zip(hops, alone, strict=True), 1)
-        if is_question and len(hops) == len(steps)
+        Question(f"{name}/{k}", hop.query, (hop.answer,), (hop,))
+        for k, (hop, step) in enumerate(zip(hops, steps, strict=True), 1)
+        if ">>" not in step["question"] and _ASKS.match(hop.query)
     ]
-    return [Question(name, question, right, hops if len(hops) == len(steps) else (), others), *parts]
+    return [_with_others(each, passages) for each in (Question(name, question, right, hops, steps=asked), *parts)]
+
+
+def _with_others(of: Question, passages: Sequence[Passage]) -> Question:
+    return dataclasses.replace(of, others=tuple(p for p in passages if all(p != hop.passage for hop in of.hops)))
+
+
+def _as_question(step: str) -> str:
+    """A step as a question: "Honey >> director" is short for one."""
+    subject, short, relation = (part.strip() for part in step.partition(">>"))
+    if not short:
+        return subject
+    return f"What is {subject} {relation}?" if relation.endswith(" of") else f"What is the {relation} of {subject}?"
 
 
 def _passages(row: Mapping[str, Any]) -> tuple[list[Passage], list[Passage]]:
@@ -91,21 +108,18 @@ def _passages(row: Mapping[str, Any]) -> tuple[list[Passage], list[Passage]]:
 
 
 def _decomposed(
-    steps: Sequence[Mapping[str, Any]], passages: Sequence[Passage], needed: Sequence[Passage]
-) -> tuple[tuple[Hop, ...], list[bool]]:
-    """The hops of a decomposition, and which of them are asked as whole questions; shorter where one is untold."""
+    asked: Sequence[str], steps: Sequence[Mapping[str, Any]], passages: Sequence[Passage], needed: Sequence[Passage]
+) -> tuple[Hop, ...]:
+    """The hops of a decomposition; they end before a step that no passage tells."""
     hops: list[Hop] = []
-    alone: list[bool] = []
-    for step in steps:
-        asked = _STEP.sub(lambda match: hops[int(match[1]) - 1].answer, rows.text(step["question"]))
-        query, answer = " ".join(asked.replace(">>", " ").split()), rows.answer(step["answer"]).strip()
-        place = step.get("paragraph_support_idx")
+    for question, step in zip(asked, steps, strict=True):
+        query = _STEP.sub(lambda match: hops[int(match[1]) - 1].answer, question)
+        answer, place = rows.answer(step["answer"]).strip(), step.get("paragraph_support_idx")
         telling = [passages[place]] if place is not None else [p for p in needed if _tells(p, answer)]
         if not telling:
             break
         hops.append(Hop(query, max(telling, key=lambda p: _shared(query, p)), answer))
-        alone.append(">>" not in asked and bool(_ASKS.match(query)))
-    return tuple(hops), alone
+    return tuple(hops)
 
 
 def _between(question: str, answer: str, needed: Sequence[Passage]) -> tuple[Hop, ...]:
@@ -149,3 +163,13 @@ def part(passage: Passage, answer: str, words: int) -> Passage:
     parts = segments.cut(passage.text, str.split, words) if words else [passage.text]
     telling = (text for text in parts if answer and spelling.phrase(answer) in spelling.tokens(text))
     return Passage(passage.id, passage.title, next(telling, parts[0]))
+
+
+def told(hop: Hop, words: int) -> bool:
+    """Say whether a part of the hop's passage, or its title, tells the answer."""
+    return _tells(part(hop.passage, hop.answer, words), hop.answer)
+
+
+def drawn(passages: Sequence[Passage], count: int, rng: np.random.Generator) -> list[Passage]:
+    """At most `count` of some passages, in no order."""
+    return [passages[i] for i in rng.permutation(len(passages))[:count]]

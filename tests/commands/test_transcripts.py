@@ -24,7 +24,7 @@ def folder(shared_data, tmp_path_factory):
 
 
 def test_a_run_and_its_evaluation_read_what_is_written(folder):
-    assert len(load_examples(folder / "transcripts.jsonl")) == 331
+    assert len(load_examples(folder / "transcripts.jsonl")) == 319
     assert len(load_answers(folder / "answers.jsonl")) == 81
     assert len(jsonl.read(folder / "passages.jsonl")) == 2814
     assert (len(load_items(str(folder / "questions.jsonl"))), len(load_items(str(folder / "held_out.jsonl")))) == (
@@ -57,7 +57,7 @@ def test_transcripts_lead_to_what_they_end_with(folder):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--config=spice_nano", "--held_out=0.5"], "gives no run of Search Self-Play or SPICE"),
+        (["--config=spice_nano", "--held_out=0.5"], "gives no run of Search Self-Play, AceSearcher or SPICE"),
         (["--config=ssp_nano", "--held_out=1"], "--held_out=1: give a share from 0 to below 1"),
         (["--config=ssp_nano", "--words=-1"], "--words=-1: give the longest passage"),
     ],

@@ -56,9 +56,10 @@ def test_two_passages_are_found_in_the_order_in_which_they_name_each_other(tmp_p
 def test_a_decomposition_gives_its_hops_and_the_steps_that_are_questions(tmp_path, row):
     ((question, step),) = read(tmp_path, row)
     assert [(hop.query, hop.passage.title, hop.answer) for hop in question.hops] == [
-        ("Honey director", FILM[0], "Ann Lee"),
+        ("What is the director of Honey?", FILM[0], "Ann Lee"),
         ("Where was Ann Lee born?", DIRECTOR[0], "Oslo"),
     ]
+    assert question.steps == ("What is the director of Honey?", "Where was #1 born?")
     assert (step.question, step.answers, step.hops) == ("Where was Ann Lee born?", ("Oslo",), question.hops[1:])
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from spicejax.games import solver
-from spicejax.games.hops import Hop, Question, part
+from spicejax.games.hops import Hop, Question, drawn, part, told
 from spicejax.games.ssp import proposals
 from spicejax.games.ssp.game import SspConfig
 from spicejax.score import answers as spelling
@@ -46,7 +46,7 @@ def proposed(of: Question, cfg: SspConfig, words: int, rng: np.random.Generator)
 def verified(of: Question, cfg: SspConfig, words: int, rng: np.random.Generator) -> Row:
     """The verifier's: the answer, from what the hops tell and as many other passages as a verification has."""
     shown = [part(hop.passage, hop.answer, words) for hop in of.hops]
-    shown += [part(p, "", words) for p in _drawn(of.others, cfg.noise, rng)]
+    shown += [part(p, "", words) for p in drawn(of.others, cfg.noise, rng)]
     messages = proposals.verification(
         of.question, [shown[i] for i in rng.permutation(len(shown))], cfg.request, cfg.templates
     )
@@ -63,13 +63,9 @@ def _search(query: str, shown: Sequence[Passage], tags: tuple[str, str]) -> Row:
 
 def _shown(hop: Hop, of: Question, limit: int, words: int, rng: np.random.Generator) -> list[Passage]:
     """What a search could find: the passage that tells, and others of the question in no order."""
-    others = _drawn([*of.others, *(other.passage for other in of.hops if other is not hop)], limit - 1, rng)
+    others = drawn([*of.others, *(other.passage for other in of.hops if other is not hop)], limit - 1, rng)
     shown = [part(hop.passage, hop.answer, words), *(part(p, "", words) for p in others)]
     return [shown[i] for i in rng.permutation(len(shown))]
-
-
-def _drawn(passages: Sequence[Passage], count: int, rng: np.random.Generator) -> list[Passage]:
-    return [passages[i] for i in rng.permutation(len(passages))[:count]]
 
 
 def _verdict(answer: str) -> bool:
@@ -77,8 +73,13 @@ def _verdict(answer: str) -> bool:
 
 
 def examples(of: Sequence[Question], cfg: SspConfig, words: int, rng: np.random.Generator) -> Iterator[Row]:
-    """All that these questions teach; `words` is the longest passage of the index."""
-    for question in filter(lambda question: question.hops, of):
+    """All that these questions teach; `words` is the longest passage of the index.
+
+    Left out are questions with a hop whose answer no part of its passage tells, a verdict apart.
+    """
+    for question in of:
+        if not all(told(hop, words) for hop in question.hops if hop.answer and not _verdict(hop.answer)):
+            continue
         yield solved(question, cfg, words, rng)
         if example := proposed(question, cfg, words, rng):
             yield example
