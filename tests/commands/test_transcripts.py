@@ -26,7 +26,7 @@ def folder(shared_data, tmp_path_factory):
 def test_a_run_and_its_evaluation_read_what_is_written(folder):
     assert len(load_examples(folder / "transcripts.jsonl")) == 319
     assert len(load_answers(folder / "answers.jsonl")) == 81
-    assert len(jsonl.read(folder / "passages.jsonl")) == 2814
+    assert len(jsonl.read(folder / "passages.jsonl")) == 2844
     assert (len(load_items(str(folder / "questions.jsonl"))), len(load_items(str(folder / "held_out.jsonl")))) == (
         114,
         201,
