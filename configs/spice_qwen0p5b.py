@@ -54,7 +54,7 @@ CONFIG = RunConfig(
         challenger_max_new=96,
         reasoner_max_new=80,
     ),
-    buckets=Buckets(prompt=(80, 176), rows=24),
+    buckets=Buckets(prompt=(80, 176, 256), rows=24),
     sampler=SamplerConfig(temperature=0.7),
     learner=LearnerConfig(
         learning_rate=3e-4,
