@@ -37,8 +37,8 @@ TEMPLATES = REASONER | {
 CONFIG = RunConfig(
     name="spice_qwen0p5b",
     model=ModelConfig(path="", architecture=QWEN25_0_5B, lora=LoraConfig(rank=32, alpha=32.0)),
-    # One or two sentences a document: of more, a model of this size asks what none of them says.
-    corpus=CorpusConfig(source="facts,problems", max_tokens=40, min_chars=32),
+    # A few sentences a document: of passages of 96 tokens, a model of this size asks what none of them says.
+    corpus=CorpusConfig(source="facts,problems", max_tokens=64, min_chars=32),
     game=SpiceConfig(
         documents=6,
         group_size=6,

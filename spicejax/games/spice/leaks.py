@@ -4,6 +4,7 @@ An answer may occur in a question for other reasons: numbers and formulas are da
 or gold?) or persons (Ann is older than Bob: who is oldest?). The question gives it away where it
 
     states it                         the answer is 42
+    works it out                      6 x 7 = 42
     asks to confirm it                a yes/no question contains it, but not as one of two choices
     states it of what it asks for     a clause contains the answer (a number or formula as a value, after `is` or `has`)
                                       and all content words of the asking clause; in an equation, one side is the answer
@@ -37,6 +38,7 @@ _FUNCTION_WORDS = frozenset(
 ).union(_QUESTION_WORDS)
 _LINK = r"(?: (?:is|are|was|were|be|equals?|equal to|has|have|had))"
 _BEFORE_A_VALUE = rf"(?:^(?!.*{_LINK} )|[=(:]|{_LINK})(?: (?:the|only|about|exactly))?"
+_SUM = r" [0-9.]+(?: [-+*/x×÷] [0-9.]+)+"  # of numbers alone
 _NO_OPERAND = r"(?!(?:times|more|less|fewer|plus|minus|percent|of)\b|[-+*/^%])"
 
 
@@ -48,6 +50,8 @@ def leaks(question: str, answer: str, answer_type: AnswerType) -> bool:
     if phrase not in tokens if number is None else number not in answers.number_tokens(question):
         return False
     if re.search(rf" (?:answer|result|solution)s? (?:is|are|:|=){pattern}{_NO_OPERAND}", tokens):
+        return True
+    if number is not None and re.search(rf"{_SUM} ={pattern}", tokens):
         return True
     is_choice = re.search(
         rf"{pattern}(?:, )?or (?!not |another |other )| or (?:\w+ )?{re.escape(phrase[1:])}| between | among "

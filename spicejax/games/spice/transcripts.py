@@ -49,10 +49,13 @@ def examples(of: Sequence[Question], cfg: SpiceConfig, words: int, rng: np.rando
 
 
 def _challenger(told: Told, all_told: Sequence[Told], cfg: SpiceConfig, rng: np.random.Generator) -> Row | None:
-    """A task on the document, multiple choice as often as the game asks for it; None where it is none by its rules."""
+    """A task on the document; None where it is none by the game's rules.
+
+    Where the game asks for multiple choice at all it is every second one, since its form is the harder one.
+    """
     kind: AnswerType = "Integer" if canonical_number(told.answer) else "String"
     fields = {"question": told.question, "answer": told.answer}
-    if rng.random() < cfg.mcq_fraction:
+    if cfg.mcq_fraction and rng.random() < 0.5:
         alike = {other.answer for other in all_told if _kind(other) == _kind(told)} - {told.answer}
         if len(alike) < 3:
             return None

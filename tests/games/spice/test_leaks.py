@@ -15,6 +15,7 @@ from spicejax.games.spice.leaks import leaks
         ("The river, 6650 km long, is how many km long?", "6650", "Integer"),
         ("If a day has 24 hours, how many hours has a day?", "24", "Integer"),
         ("Let r = 7 cm. What is r?", "7", "Integer"),
+        ("She is 65 years old, and 65 + 7 = 72. How old will she be in 7 years?", "72", "Integer"),
         ("Let f(x) = x^2 + 1. What is f(x)?", "x^2 + 1", "Expression"),
         ("Paris is the capital of France. What is the capital of France?", "Paris", "String"),
         ("The capital is Paris; name it.", "Paris", "String"),
@@ -31,6 +32,7 @@ def test_answers_that_are_given_away(question, answer, kind):
     [
         ("If x + 2 = 4, what is x?", "2", "Integer"),
         ("Given y = 4 and x + y = 8, what is x?", "4", "Integer"),
+        ("If 3 x 5 + y = 22, what is 22 - 15 + 15?", "22", "Integer"),
         ("If x^2 = 1 and x > 0, what is x?", "1", "Integer"),
         ("The sum of x and 2 is 4. What is x?", "2", "Integer"),
         ("What is 100 - 50?", "50", "Integer"),
