@@ -29,5 +29,5 @@ CONFIG = dataclasses.replace(
         limits=ssp_qwen0p5b.LIMITS,
         templates=ssp_qwen0p5b.SOLVER,
     ),
-    learner=dataclasses.replace(BASE.learner, aggregation="sequence_mean", clip_high=BASE.learner.clip_high),
+    learner=dataclasses.replace(BASE.learner, aggregation="sequence_mean"),
 )

@@ -22,8 +22,8 @@ from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, Mode
 REASONER = {"reasoner": "{question}\n\nGive the answer, as short as it can be, inside \\boxed{}."}
 _HARD = (
     "Write one hard question that it settles, for someone who does not see it: name what the question is about, and "
+    "put into it what it needs. "
 )
-_HARD += "put into it what it needs. "
 _FREE = "The answer is of the type {answer_type}. Reply in JSON: question, answer."
 _MCQ = "Give four options, A to D, one of them right. Reply in JSON: multiple_choice_question, multiple_choice_correct."
 _NONE = "Write one hard question on anything you know. "

@@ -8,20 +8,21 @@ from pathlib import Path
 
 HUGE_PAGES = "glibc.malloc.hugetlb=1"
 # One heap that only grows: what a program gives back, the next one gets without asking the system.
-KEPT = "glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=0x10000000000"
+REUSE = "glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=0x10000000000"
 ACCELERATORS = ("accel*", "vfio/[0-9]*", "nvidia[0-9]*")  # in /dev
 
 
-def settle(devices: Path = Path("/dev")) -> None:
+def tune_malloc(devices: Path = Path("/dev")) -> None:
     """Start this Python process again with glibc as XLA:CPU needs it; does nothing the second time.
 
-    XLA:CPU takes new memory for every call and the system fills it page by page, which with pages of 4 KiB is a third
-    of the time of a train step; of gigabytes, as half a billion parameters take, a quarter with huge pages still. So
-    pages are huge, and where no accelerator computes they are kept. glibc reads the settings only when a process
-    starts. Call it before heavy imports. A GLIBC_TUNABLES of the user's own, even an empty one, is left alone.
+    XLA:CPU takes new memory for every call, and the system clears it page by page: a third of the time of a train step
+    with pages of 4 KiB; with huge pages a quarter of an evaluation's time where a model has half a billion parameters.
+    So pages are huge, and where no accelerator computes, the process keeps and reuses them. glibc reads the settings
+    only when a process starts. Call it before heavy imports. A GLIBC_TUNABLES of the user's own, even an empty one, is
+    left alone.
     """
     if sys.platform == "linux" and sys.executable and "GLIBC_TUNABLES" not in os.environ:
         elsewhere = any(any(devices.glob(pattern)) for pattern in ACCELERATORS)
         # other C libraries and old glibcs do not look at it
-        os.environ["GLIBC_TUNABLES"] = HUGE_PAGES if elsewhere else f"{HUGE_PAGES}:{KEPT}"
+        os.environ["GLIBC_TUNABLES"] = HUGE_PAGES if elsewhere else f"{HUGE_PAGES}:{REUSE}"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -28,7 +28,7 @@ COMMANDS = {
     "tasks": "write the questions that a run generated as a data set",
     "prepare": "cut a corpus into documents once",
     "mix": "write AceSearcher's fine-tuning mixture once",
-    "transcripts": "write what a search game needs from questions with passages",
+    "transcripts": "write examples for a warm start from questions with passages",
     "index": "build the index that searches read",
     "serve": "serve an index to runs on other machines",
     "configs": "list the recipes",
@@ -169,5 +169,6 @@ def _full(error: BaseException, name: str) -> str:
 
 def usage() -> str:
     """The text of --help."""
-    lines = [f"  {name:<11}{text}" for name, text in COMMANDS.items()]
+    width = max(map(len, COMMANDS)) + 2
+    lines = [f"  {name:<{width}}{text}" for name, text in COMMANDS.items()]
     return "\n".join(["usage: spicejax COMMAND ...", "", *lines, "", "spicejax COMMAND --help tells more."])

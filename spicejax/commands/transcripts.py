@@ -1,19 +1,19 @@
-"""Write what a small model learns before a game, and what a search game needs, from questions with their passages.
+"""Write examples for a warm start, and what a search game needs, from questions with their passages.
 
 spicejax transcripts --data=musique.jsonl,hotpotqa.jsonl --config=ssp_qwen0p5b --out=FOLDER
 
 --data: HotpotQA, 2WikiMultihopQA or MuSiQue as they are published, or rows of your own (question, answer, passages,
-supporting_titles and decomposition). --config: a recipe of Search Self-Play, AceSearcher or SPICE, whose prompts
-are taken. FOLDER
-gets
+supporting_titles and decomposition). --config: a recipe of Search Self-Play, AceSearcher or SPICE, whose prompts are
+taken. Written are
 
   transcripts.jsonl  replies of the game's roles, made by rule: for a supervised run
   passages.jsonl     all passages: spicejax index --corpus=FOLDER/passages.jsonl --words=WORDS
-  questions.jsonl    the same questions without their way: for R1-Searcher
+  questions.jsonl    the same questions without their hops: for R1-Searcher and AceSearcher
   answers.jsonl      their answers: for Search Self-Play
   held_out.jsonl     questions of the other rows, for eval.tasks
 
-Steps of a decomposition that are questions themselves count as questions.
+Steps of a decomposition that are questions themselves count as questions. A question with a hop that is held out, as a
+question or as a hop of one, is not trained on.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from spicejax.data import prepared
 from spicejax.games import hops
 from spicejax.games.acesearcher import transcripts as acesearcher
 from spicejax.games.acesearcher.config import AceSearcherConfig
-from spicejax.games.hops import Question
+from spicejax.games.hops import Example, Question
 from spicejax.games.spice import transcripts as spice
 from spicejax.games.spice.game import SpiceConfig
 from spicejax.games.ssp import transcripts as ssp
@@ -42,7 +42,7 @@ from spicejax.games.ssp.game import SspConfig
 from spicejax.run import preflight
 from spicejax.score import answers as spelling
 
-Make = Callable[[Sequence[Question], int, np.random.Generator], Iterable[dict[str, Any]]]
+Make = Callable[[Sequence[Question], int, np.random.Generator], Iterable[Example]]
 
 
 def main(argv: Sequence[str]) -> None:
@@ -59,66 +59,82 @@ def main(argv: Sequence[str]) -> None:
         parser.error(f"--held_out={options.held_out:g}: give a share from 0 to below 1")
     if options.words < 0:
         parser.error(f"--words={options.words}: give the longest passage in words, or 0 for passages as they are")
+    if options.seed < 0:
+        parser.error(f"--seed={options.seed}: give 0 or more")
     write(options)
 
 
 def write(options: argparse.Namespace) -> None:
-    """Read, divide and write; print the counts."""
-    make = [made for cfg in configs.stages(options.config) if (made := _maker(cfg.game))]
-    if not make:
+    """Read, divide and write; print the counts. The folder appears complete under its name, or not at all."""
+    make = next(filter(None, (_maker(cfg.game) for cfg in configs.stages(options.config))), None)
+    if make is None:
         raise ValueError(
-            f"--config={options.config}: gives no run of Search Self-Play, AceSearcher or SPICE; choose one"
+            f"--config={options.config}: has no run of Search Self-Play, AceSearcher or SPICE with requests in words; "
+            "choose one that has"
         )
-    out = Path(options.out)
-    preflight.require_folder(prepared.require_new(options.out), "--out")
+    out = prepared.require_new(options.out)
+    preflight.require_folder(out, "--out")
     rows = list(itertools.chain.from_iterable(map(hops.read, map(Path, options.data.split(",")))))
     rng = np.random.default_rng(options.seed)
     order = rng.permutation(len(rows))
     apart = round(options.held_out * len(rows))
-    held_out = list(_once(itertools.chain.from_iterable(rows[i] for i in sorted(order[:apart]))))
-    known = {spelling.tokens(question.question) for question in held_out}
-    training = _once(itertools.chain.from_iterable(rows[i] for i in sorted(order[apart:])), known)
-    taught = [question for question in training if question.hops]
-    examples = list(make[0](taught, options.words, rng))
-    passages = dict.fromkeys(p for row in rows for q in row for p in (*(hop.passage for hop in q.hops), *q.others))
-    answers = dict.fromkeys(e["answer"] for e in map(_asked, taught) if e["answer"].lower() not in ("yes", "no"))
-    out.mkdir(exist_ok=True)
-    _write(out / "passages.jsonl", ({"id": str(n), "title": p.title, "text": p.text} for n, p in enumerate(passages)))
-    _write(out / "transcripts.jsonl", (examples[i] for i in rng.permutation(len(examples))))
-    _write(out / "questions.jsonl", map(_asked, taught))
-    _write(out / "answers.jsonl", ({"answer": answer} for answer in answers))
-    _write(out / "held_out.jsonl", map(_asked, held_out))
+    held_out = list(_once(question for i in sorted(order[:apart]) for question in rows[i]))
+    known = {spelling.tokens(text) for q in held_out for text in (q.question, *(hop.query for hop in q.hops))}
+    others = _once(question for i in sorted(order[apart:]) for question in rows[i])
+    taught = [
+        q for q in others if q.hops and not known & set(map(spelling.tokens, (q.question, *(h.query for h in q.hops))))
+    ]
+    examples = list(make(taught, options.words, rng))
     kinds = Counter(example["source"] for example in examples)
+    if not examples or "reasoner" in kinds and "challenger" not in kinds:
+        raise ValueError(
+            f"--data={options.data}: none of {len(rows)} rows teaches {options.config}; give rows with a "
+            "decomposition, such as MuSiQue's, or a smaller --held_out"
+        )
+    passages = dict.fromkeys(
+        p for row in rows for q in row for p in (*(hop.passage for hop in q.hops), *q.others) if p.text
+    )
+    answers = {q.answers[0]: q.answers for q in taught if not hops.is_verdict(q.answers[0])}
+    files: dict[str, Iterable[object]] = {
+        "transcripts": (examples[i] for i in rng.permutation(len(examples))),
+        "passages": ({"id": str(n), "title": p.title, "text": p.text} for n, p in enumerate(passages)),
+        "questions": map(_asked, taught),
+        "answers": map(_answer, answers.values()),
+        "held_out": map(_asked, held_out),
+    }
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as beside:
+        work = Path(beside, "new")
+        work.mkdir()
+        for name, lines in files.items():
+            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+            (work / f"{name}.jsonl").write_text(text, encoding="utf-8")
+        work.rename(out)
     print(f"{len(rows)} rows, {apart} of them held out: {len(held_out)} questions; {len(taught)} to train on")
-    print(f"transcripts: {', '.join(f'{count} of a {kind}' for kind, count in kinds.items())}")
+    print(f"transcripts: {', '.join(f'{count} {kind}' for kind, count in kinds.items())}")
     print(f"{len(passages)} passages, {len(answers)} answers")
 
 
 def _maker(game: object) -> Make | None:
     """What makes a game's examples; None where it has none."""
-    if isinstance(game, SspConfig):
+    if isinstance(game, SspConfig) and game.request != "nano":
         return lambda of, words, rng: ssp.examples(of, game, words, rng)
     if isinstance(game, AceSearcherConfig) and game.request == "full":
         return lambda of, words, rng: acesearcher.examples(of, game, words, rng)
-    if isinstance(game, SpiceConfig) and game.style == "full":
+    if isinstance(game, SpiceConfig) and game.style == "full" and not game.no_corpus:
         return lambda of, words, rng: spice.examples(of, game, words, rng)
     return None
 
 
-def _once(questions: Iterable[Question], known: Iterable[str] = ()) -> Iterable[Question]:
-    """The questions, each once, without those that are known."""
-    seen = set(known)
-    for question in questions:
-        if (key := spelling.tokens(question.question)) not in seen:
-            seen.add(key)
-            yield question
+def _once(questions: Iterable[Question]) -> Iterable[Question]:
+    """The questions, each once."""
+    return {spelling.tokens(question.question): question for question in questions}.values()
 
 
 def _asked(question: Question) -> dict[str, object]:
-    answer, *aliases = question.answers
-    row: dict[str, object] = {"id": question.id, "question": question.question, "answer": answer}
-    return row | ({"aliases": aliases, "answer_type": "String"} if aliases else {})
+    more = {"answer_type": "String"} if question.answers[1:] else {}
+    return {"id": question.id, "question": question.question} | _answer(question.answers) | more
 
 
-def _write(file: Path, rows: Iterable[object]) -> None:
-    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+def _answer(answers: tuple[str, ...]) -> dict[str, object]:
+    return {"answer": answers[0]} | ({"aliases": answers[1:]} if answers[1:] else {})

@@ -26,6 +26,7 @@ log = logging.getLogger("spicejax")
 
 TEXT_FIELDS = ("text", "contents")
 ID_FIELDS = ("id", "_id", "docid")
+PACKAGED = ("facts", "problems")  # that ship with the package
 KINDS = "a corpus is a .jsonl, .tsv, .parquet or .array_record file, or a folder of text"
 TEXT_SUFFIXES = (".txt", ".md")
 # Most characters of one kind in a row: letters and digits, spaces, or marks. A tokenizer takes such a run as one word,
@@ -284,7 +285,7 @@ def split_mixture(spec: str) -> list[str]:
         return [spec]
     parts: list[str] = []
     for part in filter(None, (p.strip() for p in spec.split(","))):
-        if parts and parts[-1].startswith("facts:") and part.isidentifier():
+        if parts and parts[-1].startswith("facts:") and part.isidentifier() and part not in PACKAGED:
             parts[-1] += f",{part}"
         else:
             parts.append(part)

@@ -1,4 +1,4 @@
-"""Questions over several passages, read with the searches that lead to their answers.
+"""Questions over several passages, read with the searches (hops) that lead to their answers.
 
 HotpotQA and 2WikiMultihopQA (`context`, `supporting_facts`) and MuSiQue (`paragraphs`, `question_decomposition`) as
 they are published, and rows of your own: question, answer, `passages` [{title, text}], `supporting_titles` and, where
@@ -17,11 +17,13 @@ import numpy as np
 
 from spicejax.data import rows, segments
 from spicejax.score import answers as spelling
-from spicejax.types import Passage
+from spicejax.types import Messages, Passage
+
+Example = dict[str, Any]  # a row of a jsonl of examples, see data/examples.py
 
 _QUALIFIER = re.compile(r"\s*\([^()]*\)$")  # of a title: Brand (play)
+_REFERENCE = re.compile(r"#(\d+)")
 _ASKS = re.compile(r"(?:(?:in|on|at|of|to|for|from|by|the) )*(?:wh|how)", re.IGNORECASE)
-_STEP = re.compile(r"#(\d)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,12 +37,12 @@ class Hop:
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """A question with its way. `hops` is empty where no way can be read from the row."""
+    """A question with its hops, none where they cannot be read from the row."""
 
     id: str
     question: str
     answers: tuple[str, ...]  # the first is the answer
-    hops: tuple[Hop, ...]
+    hops: tuple[Hop, ...] = ()
     others: tuple[Passage, ...] = ()  # those that came with it and are on none of its hops
     steps: tuple[str, ...] = ()  # of its decomposition, a question each; #1 stands for the first one's answer
 
@@ -55,33 +57,52 @@ def read(path: Path) -> Iterator[list[Question]]:
             yield _questions(row)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise ValueError(
-                f"{where}: not as published, and without passages and supporting_titles of your own "
-                f"({type(error).__name__}: {error})"
+                f"{where}: {type(error).__name__}: {error}; give HotpotQA, 2WikiMultihopQA or MuSiQue as published, or "
+                "question, answer, passages and supporting_titles"
             ) from None
 
 
 def _questions(row: Mapping[str, Any]) -> list[Question]:
     name = rows.label(row.get("id", row.get("_id")))
-    right = (rows.answer(row["answer"]), *rows.answers(row.get("answers", row.get("answer_aliases"))))
-    question, right = rows.text(row["question"]).strip(), tuple(dict.fromkeys(map(str.strip, right)))
+    others = next((row[key] for key in ("answers", "aliases", "answer_aliases") if key in row), None)
+    answers = tuple(dict.fromkeys(map(str.strip, (rows.answer(row["answer"]), *rows.answers(others)))))
+    question = rows.text(row["question"]).strip()
     passages, needed = _passages(row)
     steps = row.get("decomposition", row.get("question_decomposition"))
     if not steps:
-        return [_with_others(Question(name, question, right, _between(question, right[0], needed)), passages)]
+        return [_with_others(Question(name, question, answers, _between(question, answers[0], needed)), passages)]
     asked = tuple(_as_question(rows.text(step["question"])) for step in steps)
     hops = _decomposed(asked, steps, passages, needed)
     if len(hops) < len(steps):
-        return [_with_others(Question(name, question, right, ()), passages)]
+        return [_with_others(Question(name, question, answers), passages)]
     parts = [
         Question(f"{name}/{k}", hop.query, (hop.answer,), (hop,))
         for k, (hop, step) in enumerate(zip(hops, steps, strict=True), 1)
         if ">>" not in step["question"] and _ASKS.match(hop.query)
     ]
-    return [_with_others(each, passages) for each in (Question(name, question, right, hops, steps=asked), *parts)]
+    return [_with_others(each, passages) for each in (Question(name, question, answers, hops, steps=asked), *parts)]
 
 
 def _with_others(of: Question, passages: Sequence[Passage]) -> Question:
     return dataclasses.replace(of, others=tuple(p for p in passages if all(p != hop.passage for hop in of.hops)))
+
+
+def _passages(row: Mapping[str, Any]) -> tuple[list[Passage], list[Passage]]:
+    """All passages of a row, and those that the answer needs."""
+    if "paragraphs" in row:
+        pairs = [(p["title"], p["paragraph_text"]) for p in row["paragraphs"]]
+        titles = {p["title"] for p in row["paragraphs"] if p["is_supporting"]}
+    elif "context" in row:
+        context, facts = row["context"], row["supporting_facts"]
+        if isinstance(context, Mapping):  # columns, as on the Hub
+            context, facts = zip(context["title"], context["sentences"], strict=True), [[t] for t in facts["title"]]
+        pairs = [(title, "".join(sentences)) for title, sentences in context]
+        titles = {fact[0] for fact in facts}
+    else:
+        pairs = [(p["title"], p["text"]) for p in row["passages"]]
+        titles = set(row["supporting_titles"])
+    passages = [Passage("", rows.label(title), text.strip()) for title, text in pairs]
+    return passages, [p for p in passages if p.title in titles and p.text]
 
 
 def _as_question(step: str) -> str:
@@ -92,28 +113,17 @@ def _as_question(step: str) -> str:
     return f"What is {subject} {relation}?" if relation.endswith(" of") else f"What is the {relation} of {subject}?"
 
 
-def _passages(row: Mapping[str, Any]) -> tuple[list[Passage], list[Passage]]:
-    """All passages of a row, and those that the answer needs."""
-    if "paragraphs" in row:
-        pairs = [(p["title"], p["paragraph_text"]) for p in row["paragraphs"]]
-        titles = {p["title"] for p in row["paragraphs"] if p["is_supporting"]}
-    elif "context" in row:
-        pairs = [(title, "".join(sentences)) for title, sentences in row["context"]]
-        titles = {title for title, _ in row["supporting_facts"]}
-    else:
-        pairs = [(p["title"], p["text"]) for p in row["passages"]]
-        titles = set(row["supporting_titles"])
-    passages = [Passage("", rows.label(title), rows.text(text).strip()) for title, text in pairs]
-    return passages, [p for p in passages if p.title in titles]
-
-
 def _decomposed(
     asked: Sequence[str], steps: Sequence[Mapping[str, Any]], passages: Sequence[Passage], needed: Sequence[Passage]
 ) -> tuple[Hop, ...]:
     """The hops of a decomposition; they end before a step that no passage tells."""
     hops: list[Hop] = []
+
+    def earlier(match: re.Match[str]) -> str:
+        return hops[int(match[1]) - 1].answer if 0 < int(match[1]) <= len(hops) else match[0]
+
     for question, step in zip(asked, steps, strict=True):
-        query = _STEP.sub(lambda match: hops[int(match[1]) - 1].answer, question)
+        query = _REFERENCE.sub(earlier, question)
         answer, place = rows.answer(step["answer"]).strip(), step.get("paragraph_support_idx")
         telling = [passages[place]] if place is not None else [p for p in needed if _tells(p, answer)]
         if not telling:
@@ -158,18 +168,34 @@ def _shared(text: str, passage: Passage) -> int:
     return len(set(spelling.tokens(text).split()) & set(spelling.tokens(f"{passage.title} {passage.text}").split()))
 
 
-def part(passage: Passage, answer: str, words: int) -> Passage:
-    """The part of a passage that tells the answer, else the first; cut as an index cuts it, with words=0 not at all."""
-    parts = segments.cut(passage.text, str.split, words) if words else [passage.text]
-    telling = (text for text in parts if answer and spelling.phrase(answer) in spelling.tokens(text))
-    return Passage(passage.id, passage.title, next(telling, parts[0]))
+def segment(passage: Passage, answer: str, words: int) -> Passage:
+    """The segment of a passage that contains the answer, cut as an index cuts it (words=0: not); else the first."""
+    texts = segments.cut(passage.text, str.split, words) if words else [passage.text]
+    fitting = (text for text in texts if answer and spelling.phrase(answer) in spelling.tokens(text))
+    return Passage(passage.id, passage.title, next(fitting, texts[0]))
 
 
-def told(hop: Hop, words: int) -> bool:
-    """Say whether a part of the hop's passage, or its title, tells the answer."""
-    return _tells(part(hop.passage, hop.answer, words), hop.answer)
+def is_supported(of: Question, words: int) -> bool:
+    """Say whether each hop's answer stands in a segment of its passage or in its title; a yes or no need not."""
+    told = ((hop, segment(hop.passage, hop.answer, words)) for hop in of.hops)
+    return all(not hop.answer or is_verdict(hop.answer) or _tells(passage, hop.answer) for hop, passage in told)
 
 
-def drawn(passages: Sequence[Passage], count: int, rng: np.random.Generator) -> list[Passage]:
-    """At most `count` of some passages, in no order."""
+def is_verdict(answer: str) -> bool:
+    """Say whether an answer is yes or no."""
+    return answer.lower() in ("yes", "no")
+
+
+def sample(passages: Sequence[Passage], count: int, rng: np.random.Generator) -> list[Passage]:
+    """Draw at most `count` of some passages without putting them back."""
     return [passages[i] for i in rng.permutation(len(passages))[:count]]
+
+
+def shuffled(passages: Sequence[Passage], rng: np.random.Generator) -> list[Passage]:
+    """The passages in another order."""
+    return sample(passages, len(passages), rng)
+
+
+def example(source: str, messages: Messages, reply: str) -> Example:
+    """A prompt with its reply."""
+    return {"source": source, "messages": [*messages, {"role": "assistant", "content": reply}]}

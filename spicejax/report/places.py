@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spicejax.data.sources import split_mixture
+from spicejax.data.sources import PACKAGED, split_mixture
 from spicejax.models import hub
 
 log = logging.getLogger("spicejax")
@@ -118,6 +118,6 @@ def _on_disk(field: str, part: str) -> bool:
         return part.endswith(".py")
     if field in _FOLDERS or os.path.exists(part):
         return True
-    if re.match(r"\w+:", part) or (field in _LISTS and part in ("facts", "none")):
+    if re.match(r"\w+:", part) or (field in _LISTS and part in (*PACKAGED, "none")):
         return False
     return not (field in _MODELS and hub.is_name(part))

@@ -24,44 +24,88 @@ def folder(shared_data, tmp_path_factory):
 
 
 def test_a_run_and_its_evaluation_read_what_is_written(folder):
-    assert len(load_examples(folder / "transcripts.jsonl")) == 319
+    assert len(load_examples(folder / "transcripts.jsonl")) == 311
     assert len(load_answers(folder / "answers.jsonl")) == 81
     assert len(jsonl.read(folder / "passages.jsonl")) == 2844
-    assert (len(load_items(str(folder / "questions.jsonl"))), len(load_items(str(folder / "held_out.jsonl")))) == (
-        114,
-        201,
-    )
+    assert len(load_items(str(folder / "questions.jsonl"))) == 113
+    assert len(load_items(str(folder / "held_out.jsonl"))) == 201
 
 
 def test_nothing_of_the_held_out_questions_is_trained_on(folder):
-    held_out = {spelling.tokens(row["question"]) for row in jsonl.read(folder / "held_out.jsonl")}
-    assert not held_out & {spelling.tokens(row["question"]) for row in jsonl.read(folder / "questions.jsonl")}
-    texts = [
-        spelling.tokens(e.reply + " ".join(t for _, t in e.prompt)) for e in load_examples(folder / "transcripts.jsonl")
+    held_out = [spelling.tokens(row["question"]).strip() for row in jsonl.read(folder / "held_out.jsonl")]
+    assert not set(held_out) & {spelling.tokens(row["question"]) for row in jsonl.read(folder / "questions.jsonl")}
+    for example in load_examples(folder / "transcripts.jsonl"):
+        texts = [example.reply, *(text for _, text in example.prompt), *(wrote for wrote, _ in example.turns)]
+        written = spelling.tokens(" ".join(texts))
+        assert not [question for question in held_out if question in written]
+
+
+def test_a_question_with_a_held_out_step_is_not_trained_on(tmp_path):
+    """Every row has the same second step, so that one of them held out leaves nothing of the others."""
+    rows = [
+        {
+            "id": f"r{n}",
+            "question": f"Where was the director of film {n} born?",
+            "answer": "Oslo",
+            "passages": [
+                {"title": f"Film {n}", "text": f"Film {n} was directed by Ann Lee."},
+                {"title": "Ann Lee", "text": "Ann Lee was born in Oslo."},
+            ],
+            "supporting_titles": [f"Film {n}", "Ann Lee"],
+            "decomposition": [
+                {"question": f"Film {n} >> director", "answer": "Ann Lee"},
+                {"question": "Where was #1 born?", "answer": "Oslo"},
+            ],
+        }
+        for n in range(6)
     ]
-    assert not [question for question in held_out if any(question.strip() in text for text in texts)]
+    jsonl.write(tmp_path / "rows.jsonl", rows)
+    words = [f"--data={tmp_path / 'rows.jsonl'}", "--config=ssp_qwen0p5b"]
+    assert write([*words, "--held_out=0.5", f"--out={tmp_path / 'half'}"]) == 2
+    assert not (tmp_path / "half").exists()
+    assert write([*words, "--held_out=0", f"--out={tmp_path / 'a/all'}"]) == 0
+    assert len(jsonl.read(tmp_path / "a/all/questions.jsonl")) == 7  # the shared step once
 
 
 def test_transcripts_lead_to_what_they_end_with(folder):
-    """A Solver's and a verifier's answer stands in what they were shown, a Proposer's in none of its question."""
+    """The answer of Solver, Proposer and verifier stands in what they were shown, and not in a Proposer's question."""
+    answers = {row["question"]: row["answer"] for row in jsonl.read(folder / "questions.jsonl")}
     for row in jsonl.read(folder / "transcripts.jsonl"):
+        request = row["messages"][0]["content"]
         shown = " ".join(f"{p['title']} {p['text']}" for turn in row.get("turns", []) for p in turn.get("shown", []))
         if row["source"] == "proposer":
-            answer = row["messages"][0]["content"].rpartition("Answer: ")[2]
-            assert spelling.phrase(answer) not in spelling.tokens(row["turns"][-1]["wrote"])
-            assert spelling.phrase(answer) in spelling.tokens(shown)
+            answer, question = request.rpartition("Answer: ")[2], row["turns"][-1]["wrote"]
+            assert spelling.phrase(answer) not in spelling.tokens(question)
             queries = [turn["wrote"] for turn in row["turns"][:-1]]
-            assert len(set(queries)) == len(queries) == int(row["messages"][0]["content"].partition("searches: ")[2][0])
+            assert len(set(queries)) == len(queries) == int(request.partition("searches: ")[2][0])
+        else:
+            answer = answers[request.rpartition("Question: ")[2]]
+            reply = row["turns"][-1]["wrote"] if "turns" in row else row["messages"][-1]["content"]
+            assert reply == f"<answer>{answer}</answer>"
+            shown = shown if "turns" in row else request
+        if answer.lower() not in ("yes", "no"):
+            assert spelling.phrase(answer) in spelling.tokens(shown), (row["source"], answer)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--config=spice_nano", "--held_out=0.5"], "gives no run of Search Self-Play, AceSearcher or SPICE"),
-        (["--config=ssp_nano", "--held_out=1"], "--held_out=1: give a share from 0 to below 1"),
-        (["--config=ssp_nano", "--words=-1"], "--words=-1: give the longest passage"),
+        (["--config=rlvr_nano"], "has no run of Search Self-Play, AceSearcher or SPICE"),
+        (["--config=ssp_nano"], "with requests in words"),
+        (["--config=ssp_qwen0p5b", "--held_out=1"], "--held_out=1: give a share from 0 to below 1"),
+        (["--config=ssp_qwen0p5b", "--words=-1"], "--words=-1: give the longest passage"),
+        (["--config=ssp_qwen0p5b", "--seed=-1"], "--seed=-1: give 0 or more"),
+        (["--config=ssp_qwen0p5b"], "x.jsonl is no file; give a jsonl of questions with passages"),
     ],
 )
-def test_a_wrong_option_is_refused_in_a_line(tmp_path, capsys, given, said):
-    assert write(["--data=x.jsonl", f"--out={tmp_path / 'o'}", *given]) == 2
+def test_what_cannot_be_written_is_refused_in_a_line(tmp_path, capsys, given, said):
+    assert write([f"--data={tmp_path / 'x.jsonl'}", f"--out={tmp_path / 'o'}", *given]) == 2
     assert said in capsys.readouterr().err and not (tmp_path / "o").exists()
+
+
+def test_rows_that_teach_a_game_nothing_are_refused(shared_data, tmp_path, capsys):
+    words = [f"--data={shared_data / 'multihop_qa/hotpotqa_train_96.jsonl'}", f"--out={tmp_path / 'o'}"]
+    for config in ("acesearcher_qwen0p5b", "spice_qwen0p5b"):
+        assert write([*words, f"--config={config}"]) == 2
+        assert f"none of 96 rows teaches {config}" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

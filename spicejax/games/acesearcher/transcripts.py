@@ -1,4 +1,4 @@
-"""Replies of AceSearcher's roles, made by rule from questions whose way is known: a small mixture to begin with.
+"""Replies of AceSearcher's roles, made by rule from questions with their decompositions: a small mixture to begin with.
 
 The paper's own mixture is `spicejax mix`; this one teaches a small model the form of a plan, of an answer from passages
 and of a final answer, on the questions that a search game is played with.
@@ -7,48 +7,35 @@ and of a final answer, on the questions that a search game is played with.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
+from spicejax.games import hops
 from spicejax.games.acesearcher import paths, plans
 from spicejax.games.acesearcher.config import AceSearcherConfig
 from spicejax.games.acesearcher.plans import Plan
-from spicejax.games.hops import Question, drawn, part
+from spicejax.games.hops import Example, Question
 from spicejax.games.solver import ANSWER
-from spicejax.types import Messages, Passage, Task
-
-Row = dict[str, Any]  # of a jsonl of examples, see data/examples.py
+from spicejax.types import Task
 
 
-def examples(of: Sequence[Question], cfg: AceSearcherConfig, words: int, rng: np.random.Generator) -> Iterator[Row]:
-    """A plan of each question with a decomposition, an answer of each hop, a final answer of each question."""
-    for question in filter(lambda question: question.hops, of):
-        if question.steps:
-            plan = "\n".join(f"{plans.MARK} {step}" for step in question.steps)
-            yield _row("plan", paths.plan_messages(_task(question), cfg), plan)
-            yield _final(question, cfg, words, rng)
-        for hop in question.hops if question.steps else ():
-            shown = [part(hop.passage, hop.answer, words)]
-            shown += [part(p, "", words) for p in drawn(question.others, cfg.found - 1, rng)]
-            documents = _shown(shown, cfg, rng)
-            yield _row("answer", paths.answer_messages(hop.query, documents, cfg, "qa"), hop.answer)
+def examples(of: Sequence[Question], cfg: AceSearcherConfig, words: int, rng: np.random.Generator) -> Iterator[Example]:
+    """A plan, a final answer and an answer of each hop, of the questions that have a decomposition.
 
-
-def _final(of: Question, cfg: AceSearcherConfig, words: int, rng: np.random.Generator) -> Row:
-    documents = _shown([part(hop.passage, hop.answer, words) for hop in of.hops][: cfg.total], cfg, rng)
-    steps = plans.listed(Plan(of.steps), [hop.answer for hop in of.hops])
-    reply = f"{ANSWER[0]}{of.answers[0]}{ANSWER[1]}"
-    return _row("final", paths.final_messages(of.question, documents, steps, cfg, "qa"), reply)
-
-
-def _shown(passages: Sequence[Passage], cfg: AceSearcherConfig, rng: np.random.Generator) -> str:
-    return paths.shown([passages[i] for i in rng.permutation(len(passages))], cfg.request)
-
-
-def _task(of: Question) -> Task:
-    return Task(of.question, of.answers[0], "String")
-
-
-def _row(source: str, messages: Messages, reply: str) -> Row:
-    return {"source": source, "messages": [*messages, {"role": "assistant", "content": reply}]}
+    Left out are those with a plan that the game does not read, or an answer that stands in no segment of its passage.
+    """
+    for question in of:
+        plan = "\n".join(f"{plans.MARK} {step}" for step in question.steps)
+        if not isinstance(plans.parse(plan, cfg.most_questions), Plan) or not hops.is_supported(question, words):
+            continue
+        task = Task(question.question, question.answers[0], "String")
+        yield hops.example("plan", paths.plan_messages(task, cfg), plan)
+        told = [hops.segment(hop.passage, hop.answer, words) for hop in question.hops]
+        documents = paths.shown(hops.shuffled(told[: cfg.total], rng), cfg.request)
+        steps = plans.listed(Plan(question.steps), [hop.answer for hop in question.hops])
+        final = paths.final_messages(question.question, documents, steps, cfg, "qa")
+        yield hops.example("final", final, f"{ANSWER[0]}{question.answers[0]}{ANSWER[1]}")
+        for hop, passage in zip(question.hops, told, strict=True):
+            noise = [hops.segment(p, "", words) for p in hops.sample(question.others, cfg.found - 1, rng)]
+            documents = paths.shown(hops.shuffled([passage, *noise], rng), cfg.request)
+            yield hops.example("answer", paths.answer_messages(hop.query, documents, cfg, "qa"), hop.answer)

@@ -130,12 +130,12 @@ def _chooses(cfg: SpiceConfig) -> bool:
 def prompts_of(cfg: SpiceConfig, document: Document) -> Prompts:
     """The Challenger is asked for one of the kinds of task that there are, or for the kind."""
     shown_document = None if cfg.no_corpus else document
-    requests = [formats.challenger_messages(shown_document, kind, cfg.style, cfg.templates) for kind in _kinds(cfg)]
+    requests = [formats.challenger_messages(shown_document, kind, cfg.style, cfg.templates) for kind in kinds_of(cfg)]
     requests += [formats.task_type_messages(document, cfg.style, cfg.templates)] if _chooses(cfg) else []
     return [("challenger", messages) for messages in requests]
 
 
-def _kinds(cfg: SpiceConfig) -> Sequence[AnswerType]:
+def kinds_of(cfg: SpiceConfig) -> Sequence[AnswerType]:
     """The kinds of task that may be asked for."""
     if _chooses(cfg):
         return get_args(AnswerType)

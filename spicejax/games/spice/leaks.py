@@ -39,7 +39,7 @@ _FUNCTION_WORDS = frozenset(
 _LINK = r"(?: (?:is|are|was|were|be|equals?|equal to|has|have|had))"
 _BEFORE_A_VALUE = rf"(?:^(?!.*{_LINK} )|[=(:]|{_LINK})(?: (?:the|only|about|exactly))?"
 _SUM = r" [0-9.]+(?: [-+*/x×÷] [0-9.]+)+"  # of numbers alone
-_NO_OPERAND = r"(?!(?:times|more|less|fewer|plus|minus|percent|of)\b|[-+*/^%])"
+_NO_OPERAND = r"(?!(?:times|more|less|fewer|plus|minus|percent|of)\b|x [\w(]|[-+*/^%])"
 
 
 def leaks(question: str, answer: str, answer_type: AnswerType) -> bool:
@@ -51,13 +51,13 @@ def leaks(question: str, answer: str, answer_type: AnswerType) -> bool:
         return False
     if re.search(rf" (?:answer|result|solution)s? (?:is|are|:|=){pattern}{_NO_OPERAND}", tokens):
         return True
-    if number is not None and re.search(rf"{_SUM} ={pattern}", tokens):
-        return True
     is_choice = re.search(
         rf"{pattern}(?:, )?or (?!not |another |other )| or (?:\w+ )?{re.escape(phrase[1:])}| between | among "
         rf"| of [^?.]*(?: and{pattern}|{pattern}and )|: (?:[^?.]*,)?{pattern}(?:[,.]|$)",
         tokens,
     )
+    if number is not None and not is_choice and re.search(rf"(?<! [-+*/x×÷^=]){_SUM} ={pattern}{_NO_OPERAND}", tokens):
+        return True
     clauses = [clause for clause in _CLAUSE_END.split(question) if clause.strip()]
     asking = [clause for clause in clauses if _ASKS.search(clause)] or clauses[-1:]
     asking = [clause for clause in asking if clause is asking[0] or not _RELATIVE.match(clause)]

@@ -37,15 +37,20 @@ class Rules:
     def broken(self, question: str | None, row: Searched, answer: Answer, *, held_out: bool = False) -> str:
         """Name the first rule that a question breaks; "" where it breaks none. `held_out`: the evaluation asks it."""
         queries = [turn.query for turn in row.turns[:-1]]
-        text = question or ""
+        rules = {
+            "few_searches": solver.searches(row) < self.min_searches,
+            "repeated_query": self.distinct_queries and len(set(queries)) < len(queries),
+            "held_out": self.no_held_out and held_out,
+        }
+        return self.broken_by(question or "", answer) or next((name for name, broken in rules.items() if broken), "")
+
+    def broken_by(self, text: str, answer: Answer) -> str:
+        """Name the first rule that a question breaks however it was found."""
         rules = {
             "no_question": not text,
             "short": len(text) < self.min_chars or len(text.split()) < self.min_words,
             "long": len(text) > self.max_chars,
             "names_answer": any(known.lower() in text.lower() for known in answer.texts),
-            "few_searches": solver.searches(row) < self.min_searches,
-            "repeated_query": self.distinct_queries and len(set(queries)) < len(queries),
-            "held_out": self.no_held_out and held_out,
         }
         return next((name for name, is_broken in rules.items() if is_broken), "")
 

@@ -32,7 +32,10 @@ def test_answers_that_are_given_away(question, answer, kind):
     [
         ("If x + 2 = 4, what is x?", "2", "Integer"),
         ("Given y = 4 and x + y = 8, what is x?", "4", "Integer"),
-        ("If 3 x 5 + y = 22, what is 22 - 15 + 15?", "22", "Integer"),
+        ("If y + 3 x 5 = 22 and z = y + 15, what is z?", "22", "Integer"),
+        ("If 12 x 5 = 6 x n, what is n - 4?", "6", "Integer"),
+        ("If 10 / 2 = 5 - k, what is k + 5?", "5", "Integer"),
+        ("Which is right, 6 x 7 = 42 or 6 x 7 = 48?", "42", "Integer"),
         ("If x^2 = 1 and x > 0, what is x?", "1", "Integer"),
         ("The sum of x and 2 is 4. What is x?", "2", "Integer"),
         ("What is 100 - 50?", "50", "Integer"),
