@@ -153,6 +153,7 @@ def test_tfds_source(tfds_set) -> None:
 
 
 @pytest.mark.parametrize(("spec", "parts"), [
+    ("facts:countries,problems", ["facts:countries", "problems"]),
     ("facts:countries,elements,a.jsonl,facts:moons", ["facts:countries,elements", "a.jsonl", "facts:moons"]),
     ("tfds:gsm8k:train:question,./x", ["tfds:gsm8k:train:question", "./x"]),
 ])  # fmt: skip
