@@ -43,7 +43,9 @@ def test_paths_are_found_from_anywhere(tree, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = places.found(kept, tree / "runs" / "a")
     assert found["model"]["path"] == f"{tree}/models/m" and found["nano"]["cache"] == f"{tree}/runs/cache"
-    assert found["corpus"]["source"] == (f"{tree}/data/x.jsonl,{tree}/data/*.jsonl,facts:moons,rivers,problems,tfds:a/b:train")
+    assert found["corpus"]["source"] == (
+        f"{tree}/data/x.jsonl,{tree}/data/*.jsonl,facts:moons,rivers,problems,tfds:a/b:train"
+    )
     assert found["eval"]["tasks"] == f"{tree}/q.jsonl,facts:corpus" and found["seats"]["judge"] == "package:judge"
     assert found["seats"]["challenger"] == f"{tree}/runs/a/first"
     assert found["verifier"] == f"{tree}/data/rules.py:near"
