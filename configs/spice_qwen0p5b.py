@@ -17,8 +17,8 @@ from spicejax.models.lora import LoraConfig
 from spicejax.models.presets import QWEN25_0_5B
 from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
 
-# Differs: short requests, since the replies of the warm start have shown the form; kinds drawn at random; answers that
-# must stand in the document.
+# Differs: short requests, since the replies of the warm start have shown the form; free form alone; answers that must
+# stand in the document.
 REASONER = {"reasoner": "{question}\n\nGive the answer, as short as it can be, inside \\boxed{}."}
 _HARD = (
     "Write one hard question that it settles, for someone who does not see it: name what the question is about, and "
@@ -43,7 +43,7 @@ CONFIG = RunConfig(
         documents=6,
         group_size=6,
         max_attempts=6,
-        task_type="random",
+        task_type="free_form_only",  # random brings multiple choice too, which a model of this size hardly writes
         answer_types=("String", "Integer"),
         mcq_fraction=0.25,
         grounding="answer",
@@ -57,7 +57,8 @@ CONFIG = RunConfig(
     buckets=Buckets(prompt=(80, 176, 256), rows=24),
     sampler=SamplerConfig(temperature=0.7),
     learner=LearnerConfig(
-        learning_rate=3e-4,
+        learning_rate=1e-4,
+        warmup_steps=3,
         loss_norm_length=128,
         layout="shared_prompt",
         prompt_areas=(448,),

@@ -1,5 +1,6 @@
 """What a warm start of SPICE teaches is what the game itself would call a valid task and a right answer."""
 
+import dataclasses
 import json
 from collections import Counter
 
@@ -13,7 +14,7 @@ from spicejax.games.spice import formats, transcripts
 from spicejax.score.answers import extract_answer
 from spicejax.types import Document, Task
 
-CFG = configs.stages("spice_qwen0p5b")[0].game
+CFG = dataclasses.replace(configs.stages("spice_qwen0p5b")[0].game, task_type="random")
 WORDS = 60
 
 
@@ -53,3 +54,11 @@ def test_a_reasoner_boxes_the_right_answer_of_a_problem_of_no_document(rows):
     assert len(right) > 40 and all(right)
     assert not worked.keys() & {problems.problem(n).question for n in range(problems.COUNT)}
     assert all(extract_answer(reply) for reply in replies.values())
+
+
+def test_what_the_game_does_not_ask_for_is_not_taught(shared_data):
+    of = [q for row in hops.read(shared_data / "multihop_qa/musique_train_100.jsonl") for q in row]
+    free = dataclasses.replace(CFG, task_type="free_form_only", answer_types=("String",))
+    rows = transcripts.examples(of, free, WORDS, np.random.default_rng(0))
+    requests = [row["messages"][-2]["content"] for row in rows if row["source"] == "challenger"]
+    assert len(requests) > 20 and all("of the type String" in request for request in requests)
