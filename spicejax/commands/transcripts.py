@@ -137,4 +137,5 @@ def _asked(question: Question) -> dict[str, object]:
 
 
 def _answer(answers: tuple[str, ...]) -> dict[str, object]:
-    return {"answer": answers[0]} | ({"aliases": answers[1:]} if answers[1:] else {})
+    row: dict[str, object] = {"answer": answers[0]}
+    return row | ({"aliases": answers[1:]} if answers[1:] else {})

@@ -221,12 +221,12 @@ def choose_kinds(world: World, documents: Sequence[Document], cfg: SpiceConfig) 
     return kinds, {"challenger/task_type_unparsed": failed / max(len(documents), 1)}
 
 
-def _answer_types(document: Document, cfg: SpiceConfig) -> Sequence[AnswerType]:
+def _answer_types(document: Document, cfg: SpiceConfig) -> tuple[AnswerType, ...]:
     """The types to draw from: no number that must stand in the document is asked of a document without one."""
     # Differs: the paper's Challenger chooses the type; a drawn one would teach nothing but refusals here
     if cfg.no_corpus or cfg.grounding == "none" or has_numbers(document.text):
         return cfg.answer_types
-    return [kind for kind in cfg.answer_types if kind not in ("Integer", "Float")] or cfg.answer_types
+    return tuple(kind for kind in cfg.answer_types if kind not in ("Integer", "Float")) or cfg.answer_types
 
 
 def attempt_tasks(
