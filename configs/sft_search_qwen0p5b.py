@@ -6,7 +6,7 @@ Command:   spicejax transcripts, as ssp_qwen0p5b says; then
            python launch/export_hf.py --run=DIR --out=MODEL
 Hardware:  2 CPU cores, 12 GiB of memory
 Cost:      not measured
-Expect:    not known: it was compiled and planned, not run
+Expect:    not known: it was planned (--dry_run), not run
 """
 
 import dataclasses

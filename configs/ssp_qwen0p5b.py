@@ -10,7 +10,7 @@ Command:   spicejax transcripts --data=QUESTIONS --config=ssp_qwen0p5b --words=6
            QUESTIONS: HotpotQA, 2WikiMultihopQA or MuSiQue as published, with their passages
 Hardware:  2 CPU cores, 12 GiB of memory
 Cost:      not measured
-Expect:    not known: it was compiled and planned, not run
+Expect:    not known: it was planned (--dry_run), not run
 """
 
 import dataclasses
