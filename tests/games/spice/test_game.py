@@ -150,6 +150,14 @@ def test_everything_is_a_function_of_seed_and_iteration(verifier):
     assert kinds[0] == kinds[1] != kinds[2]
 
 
+@pytest.mark.parametrize(("grounding", "kinds"), [("none", {"Integer", "String"}), ("answer", {"String"})])
+def test_a_number_that_must_stand_in_the_document_is_asked_where_there_is_one(verifier, grounding, kinds):
+    cfg = dataclasses.replace(CFG, answer_types=("Integer", "String"), grounding=grounding)
+    rows = play(lambda *_: "x", lambda *_: "", verifier, cfg, DOCUMENTS * 8)[0].rows
+    assert {row["format"] for row in rows if row["document_id"] == "b"} == kinds
+    assert {row["format"] for row in rows if row["document_id"] == "a"} == {"Integer", "String"}
+
+
 @pytest.mark.parametrize(
     ("valid", "group", "expected"),
     [

@@ -126,3 +126,15 @@ def test_an_index_is_needed_for_the_evaluation_alone(changes, searches):
     learner = dataclasses.replace(cfg.learner, loss="supervised")
     cfg = dataclasses.replace(cfg, game=game, learner=learner)
     assert configuration.override(cfg, changes).searches is searches
+
+
+@pytest.mark.parametrize(
+    ("cfg", "request_"),
+    [
+        (SupervisedConfig(templates={"reasoner": "Say: {question}"}), "Say: Which?"),
+        (SupervisedConfig(request="tags", templates={"search_tags": "Seek: {question}"}), "Seek: Which?"),
+    ],
+)
+def test_questions_are_asked_in_the_users_words(cfg, request_):
+    ((_, messages),) = supervised.prompts_of(cfg, Example((), "x", question="Which?"))
+    assert messages[-1]["content"] == request_
