@@ -16,6 +16,8 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from spicejax.models import products
+
 Params = dict[str, Any]  # nested dict of arrays; the leaves under "layers" have a leading axis L
 
 # Matrix -> (the part of a layer it is in, how many leading axes it contracts).
@@ -68,8 +70,8 @@ class LowRank(nn.Module):
         spread = nn.initializers.normal(1 / math.sqrt(math.prod(self.inner)))
         a = self.param("a", spread, (*self.inner, self.cfg.rank), jnp.float32)
         b = self.param("b", nn.initializers.zeros, (self.cfg.rank, *self.outer), jnp.float32)
-        low = jnp.tensordot(x.astype(self.dtype), a.astype(self.dtype), axes=len(self.inner))
-        return self.cfg.scale * jnp.tensordot(low, b.astype(self.dtype), axes=1)
+        low = products.contract(x.astype(self.dtype), a, len(self.inner))
+        return self.cfg.scale * products.contract(low, b)
 
 
 def flatten(tree: Params) -> dict[str, Any]:

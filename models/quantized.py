@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from spicejax.models import products
 from spicejax.models.lora import MATRICES, Params
 
 Matrix = Any  # a jax.Array, or a qwix.QArray of the same shape
@@ -43,16 +43,7 @@ def project(x: Float[Array, "B T *_"], matrix: Matrix, inner: int = 1) -> Float[
       matrix: [in.., out..]; the result is [B, T, out..].
       inner: axes of the matrix that are contracted, 1 or 2.
     """
-    quantized = not isinstance(matrix, jax.Array)
-    plain = (matrix.qvalue if quantized else matrix).astype(x.dtype)
-    width = math.prod(plain.shape[:inner])
-    # Two axes each: over more, XLA:CPU transposes activations before the product of a weight's gradient, which takes
-    # longer than the product, or weights before the product itself.
-    tokens = x.reshape(-1, width)
-    if inner > 1 and x.shape[1] == 1:
-        # A decode step. Without this, XLA:TPU reads an int8 cache at the cost of one in full precision.
-        tokens = jax.lax.optimization_barrier(tokens)
-    product = (tokens @ plain.reshape(width, -1)).reshape(*x.shape[: x.ndim - inner], *plain.shape[inner:])
-    if quantized:
-        product = (product * jnp.squeeze(matrix.scale, tuple(range(inner)))).astype(x.dtype)
-    return product
+    if isinstance(matrix, jax.Array):
+        return products.contract(x, matrix, inner)
+    product = products.contract(x, matrix.qvalue, inner)
+    return (product * jnp.squeeze(matrix.scale, tuple(range(inner)))).astype(x.dtype)

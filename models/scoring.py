@@ -17,6 +17,8 @@ from jaxtyping import Array, Float, Int
 from spicejax.models.attention import MASKED
 from spicejax.models.layers import constrain
 
+BLOCK = 128  # positions of a row that `front_logprobs` takes at a time
+
 
 def label_logprobs(
     hidden: Float[Array, "B T D"],
@@ -37,6 +39,29 @@ def label_logprobs(
     rows, count = hidden.reshape(-1, hidden.shape[-1]), _chunks(table.shape[0], chunk)
     scored: Any = _label_logprobs(rows, table, targets.reshape(-1), sharpness, count, unused)
     return scored.reshape(targets.shape)
+
+
+def front_logprobs(
+    hidden: Float[Array, "B T D"],
+    table: Float[Array, "V D"],
+    targets: Int[Array, "B T"],
+    filled: Int[Array, ""],
+    sharpness: Float[Array, ""],
+    chunk: int,
+    unused: tuple[int, ...] = (),
+) -> Float[Array, "B T"]:
+    """`label_logprobs` of the first `filled` positions of each row, and 0 or what they have for those behind.
+
+    Work is done for whole blocks of positions up to `filled`, which is known when the program runs. The table gets no
+    gradient: summed block by block it would cost more than what is saved.
+    """
+    count, length = _chunks(table.shape[0], chunk), targets.shape[1]
+    short = -length % min(BLOCK, length)
+    padded = jnp.pad(hidden, ((0, 0), (0, short), (0, 0)))
+    scored = _front_logprobs(
+        padded, jax.lax.stop_gradient(table), jnp.pad(targets, ((0, 0), (0, short))), filled, sharpness, count, unused
+    )
+    return scored[:, :length]
 
 
 def masked(scores: Float[Array, "... C"], entries: Int[Array, "C"], unused: tuple[int, ...]) -> Float[Array, "... C"]:
@@ -118,3 +143,59 @@ def _backward(count: int, unused: tuple[int, ...], kept: tuple, grad: Array) -> 
 
 
 _label_logprobs.defvjp(_forward, _backward)
+
+
+def _block(x: Array, j: Array) -> Array:
+    """Block j of the positions of every row, rows and positions in one axis."""
+    return jax.lax.dynamic_slice_in_dim(x, j * BLOCK, min(BLOCK, x.shape[1]), 1).reshape(-1, *x.shape[2:])
+
+
+def _put(x: Array, block: Array, j: Array) -> Array:
+    """x with its block j replaced."""
+    return jax.lax.dynamic_update_slice_in_dim(x, block.reshape(x.shape[0], -1, *x.shape[2:]), j * BLOCK, 1)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
+def _front_logprobs(
+    hidden: Array,
+    table: Array,
+    targets: Array,
+    filled: Array,
+    sharpness: Array,
+    count: int,
+    unused: tuple[int, ...],
+) -> Array:
+    return _front_forward(hidden, table, targets, filled, sharpness, count, unused)[0]
+
+
+def _front_forward(
+    hidden: Array,
+    table: Array,
+    targets: Array,
+    filled: Array,
+    sharpness: Array,
+    count: int,
+    unused: tuple[int, ...],
+) -> tuple[Array, tuple]:
+    def one(j: Array, out: tuple[Array, Array]) -> tuple[Array, Array]:
+        scored, kept = _forward(_block(hidden, j), table, _block(targets, j), sharpness, count, unused)
+        return _put(out[0], scored, j), _put(out[1], kept[-1], j)
+
+    start = (jnp.zeros(targets.shape), jnp.zeros(targets.shape))
+    scored, normaliser = jax.lax.fori_loop(0, -(-filled // BLOCK), one, start)
+    return scored, (hidden, table, targets, filled, sharpness, normaliser)
+
+
+def _front_backward(count: int, unused: tuple[int, ...], kept: tuple, grad: Array) -> tuple:
+    hidden, table, targets, filled, sharpness, normaliser = kept
+
+    def one(j: Array, d_hidden: Array) -> Array:
+        of_block = (_block(hidden, j), table, _block(targets, j), sharpness, _block(normaliser, j))
+        return _put(d_hidden, _backward(count, unused, of_block, _block(grad, j))[0], j)
+
+    d_hidden = jax.lax.fori_loop(0, -(-filled // BLOCK), one, jnp.zeros_like(hidden))
+    nothing = np.zeros(targets.shape, jax.dtypes.float0), np.zeros((), jax.dtypes.float0)
+    return d_hidden, jnp.zeros_like(table), *nothing, jnp.zeros_like(sharpness)
+
+
+_front_logprobs.defvjp(_front_forward, _front_backward)

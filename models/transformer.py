@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from spicejax.models import lora
+from spicejax.models import lora, products
 from spicejax.models.attention import Slots
 from spicejax.models.cache import Context, KVCache
 from spicejax.models.config import DType as DType
 from spicejax.models.config import TransformerConfig
 from spicejax.models.layers import INIT_STD, Attention, GatedMLP, RMSNorm, View, constrain, rope_tables
 from spicejax.models.lora import Params
-from spicejax.models.scoring import label_logprobs, masked
+from spicejax.models.scoring import front_logprobs, label_logprobs, masked
 
 
 class Block(nn.Module):
@@ -53,7 +53,11 @@ class Block(nn.Module):
 
 
 def _scanned_block(cfg: TransformerConfig, unroll: bool) -> type[nn.Module]:
-    policies = {"layer": None, "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable}
+    kept = jax.checkpoint_policies
+    dots = kept.save_from_both_policies(
+        kept.dots_with_no_batch_dims_saveable, kept.save_only_these_names(products.NAME)
+    )
+    policies = {"layer": None, "dots": dots}
     body: Any = Block
     if cfg.remat != "none":
         # Unrolled, no loop keeps XLA from finding the recomputed layer equal to the first, and keeping that.
@@ -292,12 +296,17 @@ def token_logprobs(
     *,
     temperature: float | Float[Array, ""] = 1.0,
     chunk: int = 0,
+    filled: Int[Array, ""] | None = None,
 ) -> Float[Array, "B T"]:
     """log softmax(logits / temperature)[target] in float32: hidden[:, t] scores targets[:, t] (shift them yourself).
 
     `chunk` works through that many vocabulary entries at a time, forward and backward: memory B * T * chunk instead of
-    B * T * V; 0 = all at once. No gradient reaches the temperature.
+    B * T * V; 0 = all at once. No gradient reaches the temperature. With `filled`, only the first so many positions of
+    each row are wanted, and no gradient reaches the table.
     """
     table = params["embed" if cfg.tie_embeddings else "unembed"]
     sharpness = jax.lax.stop_gradient(1.0 / jnp.asarray(temperature, jnp.float32))
-    return label_logprobs(hidden.astype(cfg.dtype), table, targets, sharpness, chunk or cfg.vocab_size, cfg.unused)
+    hidden, chunk = hidden.astype(cfg.dtype), chunk or cfg.vocab_size
+    if filled is not None:
+        return front_logprobs(hidden, table, targets, filled, sharpness, chunk, cfg.unused)
+    return label_logprobs(hidden, table, targets, sharpness, chunk, cfg.unused)

@@ -10,7 +10,7 @@ import pytest
 from processes import python, simulated
 from tiny_models import QWEN3, random_params
 
-from spicejax.models import transformer
+from spicejax.models import scoring, transformer
 from spicejax.models.scoring import _chunks, label_logprobs
 
 BATCH, LENGTH, WIDTH, VOCAB = 2, 7, 12, 97
@@ -66,6 +66,28 @@ def test_entries_that_no_token_has_count_nowhere(chunk):
     np.testing.assert_allclose(grads[0], d_hidden, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(grads[1][used], d_table, rtol=1e-5, atol=1e-5)
     assert not grads[1][20:23].any() and not grads[1][90:].any()
+
+
+@pytest.mark.parametrize("filled", [0, 3, 5, 7])
+def test_the_front_of_each_row_alone(filled, monkeypatch):
+    """Blocks of three positions: values and gradients of those up to `filled`, none behind their block."""
+    monkeypatch.setattr(scoring, "BLOCK", 3)
+    hidden, table, targets = drawn()
+    front = jnp.arange(LENGTH) < filled
+    (_, expected), (d_hidden, _) = value_and_grad(
+        lambda *a: jnp.where(front, label_logprobs(*a, 13), 0), hidden, table, targets
+    )
+    (_, got), (d_front, d_table) = value_and_grad(
+        lambda h, t, y, s: jnp.where(front, scoring.front_logprobs(h, t, y, jnp.int32(filled), s, 13), 0),
+        hidden,
+        table,
+        targets,
+    )
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(d_front, d_hidden, rtol=1e-5, atol=1e-5)
+    assert not d_table.any()
+    behind = scoring.front_logprobs(hidden, table, targets, jnp.int32(filled), jnp.float32(1.0), 13)
+    assert not behind[:, -(-filled // 3) * 3 :].any()
 
 
 def test_bfloat16_operands_are_summed_in_float32():
