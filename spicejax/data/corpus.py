@@ -45,7 +45,8 @@ def open_corpus(
         .tsv file with such columns,
         a folder of .txt and .md files, an .array_record file of such JSON records, a prepared folder, a glob pattern
         of such files, `tfds:NAME[:SPLIT[:FIELD]]`, or `facts[:TABLE[,TABLE]]`, the short documents about well-known
-        facts, or `problems`, the worked word problems that ship with the package.
+        facts, `sentences[:TABLE[,TABLE]]`, each of these facts by itself, or `problems`, the worked word problems that
+        ship with the package.
       encode: the policy's plain tokenizer, text -> ids.
       max_tokens: longest segment, in tokens.
       min_chars: shorter documents are skipped.

@@ -26,7 +26,8 @@ log = logging.getLogger("spicejax")
 
 TEXT_FIELDS = ("text", "contents")
 ID_FIELDS = ("id", "_id", "docid")
-PACKAGED = ("facts", "problems")  # that ship with the package
+PACKAGED = ("facts", "sentences", "problems")  # that ship with the package
+_TABLES = ("facts", "sentences")  # of which some tables may be named
 KINDS = "a corpus is a .jsonl, .tsv, .parquet or .array_record file, or a folder of text"
 TEXT_SUFFIXES = (".txt", ".md")
 # Most characters of one kind in a row: letters and digits, spaces, or marks. A tokenizer takes such a run as one word,
@@ -77,8 +78,10 @@ class Reader:
             yield raw
 
     def _documents(self, spec: str) -> Iterator[Raw]:
-        if spec == "facts" or spec.startswith("facts:"):
-            for document in facts(spec[6:].split(",")) if ":" in spec else facts():
+        name, colon, chosen = spec.partition(":")
+        if name in _TABLES:
+            single = name == "sentences"
+            for document in facts(chosen.split(","), single=single) if colon else facts(single=single):
                 yield from self._text(document.text, document.id, document.title)
         elif spec == "problems":
             for document in problems.documents():
@@ -280,17 +283,24 @@ def titled(contents: str) -> tuple[str, str] | None:
 
 
 def split_mixture(spec: str) -> list[str]:
-    """Split "a.jsonl,facts:moons,rivers,b/" into its sources; bare names after facts: belong to it."""
+    """Split "a.jsonl,facts:moons,rivers,b/" into its sources; bare names after facts: and sentences: belong to it."""
     if os.path.exists(spec):
         return [spec]
     parts: list[str] = []
     for part in filter(None, (p.strip() for p in spec.split(","))):
-        if parts and parts[-1].startswith("facts:") and part.isidentifier() and part not in PACKAGED:
+        if (
+            parts
+            and parts[-1].startswith(tuple(f"{name}:" for name in _TABLES))
+            and part.isidentifier()
+            and part not in PACKAGED
+        ):
             parts[-1] += f",{part}"
         else:
             parts.append(part)
     if not parts:
-        raise ValueError("the corpus source is empty; name a .jsonl, .parquet, folder, tfds:NAME, facts or problems")
+        raise ValueError(
+            "the corpus source is empty; name a .jsonl, .parquet, folder, tfds:NAME, facts, sentences or problems"
+        )
     return parts
 
 

@@ -88,8 +88,8 @@ class CorpusConfig:
     """The items a game reads: documents, questions with answers, or examples."""
 
     # documents: jsonl, parquet, folder of .txt/.md, ArrayRecord, tfds:NAME, facts (short texts that ship with the
-    # package; facts:countries,.. for some of them), problems (worked word problems that ship with it); several with
-    # commas. questions: jsonl or a set as for eval.tasks. examples: jsonl
+    # package; facts:countries,.. for some of them), sentences (each of those facts by itself), problems (worked word
+    # problems that ship with it); several with commas. questions: jsonl or a set as for eval.tasks. examples: jsonl
     source: str
     # longest document segment, in tokens (SPICE: 5,992)
     max_tokens: int = 5992

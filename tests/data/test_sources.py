@@ -136,6 +136,7 @@ def test_facts_are_documents_that_come_with_the_package() -> None:
     found, skipped, read = _read("facts:moons,countries")
     assert found == [Raw(d.text, d.id, d.title) for d in documents(["moons", "countries"])]
     assert not skipped and read == len(found)
+    assert _read("sentences:moons")[0] == [Raw(d.text, d.id, d.title) for d in documents(["moons"], single=True)]
 
 
 def test_tfds_source(tfds_set) -> None:
@@ -154,6 +155,7 @@ def test_tfds_source(tfds_set) -> None:
 
 @pytest.mark.parametrize(("spec", "parts"), [
     ("facts:countries,problems", ["facts:countries", "problems"]),
+    ("sentences:moons,rivers,sentences", ["sentences:moons,rivers", "sentences"]),
     ("facts:countries,elements,a.jsonl,facts:moons", ["facts:countries,elements", "a.jsonl", "facts:moons"]),
     ("tfds:gsm8k:train:question,./x", ["tfds:gsm8k:train:question", "./x"]),
 ])  # fmt: skip

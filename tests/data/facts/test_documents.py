@@ -39,3 +39,16 @@ def test_held_out_neighbours_are_not_named():
     assert "borders Lithuania." in texts["Belarus"]  # its table names Poland and Ukraine too
     borders = " and ".join(re.findall(r"borders (?:with )?([^.]+)", " ".join(texts.values())))
     assert {tables.bare(name) for name in re.split(" and |, ", borders)} <= set(texts)
+
+
+def test_single_facts_name_what_they_are_about():
+    """A sentence each; what a whole document says of its entity by "it" is said with the name."""
+    found = documents(single=True)
+    assert len({d.id for d in found}) == len(found) > 3 * len(documents())
+    for document in found:
+        assert document.title.casefold() in document.text.casefold(), document
+        assert document.text[0].isupper() and not re.search(r"[^A-Z.]{2}\. ", document.text.replace("St. ", "St "))
+    whole = {d.id: d.text for d in documents(["countries"])}
+    parts = documents(["countries"], single=True)
+    assert {d.id.partition("#")[0] for d in parts} == set(whole)
+    assert all(d.text in whole[d.id.partition("#")[0]] for d in parts)  # each sentence of a country names it
