@@ -11,6 +11,7 @@ Expect:    half of the attempts are valid tasks after the warm start; in twelve 
            were right in its one iteration, with an earlier recipe.
 """
 
+from spicejax.configs import spice_smollm2
 from spicejax.games.spice.game import SpiceConfig
 from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
@@ -19,22 +20,10 @@ from spicejax.models.lora import LoraConfig
 from spicejax.models.presets import QWEN25_0_5B
 from spicejax.run.config import CheckpointConfig, CorpusConfig, EvalConfig, ModelConfig, RunConfig
 
-# Differs: short requests, since the replies of the warm start have shown the form; free form alone; answers that must
-# stand in the document.
-REASONER = {"reasoner": "{question}\n\nGive the answer, as short as it can be, inside \\boxed{}."}
-_HARD = (
-    "Write one hard question that it settles, for someone who does not see it: name what the question is about, and "
-    "put into it what it needs. "
-)
-_FREE = "The answer is of the type {answer_type}. Reply in JSON: question, answer."
-_MCQ = "Give four options, A to D, one of them right. Reply in JSON: multiple_choice_question, multiple_choice_correct."
-_NONE = "Write one hard question on anything you know. "
-TEMPLATES = REASONER | {
-    "free_form": f"Document:\n{{document}}\n\n{_HARD}{_FREE}",
-    "mcq": f"Document:\n{{document}}\n\n{_HARD}{_MCQ}",
-    "free_form_no_corpus": f"{_NONE}{_FREE}",
-    "mcq_no_corpus": f"{_NONE}{_MCQ}",
-}
+# Differs: one-line requests with a worked example each, in place of the paper's; free form alone; answers that must
+# stand in the document. Long requests in JSON cost this model half of its attempts, and a warm start on such replies
+# its knowledge (docs/log/2026-11-26.md).
+REASONER = spice_smollm2.REASONER
 
 CONFIG = RunConfig(
     name="spice_qwen0p5b",
@@ -46,38 +35,37 @@ CONFIG = RunConfig(
         param_dtype="bfloat16",
         lora=LoraConfig(rank=32, alpha=32.0),
     ),
-    # A few sentences a document: of passages of 96 tokens, a model of this size asks what none of them says.
-    corpus=CorpusConfig(source="facts,problems", max_tokens=64, min_chars=32),
+    # One fact a document: of passages of 96 tokens, a model of this size asks what none of them says.
+    corpus=CorpusConfig(source="sentences,problems", max_tokens=64, min_chars=16),
     game=SpiceConfig(
         documents=6,
         group_size=6,
         max_attempts=6,
         task_type="free_form_only",  # random brings multiple choice too, which a model of this size hardly writes
         answer_types=("String", "Integer"),
-        mcq_fraction=0.25,
+        style="simple",
+        templates=REASONER,
         grounding="answer",
-        novelty=8,
         answer_equal_tasks_once=True,
-        reasoner_tasks_per_document=1,
-        templates=TEMPLATES,
-        challenger_max_new=96,
-        reasoner_max_new=80,
+        reasoner_tasks_per_document=2,
+        challenger_max_new=64,
+        reasoner_max_new=64,
     ),
-    buckets=Buckets(prompt=(80, 176, 256), rows=24),
-    sampler=SamplerConfig(temperature=0.7),
+    buckets=Buckets(prompt=(128, 256), rows=48),
+    sampler=SamplerConfig(temperature=0.8),
     learner=LearnerConfig(
         learning_rate=1e-4,
         warmup_steps=3,
         loss_norm_length=128,
         layout="shared_prompt",
-        prompt_areas=(256,),
-        slot_length=96,
+        prompt_areas=(384,),
+        slot_length=64,
         slots=6,
         rows=1,
         vocab_chunk=16384,
     ),
     eval=EvalConfig(every=0, tasks="facts:corpus,facts:unseen", max_tasks=96),
-    checkpoint=CheckpointConfig(every=4, keep=1),
+    checkpoint=CheckpointConfig(every=2, keep=1),
     iterations=24,
     show_every=1,
 )
