@@ -1,9 +1,8 @@
 """RLVR on Qwen2.5-Coder-0.5B-Instruct, with adapters, and short questions with known answers, on two CPU cores.
 
-Command:   the model of sft_spice_qwen0p5b, exported to MODEL; then
-           python launch/tpu_run.py --config=rlvr_qwen0p5b --workdir=DIR model.path=MODEL [--corpus=QUESTIONS]
-           QUESTIONS: jsonl of {"question", "answer"}; everyday questions ship with the package, and a third of them
-           were in that model's warm start.
+Command:   python launch/tpu_run.py --config=rlvr_qwen0p5b --workdir=DIR \
+               model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf [--corpus=QUESTIONS]
+           QUESTIONS: jsonl of {"question", "answer"}; everyday questions ship with the package.
 Hardware:  2 CPU cores, 12 GiB of memory
 Cost:      not measured
 Expect:    not known
@@ -20,5 +19,5 @@ CONFIG = dataclasses.replace(
     SPICE,
     name="rlvr_qwen0p5b",
     corpus=dataclasses.replace(SPICE.corpus, source="facts:everyday"),
-    game=RlvrConfig(questions=6, group_size=6, templates=spice_qwen0p5b.REASONER, max_new=80),
+    game=RlvrConfig(questions=6, group_size=6, style="simple", templates=spice_qwen0p5b.REASONER, max_new=64),
 )

@@ -3,8 +3,8 @@
 spicejax transcripts --data=musique.jsonl,hotpotqa.jsonl --config=ssp_qwen0p5b --out=FOLDER
 
 --data: HotpotQA, 2WikiMultihopQA or MuSiQue as they are published, or rows of your own (question, answer, passages,
-supporting_titles and decomposition). --config: a recipe of Search Self-Play, AceSearcher or SPICE, whose prompts are
-taken. Written are
+supporting_titles and decomposition). --config: a recipe of Search Self-Play or AceSearcher, whose prompts are taken.
+Written are
 
   transcripts.jsonl  replies of the game's roles, made by rule: for a supervised run
   passages.jsonl     all passages: spicejax index --corpus=FOLDER/passages.jsonl --words=WORDS
@@ -35,8 +35,6 @@ from spicejax.games import hops
 from spicejax.games.acesearcher import transcripts as acesearcher
 from spicejax.games.acesearcher.config import AceSearcherConfig
 from spicejax.games.hops import Example, Question
-from spicejax.games.spice import transcripts as spice
-from spicejax.games.spice.game import SpiceConfig
 from spicejax.games.ssp import transcripts as ssp
 from spicejax.games.ssp.game import SspConfig
 from spicejax.run import preflight
@@ -69,7 +67,7 @@ def write(options: argparse.Namespace) -> None:
     make = next(filter(None, (_maker(cfg.game) for cfg in configs.stages(options.config))), None)
     if make is None:
         raise ValueError(
-            f"--config={options.config}: has no run of Search Self-Play, AceSearcher or SPICE with requests in words; "
+            f"--config={options.config}: has no run of Search Self-Play or AceSearcher with requests in words; "
             "choose one that has"
         )
     out = prepared.require_new(options.out)
@@ -86,7 +84,7 @@ def write(options: argparse.Namespace) -> None:
     ]
     examples = list(make(taught, options.words, rng))
     kinds = Counter(example["source"] for example in examples)
-    if not examples or "reasoner" in kinds and "challenger" not in kinds:
+    if not examples:
         raise ValueError(
             f"--data={options.data}: none of {len(rows)} rows teaches {options.config}; give rows with a "
             "decomposition, such as MuSiQue's, or a smaller --held_out"
@@ -121,8 +119,6 @@ def _maker(game: object) -> Make | None:
         return lambda of, words, rng: ssp.examples(of, game, words, rng)
     if isinstance(game, AceSearcherConfig) and game.request == "full":
         return lambda of, words, rng: acesearcher.examples(of, game, words, rng)
-    if isinstance(game, SpiceConfig) and game.style == "full" and not game.no_corpus:
-        return lambda of, words, rng: spice.examples(of, game, words, rng)
     return None
 
 
