@@ -57,10 +57,9 @@ def front_logprobs(
     """
     count, length = _chunks(table.shape[0], chunk), targets.shape[1]
     short = -length % min(BLOCK, length)
-    padded = jnp.pad(hidden, ((0, 0), (0, short), (0, 0)))
-    scored = _front_logprobs(
-        padded, jax.lax.stop_gradient(table), jnp.pad(targets, ((0, 0), (0, short))), filled, sharpness, count, unused
-    )
+    hidden, targets = jnp.pad(hidden, ((0, 0), (0, short), (0, 0))), jnp.pad(targets, ((0, 0), (0, short)))
+    frozen = jax.lax.stop_gradient(table)
+    scored: Any = _front_logprobs(hidden, frozen, targets, filled, sharpness, count, unused)
     return scored[:, :length]
 
 
