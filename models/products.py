@@ -7,12 +7,12 @@ import math
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Num
 
 NAME = "product"  # of products in bfloat16, for policies of what `jax.checkpoint` keeps
 
 
-def contract(x: Float[Array, "B T *_"], matrix: Float[Array, "*_"], inner: int = 1) -> Float[Array, "B T *_"]:
+def contract(x: Float[Array, "B T *_"], matrix: Num[Array, "*_"], inner: int = 1) -> Float[Array, "B T *_"]:
     """Contract the last `inner` axes of x [B, T, in..] with the first of the matrix [in.., out..], in dtype of x."""
     width = math.prod(matrix.shape[:inner])
     # Two axes each: over more, XLA:CPU transposes activations before the product of a weight's gradient, which takes
