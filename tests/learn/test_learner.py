@@ -12,10 +12,9 @@ import recorded
 from recorded import RECORDER, difference
 from tiny_models import LLAMA, random_params
 
-from spicejax.learn.learner import LearnerConfig, init_state, make_learner, make_optimizer, scored_logprobs
+from spicejax.learn.learner import LearnerConfig, init_state, make_learner, make_optimizer
 from spicejax.learn.packing import RowShape, pack, token_weights
-from spicejax.models import lora, scoring, transformer
-from spicejax.models.lora import LoraConfig
+from spicejax.models import transformer
 from spicejax.types import Batch, Rollout
 
 MODEL = LLAMA
@@ -147,32 +146,6 @@ def test_saving_memory_gives_the_same_gradient(remat, chunk):
     lean_metrics, grads = measure(lean, batch, used)
     assert lean_metrics["loss"] == pytest.approx(metrics["loss"], rel=1e-6)
     assert difference(plain, grads) < 3e-6
-
-
-def test_adapters_get_the_gradient_that_all_positions_would_give_them(monkeypatch):
-    """Their learner scores trained tokens alone, in blocks; here blocks of four, against one of every position."""
-    monkeypatch.setattr(scoring, "BLOCK", 4)
-    model = dataclasses.replace(MODEL, lora=LoraConfig(rank=3))
-    base, adapters = lora.split(random_params(model))
-    batch, _ = packed()
-    micro = jax.tree.map(lambda x: jnp.asarray(x[0]), batch)
-    settings = {"slot_length": 24, "temperature": 1.3, "chunk": 10}
-
-    def loss(adapters, score):
-        return jnp.sum(micro.loss_weight * micro.advantages * score(lora.join(base, adapters)))
-
-    def every_position(params):
-        hidden = transformer.hidden_states(model, params, micro.tokens, micro.positions, segment_ids=micro.segment_ids)
-        before = jnp.take_along_axis(hidden, micro.predict_from[..., None], axis=1)
-        return transformer.token_logprobs(model, params, before, micro.tokens, temperature=1.3)
-
-    expected, got = (
-        jax.jit(lambda a, score=score: jax.value_and_grad(loss)(a, score))(adapters)
-        for score in (every_position, lambda p: scored_logprobs(model, p, micro, **settings))
-    )
-    assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(expected[1])) > 1e-3
-    for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(got), strict=True):
-        np.testing.assert_allclose(b, a, atol=1e-4 * float(jnp.abs(a).max()))
 
 
 def test_on_policy_is_old_logprobs_of_the_same_parameters(trainer):

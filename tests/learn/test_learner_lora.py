@@ -11,9 +11,9 @@ from recorded import RECORDER
 from tiny_models import QWEN3 as MODEL
 from tiny_models import random_params
 
-from spicejax.learn.learner import LearnerConfig, init_state, make_learner, make_optimizer
+from spicejax.learn.learner import LearnerConfig, init_state, make_learner, make_optimizer, scored_logprobs
 from spicejax.learn.packing import RowShape, pack, token_weights
-from spicejax.models import lora, transformer
+from spicejax.models import lora, scoring, transformer
 from spicejax.models.lora import LoraConfig
 from spicejax.types import Rollout
 
@@ -50,6 +50,33 @@ def test_the_gradient_is_that_of_the_whole_tree_at_the_adapters():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-7), state.opt_state, expected)
     assert float(optax.tree.norm(expected)) > 0
     assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(base)), "the base is not donated"
+
+
+def test_the_gradient_is_that_of_every_position_scored(monkeypatch):
+    """Only trained tokens meet the vocabulary, in blocks; here of four, against a pass over every position."""
+    monkeypatch.setattr(scoring, "BLOCK", 4)
+    base, adapters, batch, _ = parts()
+    micro = jax.tree.map(lambda x: jnp.asarray(x[0]), batch)
+
+    def loss(adapters, score):
+        return jnp.sum(micro.loss_weight * micro.advantages * score(lora.join(base, adapters)))
+
+    def every_position(params):
+        ids = {"positions": micro.positions, "segment_ids": micro.segment_ids}
+        hidden = transformer.hidden_states(SHAPE, params, micro.tokens, **ids)
+        before = jnp.take_along_axis(hidden, micro.predict_from[..., None], axis=1)
+        return transformer.token_logprobs(SHAPE, params, before, micro.tokens, temperature=1.3)
+
+    def trained_alone(params):
+        return scored_logprobs(SHAPE, params, micro, slot_length=24, temperature=1.3, chunk=10)
+
+    expected, got = (
+        jax.jit(lambda a, score=score: jax.value_and_grad(loss)(a, score))(adapters)
+        for score in (every_position, trained_alone)
+    )
+    for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(got), strict=True):
+        assert np.abs(a).max() > 1e-3
+        np.testing.assert_allclose(b, a, atol=1e-4 * float(np.abs(a).max()))
 
 
 def test_steps_move_only_the_adapters_and_improve_the_surrogate():
