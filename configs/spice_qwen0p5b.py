@@ -7,8 +7,8 @@ Command:   python launch/tpu_run.py --config=spice_qwen0p5b --workdir=DIR \
 Hardware:  2 CPU cores, 12 GiB of memory. The 1.5B model (python launch/fetch_weights.py qwen2.5-coder-1.5b
            --out=weights) takes 14.4 GiB with model.remat=layer. --dry_run --topology=here tells more.
 Cost:      55 seconds an iteration on a processor with avx512_bf16; 2 minutes an evaluation of 100 questions
-Expect:    nine attempts of ten are valid tasks from the tenth iteration on; answers to facts:corpus go from 0.16 to
-           0.40 in 24 iterations, half of the way by the form alone (docs/log/2026-11-26.md)
+Expect:    nine attempts of ten are valid tasks from the twelfth iteration on; answers to facts:corpus go from 0.16 to
+           0.40 in 24 iterations, where the form alone makes 0.37 (docs/log/2026-11-26.md)
 """
 
 from spicejax.configs import spice_smollm2
