@@ -8,7 +8,7 @@ Hardware:  2 CPU cores, 8 GiB of memory. The 1.5B model (python launch/fetch_wei
            --out=weights) takes 14.4 GiB. --dry_run --topology=here tells more.
 Cost:      55 seconds an iteration on a processor with avx512_bf16; 2 minutes an evaluation of 100 questions
 Expect:    nine attempts of ten are valid tasks from the twelfth iteration on; answers to facts:corpus go from 0.16 to
-           0.40 in 24 iterations, where the form alone makes 0.37 (docs/log/2026-11-26.md)
+           0.40 in 24 iterations and in 36, where the form alone makes 0.37 (docs/log/2026-11-26.md)
 """
 
 from spicejax.configs import spice_smollm2
