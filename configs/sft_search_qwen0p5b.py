@@ -6,7 +6,8 @@ Command:   spicejax transcripts, as ssp_qwen0p5b says; then
            python launch/export_hf.py --run=DIR --out=MODEL
 Hardware:  2 CPU cores, 12 GiB of memory
 Cost:      12 minutes
-Expect:    the loss falls from 1.6 to about 0.7; the model searches and answers in form in 0.9 of its replies then
+Expect:    the loss falls from 1.6 to about 0.7; the model then searches in every rollout and keeps the form in 0.73 to
+           0.90 of them (docs/log/2026-11-26.md)
 """
 
 import dataclasses

@@ -5,7 +5,7 @@ Command:   python launch/tpu_run.py --config=spice_qwen0p5b --workdir=DIR \
            make weights-qwen fetches that file; with the Hub at hand: model.path=Qwen/Qwen2.5-0.5B-Instruct. The corpus
            ships with the package.
 Hardware:  2 CPU cores, 8 GiB of memory. The 1.5B model (python launch/fetch_weights.py qwen2.5-coder-1.5b
-           --out=weights) takes 14.4 GiB. --dry_run --topology=here tells more.
+           --out=weights) took 14.4 GiB with earlier settings; --dry_run --topology=here tells what yours take.
 Cost:      55 seconds an iteration on a processor with avx512_bf16; 2 minutes an evaluation of 100 questions
 Expect:    nine attempts of ten are valid tasks from the twelfth iteration on; answers to facts:corpus go from 0.16 to
            0.40 in 24 iterations and in 36, where the form alone makes 0.37 (docs/log/2026-11-26.md)
