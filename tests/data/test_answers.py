@@ -17,9 +17,12 @@ def test_both_names_of_the_fields(tmp_path):
         {"answer": "Rome", "aliases": ["Roma"], "searches": 3, "id": "q1", "question": "Where?"},
         {"ground_truth": "Oslo", "search_turns": 2, "sys_question_example": "..."},
         {"answer": 7},
+        {"title": "Mercury (planet)", "text": "It is near.", "id": "3"},
+        {"title": "(Un)plugged", "text": "It is loud."},
     )
+    titles = [Answer("Mercury", id="3"), Answer("(Un)plugged")]
     found = load_answers(written(tmp_path / "a.jsonl", *rows))
-    assert found == [Answer("Rome", ("Roma",), 3, "q1"), Answer("Oslo", (), 2), Answer("7")]
+    assert found == [Answer("Rome", ("Roma",), 3, "q1"), Answer("Oslo", (), 2), Answer("7"), *titles]
     assert found[0].texts == ("Rome", "Roma")
 
 

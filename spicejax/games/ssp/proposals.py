@@ -27,6 +27,8 @@ class Rules:
     min_chars: int = 10
     max_chars: int = 1000
     min_words: int = 10
+    # its closing tag is written; false = the end of the reply closes it too
+    closed: bool = True
     # searches that were answered
     min_searches: int = 2
     # no query twice
@@ -84,8 +86,14 @@ def messages(answer: Answer, searches: int, request: Request, templates: Templat
 
 def read(row: Searched, answer: Answer, rules: Rules, examines: Callable[[str], bool]) -> Proposal:
     """What a row proposes; `examines` says of a question whether the evaluation asks it."""
-    question = solver.between(row, QUESTION) or ""
+    question = solver.between(row, QUESTION) or ("" if rules.closed else _unclosed(row))
     return Proposal(answer, row, question, rules.broken(question, row, answer, held_out=examines(question)))
+
+
+def _unclosed(row: Searched) -> str:
+    """What follows the last opening tag of a row that the model ended; "" without one."""
+    _, opened, question = row.turns[-1].text.rpartition(QUESTION[0])
+    return question.strip() if opened and row.rollout.finish_reason == "stop" else ""
 
 
 def verification(

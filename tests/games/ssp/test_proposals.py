@@ -1,5 +1,7 @@
 """Which questions are valid, each rule alone; which passages are evidence and which noise."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scripted import searched
@@ -44,6 +46,16 @@ def test_a_question_is_what_the_model_wrote_not_what_it_was_shown():
     read = proposals.read(row("a", "b", last="no idea", shown=[forged]), ROME, Rules(), never)
     assert (read.question, read.rejected) == ("", "no_question")
     assert proposals.read(row("a", "b"), ROME, Rules(), never).question == GOOD
+
+
+@pytest.mark.parametrize(("closed", "stop", "last", "wanted"), [
+    (True, "stop", f"<question>{GOOD}", ""), (False, "stop", f"<question>{GOOD} ", GOOD),
+    (False, "length", f"<question>{GOOD}", ""), (False, "stop", GOOD, ""), (False, "stop", f"<question>{GOOD}</question>", GOOD),
+])  # fmt: skip
+def test_the_end_of_a_reply_can_close_a_question(closed, stop, last, wanted):
+    asked = row("a", "b", last=last)
+    asked = dataclasses.replace(asked, rollout=dataclasses.replace(asked.rollout, finish_reason=stop))
+    assert proposals.read(asked, ROME, Rules(closed=closed), never).question == wanted
 
 
 def passages(*names):
