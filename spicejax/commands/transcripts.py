@@ -22,7 +22,7 @@ import itertools
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +33,9 @@ from spicejax.data import prepared
 from spicejax.games import hops
 from spicejax.games.acesearcher import transcripts as acesearcher
 from spicejax.games.acesearcher.config import AceSearcherConfig
-from spicejax.games.hops import Example, Question
+from spicejax.games.hops import Question
 from spicejax.run import preflight
 from spicejax.score import answers as spelling
-
-Make = Callable[[Sequence[Question], int, np.random.Generator], Iterable[Example]]
 
 
 def main(argv: Sequence[str]) -> None:
@@ -61,8 +59,9 @@ def main(argv: Sequence[str]) -> None:
 
 def write(options: argparse.Namespace) -> None:
     """Read, divide and write; print the counts. The folder appears complete under its name, or not at all."""
-    make = next(filter(None, (_maker(cfg.game) for cfg in configs.stages(options.config))), None)
-    if make is None:
+    games = (cfg.game for cfg in configs.stages(options.config))
+    game = next((game for game in games if isinstance(game, AceSearcherConfig) and game.request == "full"), None)
+    if game is None:
         raise ValueError(
             f"--config={options.config}: has no run of AceSearcher with requests in words; choose one that has"
         )
@@ -78,7 +77,7 @@ def write(options: argparse.Namespace) -> None:
     taught = [
         q for q in others if q.hops and not known & set(map(spelling.tokens, (q.question, *(h.query for h in q.hops))))
     ]
-    examples = list(make(taught, options.words, rng))
+    examples = list(acesearcher.examples(taught, game, options.words, rng))
     kinds = Counter(example["source"] for example in examples)
     if not examples:
         raise ValueError(
@@ -105,13 +104,6 @@ def write(options: argparse.Namespace) -> None:
     print(f"{len(rows)} rows, {apart} of them held out: {len(held_out)} questions; {len(taught)} to train on")
     print(f"transcripts: {', '.join(f'{count} {kind}' for kind, count in kinds.items())}")
     print(f"{len(passages)} passages")
-
-
-def _maker(game: object) -> Make | None:
-    """What makes a game's examples; None where it has none."""
-    if isinstance(game, AceSearcherConfig) and game.request == "full":
-        return lambda of, words, rng: acesearcher.examples(of, game, words, rng)
-    return None
 
 
 def _once(questions: Iterable[Question]) -> Iterable[Question]:
