@@ -112,5 +112,5 @@ def _once(questions: Iterable[Question]) -> Iterable[Question]:
 
 
 def _asked(question: Question) -> dict[str, object]:
-    more = {"aliases": question.answers[1:], "answer_type": "String"} if question.answers[1:] else {}
-    return {"id": question.id, "question": question.question, "answer": question.answers[0]} | more
+    row: dict[str, object] = {"id": question.id, "question": question.question, "answer": question.answers[0]}
+    return row | ({"aliases": question.answers[1:], "answer_type": "String"} if question.answers[1:] else {})
