@@ -69,10 +69,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def model_of(size: str) -> TransformerConfig:
-    """The decoder that every backend runs."""
+def model_of(size: str, dtype: str = "float32") -> TransformerConfig:
+    """The decoder that every backend runs, weights and products in `dtype`."""
     layers, d_model, heads, kv_heads, d_ff, vocab = SIZES[size]
     return TransformerConfig(
+        dtype=dtype,
+        param_dtype=dtype,
         family="qwen3",
         vocab_size=vocab,
         d_model=d_model,
@@ -199,15 +201,21 @@ class Trained:
         return {name: float(metrics[name]) for name in ("loss", "grad_norm")}
 
 
+def torch_device() -> str:
+    """Where torch's side of a comparison runs: on the GPU where ours does."""
+    return "cuda" if jax.default_backend() == "gpu" else "cpu"
+
+
 class Torch:
     """The Hugging Face model on torch with fused AdamW; with `rank`, PEFT's adapters of all matrices are trained."""
 
-    def __init__(self, folder: Path, beta2: float = 0.999, rank: int = 0) -> None:
+    def __init__(self, folder: Path, beta2: float = 0.999, rank: int = 0, dtype: str = "float32") -> None:
         import torch
         import transformers
 
         self.torch = torch
-        self.decoder = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).train()
+        load = transformers.AutoModelForCausalLM.from_pretrained
+        self.decoder = load(folder, dtype=getattr(torch, dtype)).to(torch_device()).train()
         if rank:
             import peft
 

@@ -1,4 +1,4 @@
-"""Time rollouts against peers: python benchmarks/sampler.py [--size=small] [--workloads=w1,w2,...] [--repeats=3]
+"""Time rollouts against peers: python benchmarks/sampler.py [--size=small] [--workloads=w1,w2,...] [--dtype=bfloat16]
 
 The same random Qwen3-shaped model for every backend (`ours`, Hugging Face `hf`, google-tunix `tunix`). Peers get their
 best case: exact cache, no cut of the vocabulary, no stop token.
@@ -95,7 +95,8 @@ def hf_decoder(model: TransformerConfig) -> Any:
         rope_parameters={"rope_type": "default", "rope_theta": 1e6}, tie_word_embeddings=True,
         max_position_embeddings=4096, pad_token_id=0, bos_token_id=1, eos_token_id=None,
     )  # fmt: skip
-    return Qwen3ForCausalLM._from_config(shape, dtype=torch.float32, attn_implementation="sdpa").eval()
+    decoder = Qwen3ForCausalLM._from_config(shape, dtype=getattr(torch, model.dtype), attn_implementation="sdpa")
+    return decoder.to(harness.torch_device()).eval()
 
 
 def row_limits(start: int, limits: np.ndarray) -> Any:
@@ -104,7 +105,7 @@ def row_limits(start: int, limits: np.ndarray) -> Any:
     from transformers import StoppingCriteria, StoppingCriteriaList
 
     class RowLimits(StoppingCriteria):
-        ends = torch.from_numpy(limits + start)
+        ends = torch.from_numpy(limits + start).to(harness.torch_device())
 
         def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
             return input_ids.shape[1] >= self.ends
@@ -122,7 +123,7 @@ def hf(model: TransformerConfig) -> Call:
     def call(work: Workload, seed: int) -> int:
         torch.manual_seed(seed)
         for prompts, limits in batches(work):
-            ids = torch.from_numpy(prompts).long()
+            ids = torch.from_numpy(prompts).long().to(decoder.device)
             out = decoder.generate(
                 ids, attention_mask=torch.ones_like(ids), max_new_tokens=work.max_new, do_sample=True, top_k=0,
                 top_p=1.0, stopping_criteria=row_limits(ids.shape[1], limits),
@@ -181,9 +182,11 @@ def measure(backends: list[str], model: TransformerConfig, work: Workload, repea
 
 def main() -> None:
     given = harness.options(
-        __doc__, size=("small", *harness.SIZES), workloads="w1,w2,plain", backends=",".join(BACKENDS), repeats=3
-    )
-    model, backends = harness.model_of(given.size), harness.chosen(given.backends, list(BACKENDS))
+        __doc__, size=("small", *harness.SIZES), workloads="w1,w2,plain", backends=",".join(BACKENDS), repeats=3,
+        dtype=("float32", "bfloat16"),
+    )  # fmt: skip
+    model = harness.model_of(given.size, given.dtype)
+    backends = harness.chosen(given.backends, list(BACKENDS))
     works = workloads(model.vocab_size)
     names = harness.chosen(given.workloads, list(works))
     harness.report(

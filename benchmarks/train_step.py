@@ -1,7 +1,7 @@
 """Time one training step against peers: python benchmarks/train_step.py [--size=tiny] [--cases=...] [--backends=...]
 
 The same random Qwen3-shaped model and the same episodes for every backend: a policy-gradient step (clipped ratio, no KL
-term, constant length norm) with AdamW, in float32. `ours_packed` and `ours_shared` are our two layouts, `ours_padded`
+term, constant length norm) with AdamW, in --dtype. `ours_packed` and `ours_shared` are our two layouts, `ours_padded`
 one episode a row; `torch` is the Hugging Face model with logits of the responses only, `tunix` the jitted step of
 google-tunix. `grad_norm` of the first step says that backends compute the same thing (tunix does not report it).
 
@@ -10,7 +10,9 @@ google-tunix. `grad_norm` of the first step says that backends compute the same 
   skewed  32 questions of 16 tokens x 1 response of geometric length, mean a sixth of the longest (128)
   group   1 prompt of 512 tokens x 8 responses of 64: for --size=half_billion
 
---lora=RANK trains adapters alone, ours and PEFT's: whole models of --size=half_billion take too much memory.
+--lora=RANK trains adapters alone, ours and PEFT's: whole models of --size=half_billion take too much memory. They begin
+with random matrices of their own, so `grad_norm` differs and the first `loss` is what agrees. On a GPU torch runs there
+too.
 """
 
 from __future__ import annotations
@@ -103,9 +105,9 @@ def ours(model: TransformerConfig, params: Any, case: Case, layout: str, chunk: 
 
 def torch_step(model: TransformerConfig, folder: Path, case: Case) -> Step:
     """Plain PyTorch: model, clipped loss, backward, clip, fused AdamW."""
-    policy = harness.Torch(folder, rank=model.lora.rank if model.lora else 0)
-    torch = policy.torch
-    arrays = {name: torch.from_numpy(x) for name, x in case.padded(model.vocab_size).items()}
+    policy = harness.Torch(folder, rank=model.lora.rank if model.lora else 0, dtype=model.dtype)
+    torch, device = policy.torch, harness.torch_device()
+    arrays = {name: torch.from_numpy(x).to(device) for name, x in case.padded(model.vocab_size).items()}
     ids = torch.cat([arrays["prompt"], arrays["completion"]], 1).long()
     attention = torch.cat([torch.ones_like(arrays["prompt"], dtype=torch.bool), arrays["mask"]], 1)
     mask, advantages = arrays["mask"].float(), arrays["advantages"][:, None]
@@ -185,9 +187,9 @@ def run_case(case: Case, model: TransformerConfig, repeats: int, chunk: int, bac
 def main() -> None:
     given = harness.options(
         __doc__, size=tuple(harness.SIZES), cases="plain,shared,skewed", repeats=3, vocab_chunk=0, lora=0,
-        backends=",".join(BACKENDS),
+        backends=",".join(BACKENDS), dtype=("float32", "bfloat16"),
     )  # fmt: skip
-    model, backends = harness.model_of(given.size), harness.chosen(given.backends, BACKENDS)
+    model, backends = harness.model_of(given.size, given.dtype), harness.chosen(given.backends, BACKENDS)
     if given.lora:
         model = dataclasses.replace(model, lora=LoraConfig(rank=given.lora, alpha=float(given.lora)))
     cases = {

@@ -1,6 +1,6 @@
 """R1-Searcher on Qwen2.5-Coder-0.5B-Instruct, with adapters, over an index of real passages, on two CPU cores.
 
-Command:   DATA and INDEX as ssp_qwen0p5b says; then
+Command:   DATA and INDEX as acesearcher_qwen0p5b says; then
            python launch/tpu_run.py --config=r1_searcher_qwen0p5b --workdir=DIR \
                model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf \
                --corpus=DATA/questions.jsonl eval.tasks=DATA/held_out.jsonl \
@@ -16,6 +16,7 @@ import dataclasses
 from spicejax.configs import ssp_qwen0p5b
 from spicejax.games.r1_searcher.game import R1SearcherConfig
 from spicejax.generate.sampler import SamplerConfig
+from spicejax.retrieval.source import RetrievalConfig
 
 BASE = ssp_qwen0p5b.CONFIG
 
@@ -33,6 +34,7 @@ CONFIG = dataclasses.replace(
         penalty=1.0,
         limits=ssp_qwen0p5b.LIMITS,
     ),
+    retrieval=RetrievalConfig(),
     buckets=dataclasses.replace(BASE.buckets, prompt=(384,)),
     sampler=SamplerConfig(temperature=1.0),
     learner=dataclasses.replace(BASE.learner, aggregation="sequence_mean", warmup_steps=2),

@@ -19,5 +19,5 @@ CONFIG = dataclasses.replace(
     SPICE,
     name="rlvr_qwen0p5b",
     corpus=dataclasses.replace(SPICE.corpus, source="facts:everyday"),
-    game=RlvrConfig(questions=6, group_size=6, style="simple", templates=spice_qwen0p5b.REASONER, max_new=64),
+    game=RlvrConfig(questions=16, group_size=6, style="simple", templates=spice_qwen0p5b.REASONER, max_new=64),
 )

@@ -4,11 +4,13 @@ Command:   python launch/tpu_run.py --config=spice_qwen0p5b --workdir=DIR \
                model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf [--corpus=SPEC]
            make weights-qwen fetches that file; with the Hub at hand: model.path=Qwen/Qwen2.5-0.5B-Instruct. The corpus
            ships with the package.
-Hardware:  2 CPU cores, 8 GiB of memory. The 1.5B model (python launch/fetch_weights.py qwen2.5-coder-1.5b
-           --out=weights) took 14.4 GiB with earlier settings; --dry_run --topology=here tells what yours take.
-Cost:      55 seconds an iteration on a processor with avx512_bf16; 2 minutes an evaluation of 100 questions
-Expect:    nine attempts of ten are valid tasks from the twelfth iteration on; answers to facts:corpus go from 0.16 to
-           0.40 in 24 iterations and in 36, where the form alone makes 0.37 (docs/log/2026-11-26.md)
+Hardware:  2 CPU cores, 8 GiB of memory; or one GPU (11 GiB of an H100). The 1.5B model (python
+           launch/fetch_weights.py qwen2.5-coder-1.5b --out=weights) took 14.4 GiB with earlier settings;
+           --dry_run --topology=here tells what yours take.
+Cost:      3.3 minutes an iteration on two cores with avx512_bf16, so 2 hours 40 minutes. On an H100
+           72 seconds, with buckets.rows=192 learner.rows=4 learner.min_micro_batches=12 model.remat=none
+Expect:    answers to facts:countries go from 0.38 to 0.59 (three seeds), where the form alone makes 0.33, a fixed
+           Challenger 0.57 and no documents 0.04. Longer runs lose what is not asked (docs/log/2026-11-26.md)
 """
 
 from spicejax.configs import spice_smollm2
@@ -36,10 +38,11 @@ CONFIG = RunConfig(
         remat="layer",  # 4.2 GiB in place of 7.1, at no cost here: less is written for the backward pass
         lora=LoraConfig(rank=32, alpha=32.0),
     ),
-    # One fact a document: of passages of 96 tokens, a model of this size asks what none of them says.
-    corpus=CorpusConfig(source="sentences,problems", max_tokens=64, min_chars=16),
+    # One fact a document: of passages of 96 tokens, a model of this size asks what none of them says. One kind of
+    # subject: 48 iterations see each of its facts once; of all packaged facts they see too little of anything.
+    corpus=CorpusConfig(source="sentences:countries", max_tokens=64, min_chars=16),
     game=SpiceConfig(
-        documents=6,
+        documents=16,
         group_size=6,
         max_attempts=6,
         task_type="free_form_only",  # random brings multiple choice too, which a model of this size hardly writes
@@ -53,7 +56,7 @@ CONFIG = RunConfig(
         reasoner_max_new=64,
     ),
     buckets=Buckets(prompt=(128, 256), rows=48),
-    sampler=SamplerConfig(temperature=0.8),
+    sampler=SamplerConfig(temperature=1.0),
     learner=LearnerConfig(
         learning_rate=1e-4,
         warmup_steps=3,
@@ -65,8 +68,8 @@ CONFIG = RunConfig(
         rows=1,
         vocab_chunk=16384,
     ),
-    eval=EvalConfig(every=0, tasks="facts:corpus,facts:unseen", max_tasks=96),
+    eval=EvalConfig(every=0, tasks="facts:countries,facts:unseen", max_tasks=96),
     checkpoint=CheckpointConfig(every=2, keep=1),
-    iterations=24,
+    iterations=48,
     show_every=1,
 )

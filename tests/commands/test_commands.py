@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import io
 import logging
+import os
 import re
 import signal
 import subprocess
@@ -125,6 +126,17 @@ def test_full_devices_are_one_line(monkeypatch, tmp_path, capsys):
         " model.remat=layer, `--dry_run --topology=SLICE` says what each program takes on a TPU; the work folder is"
     )
     assert "RESOURCE_EXHAUSTED" in update and "full in `spicejax configs`: take a smaller model" in other
+
+
+def test_devices_that_jax_cannot_open_are_one_line(tmp_path):
+    words = ["train", "--config=spice_nano", f"--workdir={tmp_path}"]
+    environment = os.environ | {"JAX_PLATFORMS": "abacus"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "spicejax", *words], env=environment, capture_output=True, text=True, timeout=PATIENCE
+    )
+    said = ended.stderr.splitlines()[-1]
+    assert ended.returncode == 2 and "Traceback" not in ended.stderr
+    assert said.startswith("error: Unable to initialize backend 'abacus'") and said.endswith("runs without it")
 
 
 def test_what_is_advised_may_change_when_a_run_goes_on():

@@ -17,13 +17,22 @@ def test_both_names_of_the_fields(tmp_path):
         {"answer": "Rome", "aliases": ["Roma"], "searches": 3, "id": "q1", "question": "Where?"},
         {"ground_truth": "Oslo", "search_turns": 2, "sys_question_example": "..."},
         {"answer": 7},
-        {"title": "Mercury (planet)", "text": "It is near.", "id": "3"},
-        {"title": "(Un)plugged", "text": "It is loud."},
     )
-    titles = [Answer("Mercury", id="3"), Answer("(Un)plugged")]
     found = load_answers(written(tmp_path / "a.jsonl", *rows))
-    assert found == [Answer("Rome", ("Roma",), 3, "q1"), Answer("Oslo", (), 2), Answer("7"), *titles]
+    assert found == [Answer("Rome", ("Roma",), 3, "q1"), Answer("Oslo", (), 2), Answer("7")]
     assert found[0].texts == ("Rome", "Roma")
+
+
+def test_names_in_passages_are_answers(tmp_path):
+    """Not the title's, none twice; a passage may have none."""
+    passages = (
+        {"title": "Tom Creek", "text": "Tom Creek rises in the Omineca Country and ends in Canada.", "id": "1"},
+        {"title": "Hello Love", "text": "In New York it was sung by Maria de la Cruz."},
+        {"title": "Song of the year", "text": "From New York, Éva Széll brought it to Budapest."},
+        {"title": "Salt", "text": "Salt is a mineral. It is mined in Poland."},
+    )
+    found = load_answers(written(tmp_path / "a.jsonl", *passages))
+    assert found == [Answer("Omineca Country", id="1"), Answer("New York")]
 
 
 @pytest.mark.parametrize(("row", "said"), [
