@@ -95,8 +95,9 @@ def hf_decoder(model: TransformerConfig) -> Any:
         rope_parameters={"rope_type": "default", "rope_theta": 1e6}, tie_word_embeddings=True,
         max_position_embeddings=4096, pad_token_id=0, bos_token_id=1, eos_token_id=None,
     )  # fmt: skip
-    decoder = Qwen3ForCausalLM._from_config(shape, dtype=getattr(torch, model.dtype), attn_implementation="sdpa")
-    return decoder.to(harness.torch_device()).eval()
+    with torch.device(harness.torch_device()):
+        decoder = Qwen3ForCausalLM._from_config(shape, dtype=getattr(torch, model.dtype), attn_implementation="sdpa")
+    return decoder.eval()
 
 
 def row_limits(start: int, limits: np.ndarray) -> Any:

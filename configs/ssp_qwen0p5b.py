@@ -24,19 +24,20 @@ from spicejax.generate.search import Limits
 from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run.config import CorpusConfig, EvalConfig
 
-# Worked examples of one search each: the question is about what the passage is about, the answer stands in it.
+# Worked examples of one search each: what the passage says of the answer, then that as a question. Asked for the
+# question alone, this model asks about the answer ("Who was President Trochu?").
 PROPOSER = [
     {
         "answer": "Nikos Kazantzakis",
         "reply": "<search>Nikos Kazantzakis</search>\n\n<information>\nDoc 1 (Title: Zorba the Greek)\nZorba the Greek "
-        "is a novel of 1946 by Nikos Kazantzakis about an old miner.\n</information>\n\n<question>Who wrote the novel "
-        "Zorba the Greek?</question>",
+        "is a novel of 1946 by Nikos Kazantzakis about an old miner.\n</information>\n\nNikos Kazantzakis wrote Zorba "
+        "the Greek.\n<question>Who wrote the novel Zorba the Greek?</question>",
     },
     {
         "answer": "Sierra Nevada",
         "reply": "<search>Sierra Nevada</search>\n\n<information>\nDoc 1 (Title: Merced River)\nThe Merced River rises "
-        "in the Sierra Nevada and flows through Yosemite.\n</information>\n\n<question>In which mountains does the "
-        "Merced River rise?</question>",
+        "in the Sierra Nevada and flows through Yosemite.\n</information>\n\nThe Merced River rises in the Sierra "
+        "Nevada.\n<question>In which mountains does the Merced River rise?</question>",
     },
 ]
 TEMPLATES = {
@@ -48,7 +49,7 @@ TEMPLATES = {
 # question, 4 p (1 - p), since what nobody can answer earns 1 under the paper's.
 # A passage of 60 words a search. BM25 finds a name's passage in 0.93 of the Proposer's searches, MiniLM's vectors in
 # 0.35; on questions they are level, the right one in two of three (docs/log/2026-11-26.md)
-LIMITS = Limits(turns=4, turn=40, observation=144, total=512, passages=1)
+LIMITS = Limits(turns=4, turn=64, observation=144, total=512, passages=1)
 BASE = spice_qwen0p5b.CONFIG
 
 CONFIG = dataclasses.replace(
