@@ -7,9 +7,9 @@ Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b -
            QUESTIONS: MuSiQue as published; HotpotQA and 2WikiMultihopQA beside it. Only the evaluation asks these
            questions, the game has names in their passages for answers.
 Hardware:  2 CPU cores, 12 GiB of memory
-Cost:      5 minutes an iteration of 5 answers, of which 2.7 are the update
-Expect:    one attempt in five is valid at the start, and solved half of the time; whether that grows is not known yet
-           (docs/log/2026-11-26.md)
+Cost:      2 to 3 minutes an iteration
+Expect:    one attempt in sixteen is valid at the start; whether that grows is not known yet. With titles of passages as
+           answers one in six was, and the Solver came to answer with titles (docs/log/2026-11-26.md)
 """
 
 import dataclasses
