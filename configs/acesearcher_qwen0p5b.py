@@ -84,6 +84,7 @@ ROUND = dataclasses.replace(
         trajectories_per_update=8,
     ),
     eval=EvalConfig(every=0),
+    checkpoint=CheckpointConfig(every=2, keep=1),
     iterations=6,
     show_every=1,
 )
