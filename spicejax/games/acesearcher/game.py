@@ -73,7 +73,7 @@ def play(world: World, questions: Sequence[Task], cfg: AceSearcherConfig, state:
     metrics: Metrics = {"decomposer/too_long": float(len(questions) - len(fitting))}
     metrics |= {f"rejected/{reason}": float(n) for reason, n in rejected.items()}
     metrics |= {f"{role}/lessons": float(count_of_role[role]) for role in _ROLES}
-    metrics |= _measured(plans, [path for branches in walked for path in _paths(branches)], records)
+    metrics |= _measured(plans, [path for branches in walked for path in _paths(branches)], records, cfg)
     progress = {"formed": "solver/formed", "pass_rate": "solver/pass_rate"}
     return Played(
         lessons,
@@ -161,13 +161,15 @@ def _record(task: Task, branches: Sequence[Branch], cfg: AceSearcherConfig) -> R
     return Record(task.question, task.answer, answers, right, float(mean), extra=extra)
 
 
-def _measured(plans: Sequence[Plan | Rejection], walked: Sequence[Path], records: Sequence[Record]) -> Metrics:
+def _measured(
+    plans: Sequence[Plan | Rejection], walked: Sequence[Path], records: Sequence[Record], cfg: AceSearcherConfig
+) -> Metrics:
     if not plans:
         return {}
     good = [plan for plan in plans if isinstance(plan, Plan)]
     metrics = {
         "decomposer/valid": len(good) / len(plans),
-        "solver/pass_rate": float(np.mean([record.reward or 0.0 for record in records])),
+        "solver/pass_rate": float(np.mean([record.reward or 0.0 for record in records])) / rewards.FULL[cfg.reward],
         "solver/formed": float(np.mean([path.formed for path in walked])) if walked else 0.0,
     }
     if good:
@@ -242,8 +244,9 @@ PANELS = (
             ("decomposer/valid", "valid plans"),
             ("solver/formed", "well formed"),
         ),
-        meaning="Mean score of final answers, share of plans that can be read, share of answers that keep to the form.",
-        unit="share, score",
+        meaning="Mean score of final answers, as a share of a right one's; share of plans that can be read, share of "
+        "answers that keep to the form.",
+        unit="share",
     ),
     Panel(
         "Pairs of replies",

@@ -13,6 +13,7 @@ from spicejax.score import qa
 
 # exact: exact match x form (AceSearcher, eq. 4.1), 0 or 1; summed: exact match + containment + F1 (its code), 0 to 3
 RewardKind = Literal["exact", "summed"]
+FULL: dict[RewardKind, int] = {"exact": 1, "summed": 3}  # what a right answer is worth
 
 NEAR, NEAR_PERCENT = 1e-2, 1e-3  # of two numbers; of one and a hundredth or a hundred times the other
 _EDGE = 1e-9  # of rounding
@@ -38,7 +39,7 @@ def reward(answer: str | None, right: Sequence[str], *, formed: bool, kind: Rewa
 def of_program(answer: str | None, right: Sequence[str], *, kind: RewardKind) -> Fraction:
     """Worth of a program's value: full where it agrees with a right answer as a number; of a text as `reward`."""
     if answer and any(agree(answer, each) for each in right):
-        return Fraction(1 if kind == "exact" else 3)
+        return Fraction(FULL[kind])
     return reward(answer, right, formed=True, kind=kind)
 
 

@@ -164,6 +164,11 @@ def test_what_is_right_counts_although_its_words_repeat():
     assert [e.rollout.text for e in played.lessons if e.role == "solver"] == ["<answer>Duran Duran</answer>"]
 
 
+def test_a_pass_rate_is_a_share_of_a_right_answers_score():
+    played, _ = play(dataclasses.replace(CFG, reward="summed"), [TASK])
+    assert (played.rows[0]["reward"], played.metrics["solver/pass_rate"]) == (0.75, 0.25)
+
+
 def test_questions_too_long_to_be_planned_are_left_out():
     played, player = play(tasks=[dataclasses.replace(TASK, question="x" * 600), TASK])
     assert played.metrics["decomposer/too_long"] == 1 and len(played.rows) == 1
