@@ -90,7 +90,9 @@ def model_of(size: str, dtype: str = "float32") -> TransformerConfig:
 
 
 def tunix_config(model: TransformerConfig) -> Any:
-    """The same decoder as google-tunix describes it."""
+    """The same decoder as google-tunix describes it; ImportError, so that it is left out, where that is not float32."""
+    if model.dtype != "float32":
+        raise ImportError(f"it is made in float32, not {model.dtype}")
     from tunix.models.qwen3 import model as qwen3
 
     return qwen3.ModelConfig(

@@ -191,7 +191,9 @@ def main() -> None:
     works = workloads(model.vocab_size)
     names = harness.chosen(given.workloads, list(works))
     harness.report(
-        size=given.size, workloads={name: measure(backends, model, works[name], given.repeats) for name in names}
+        size=given.size,
+        dtype=given.dtype,
+        workloads={name: measure(backends, model, works[name], given.repeats) for name in names},
     )
 
 

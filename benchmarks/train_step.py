@@ -11,8 +11,7 @@ google-tunix. `grad_norm` of the first step says that backends compute the same 
   group   1 prompt of 512 tokens x 8 responses of 64: for --size=half_billion
 
 --lora=RANK trains adapters alone, ours and PEFT's: whole models of --size=half_billion take too much memory. They begin
-with random matrices of their own, so `grad_norm` differs and the first `loss` is what agrees. On a GPU torch runs there
-too.
+with random matrices of their own, so `grad_norm` differs there. On a GPU torch runs there too.
 """
 
 from __future__ import annotations
@@ -196,7 +195,9 @@ def main() -> None:
         name: run_case(CASES[name], model, given.repeats, given.vocab_chunk, backends)
         for name in harness.chosen(given.cases, list(CASES))
     }
-    harness.report(size=given.size, parameters=transformer.num_params(model), cases=cases)
+    harness.report(
+        size=given.size, dtype=given.dtype, lora=given.lora, parameters=transformer.num_params(model), cases=cases
+    )
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ CONFIG = dataclasses.replace(
         request="simple",
         reward="answer",
         penalty=1.0,
-        limits=ssp_qwen0p5b.LIMITS,
+        limits=dataclasses.replace(ssp_qwen0p5b.LIMITS, turn=40),
     ),
     retrieval=RetrievalConfig(),
     buckets=dataclasses.replace(BASE.buckets, prompt=(384,)),

@@ -7,10 +7,11 @@ Command:   python launch/tpu_run.py --config=spice_qwen0p5b --workdir=DIR \
 Hardware:  2 CPU cores, 8 GiB of memory; or one GPU (11 GiB of an H100). The 1.5B model (python
            launch/fetch_weights.py qwen2.5-coder-1.5b --out=weights) took 14.4 GiB with earlier settings;
            --dry_run --topology=here tells what yours take.
-Cost:      3.3 minutes an iteration on two cores with avx512_bf16, so 2 hours 40 minutes. On an H100
-           72 seconds, with buckets.rows=192 learner.rows=4 learner.min_micro_batches=12 model.remat=none
+Cost:      3.3 minutes an iteration on two cores with avx512_bf16, 2 hours 40 minutes in all. On an H100 72 seconds in
+           all, with buckets.rows=192 learner.rows=4 learner.min_micro_batches=12 model.remat=none and the XLA_FLAGS
+           of docs/troubleshooting.md
 Expect:    answers to facts:countries go from 0.38 to 0.59 (three seeds), where the form alone makes 0.33, a fixed
-           Challenger 0.57 and no documents 0.04. Longer runs lose what is not asked (docs/log/2026-11-26.md)
+           Challenger 0.57 and no documents 0.04. Longer runs lose the form of other questions (docs/log/2026-11-26.md)
 """
 
 from spicejax.configs import spice_smollm2

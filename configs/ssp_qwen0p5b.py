@@ -7,7 +7,7 @@ Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b -
            QUESTIONS: MuSiQue as published; HotpotQA and 2WikiMultihopQA beside it. Only the evaluation asks these
            questions, the game has names in their passages for answers.
 Hardware:  2 CPU cores, 12 GiB of memory
-Cost:      2 to 3 minutes an iteration
+Cost:      2 to 4 minutes an iteration, of two that were played
 Expect:    one attempt in sixteen is valid at the start; whether that grows is not known yet. With titles of passages as
            answers one in six was, and the Solver came to answer with titles (docs/log/2026-11-26.md)
 """
@@ -48,7 +48,7 @@ TEMPLATES = {
 # Differs: one search a question, not several: this model loses its way between passages. The code's other reward for a
 # question, 4 p (1 - p), since what nobody can answer earns 1 under the paper's.
 # A passage of 60 words a search. BM25 finds a name's passage in 0.93 of the Proposer's searches, MiniLM's vectors in
-# 0.35; on questions they are level, the right one in two of three (docs/log/2026-11-26.md)
+# 0.34; on questions they are level, the right one in two of three (docs/log/2026-11-26.md)
 LIMITS = Limits(turns=4, turn=64, observation=144, total=512, passages=1)
 BASE = spice_qwen0p5b.CONFIG
 

@@ -157,7 +157,8 @@ def _absent(error: BaseException) -> str:
     said = " ".join(str(error).split())
     if type(error) is not RuntimeError or not said.startswith("Unable to initialize backend"):
         return ""
-    return f"{said:.300}; `spicejax doctor` says what is there, JAX_PLATFORMS=cpu runs without it"
+    advice = "`spicejax doctor` says what is there, another process may hold it, JAX_PLATFORMS=cpu does without"
+    return f"{said:.300}; {advice}"
 
 
 def _full(error: BaseException, name: str) -> str:

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from spicejax.data import rows
 from spicejax.types import Answer
 
-_CAPITAL = r"(?:[A-Z\u00c0-\u00de\u0100-\u024f][^\W\d_]+)"
-_NAME = re.compile(rf"\b{_CAPITAL}(?:[ -](?:(?:of|the|de|la|du|von|van) )?{_CAPITAL})+\b")  # two such words or more
-_OPENING = re.compile(r"^(?:The|A|An|In|On|At|By|From|As|It|He|She|Its|His|Her|This|After|Since|During|For) ")
+_TOKEN = re.compile(r"(?:St|Dr|Mr|Mrs|Ms|[^\W\d_])\.|[^\W_]+(?:[-'’][^\W_]+)*|[^\w\s]")
+_JOINING = frozenset("of the de la du von van".split())  # inside a name
+_CLOSING = frozenset('.!?:;"“”«»')  # a sentence begins behind these
 
 
 def load_answers(path: str | Path) -> list[Answer]:
     """Read a jsonl of {"answer"} with optional aliases, searches and id; a "question" is ignored.
 
     The names of Search Self-Play's own file are taken too: `ground_truth` for answer, `search_turns` for searches. Of
-    a passage, {"title", "text"}, the answer is the first name in the text that shares no word with the title; a
-    passage without one has none, nor has one whose name was there before.
-    Raises: ValueError naming file, line and what is wrong; FileNotFoundError.
+    a passage, {"title", "text"}, the answer is the first name in the text that shares no word with the title: two or
+    more words with capitals inside a sentence. A passage without one has none, nor has one whose name was there before.
+    Raises: ValueError naming file, line and what is wrong, or that no passage holds a name; FileNotFoundError.
     """
-    answers, named = [], set()
+    answers, named, passages = [], set(), 0
     for where, row in rows.read_rows(path, "answers"):
         name = next((name for name in ("answer", "ground_truth", "title") if name in row), "answer")
         text, aliases = rows.field(where, row, name, rows.answer), rows.field(where, row, "aliases", rows.answers)
         if name == "title":
-            text = _name(text, rows.field(where, row, "text", rows.answer))
+            passages += 1
+            text, aliases = _name(text, rows.field(where, row, "text", rows.answer)), ()
             if not text or text in named:
                 continue
             named.add(text)
@@ -34,6 +36,8 @@ def load_answers(path: str | Path) -> list[Answer]:
         if not isinstance(searches, int) or isinstance(searches, bool) or searches < 0:
             raise ValueError(f"{where}: searches={searches!r:.80}: give a whole number, or 0 to leave it to the game")
         answers.append(Answer(text.strip(), aliases, searches, rows.field(where, row, "id", rows.label)))
+    if passages and not answers:
+        raise ValueError(f'{path}: no passage holds a name that its title has not; give rows of {{"answer"}} instead')
     return answers
 
 
@@ -42,7 +46,27 @@ def _name(title: str, text: str) -> str:
 
     Not the title: a Solver that is asked for nothing else learns to answer with the title of what it finds.
     """
-    words = re.compile(r"\w+").findall
-    titled = set(words(title.casefold()))
-    names = (_OPENING.sub("", found.group()) for found in _NAME.finditer(text))
-    return next((name for name in names if " " in name and not titled & set(words(name.casefold()))), "")
+    titled = _words(title)
+    return next((name for name in _names(text) if not titled & _words(name)), "")
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in re.findall(r"\w+", text.casefold()) if word not in _JOINING}
+
+
+def _names(text: str) -> Iterator[str]:
+    """Runs of words with capitals, of, the and the like between them; none that begins a sentence, as all words do."""
+    run: list[re.Match[str]] = []
+    opening = True
+    for token in [*_TOKEN.finditer(text), None]:
+        word = token.group() if token else ""
+        if word[:1].isupper() or (run and word in _JOINING):
+            run += [token] if token and (run or not opening) else []
+        else:
+            while run and run[-1].group() in _JOINING:
+                run.pop()
+            if len(run) > 1:
+                yield " ".join(text[run[0].start() : run[-1].end()].split())
+            run = []
+        if not run:
+            opening = word in _CLOSING or (opening and word[:1].isupper())

@@ -24,15 +24,18 @@ def test_both_names_of_the_fields(tmp_path):
 
 
 def test_names_in_passages_are_answers(tmp_path):
-    """Not the title's, none twice; a passage may have none."""
+    """Inside a sentence, not the title's, none twice; a passage may have none."""
     passages = (
-        {"title": "Tom Creek", "text": "Tom Creek rises in the Omineca Country and ends in Canada.", "id": "1"},
-        {"title": "Hello Love", "text": "In New York it was sung by Maria de la Cruz."},
-        {"title": "Song of the year", "text": "From New York, Éva Széll brought it to Budapest."},
+        {"title": "Tom Creek", "text": "Tom Creek rises in Omineca Country, Canada.", "id": "1", "aliases": ["T"]},
+        {"title": "Love of the year", "text": "Although Bo Berg sang it, the Bank of England paid J. R. R. Tolkien."},
+        {"title": "Hello", "text": "It was brought to the Bank of England by Éva Széll."},
+        {"title": "Song", "text": "Here Éva Széll łagodnie sings. Ever Since Then she and Al Bo do."},
         {"title": "Salt", "text": "Salt is a mineral. It is mined in Poland."},
     )
     found = load_answers(written(tmp_path / "a.jsonl", *passages))
-    assert found == [Answer("Omineca Country", id="1"), Answer("New York")]
+    assert found == [Answer("Omineca Country", id="1"), Answer("Bank of England"), Answer("Al Bo")]
+    with pytest.raises(ValueError, match='no passage holds a name that its title has not; give rows of {"answer"}'):
+        load_answers(written(tmp_path / "b.jsonl", passages[-1]))
 
 
 @pytest.mark.parametrize(("row", "said"), [
