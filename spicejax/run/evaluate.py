@@ -173,7 +173,8 @@ def opened(
     _require(cfg, judge, alone)
     kept = None if alone else open_sandbox(cfg)
     whole = dataclasses.replace(cfg.model, lora=None)  # a run's adapters are merged, a model that is named has none
-    resolved = resolve(dataclasses.replace(cfg, model=whole), make_world=True)
+    learner = dataclasses.replace(cfg.learner, learning_rate=1.0)  # unused; one for adapters may be too small for these
+    resolved = resolve(dataclasses.replace(cfg, model=whole, learner=learner), make_world=True)
     cfg, model, mesh = resolved.cfg, resolved.model, resolved.mesh
     if workdir is None:
         tokenizer, params = tokens.load(cfg.model.path), load_model(cfg, mesh)
