@@ -11,7 +11,7 @@ Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b -
            QUESTIONS: MuSiQue as published; HotpotQA and 2WikiMultihopQA beside it. 1/ holds the fine-tuning, 2/ and 3/
            two rounds of preferences.
 Hardware:  2 CPU cores, 12 GiB of memory
-Cost:      6 minutes of fine-tuning, 15 minutes each round; 10 minutes an evaluation of 200 questions
+Cost:      6 minutes of fine-tuning, 15 minutes each round; 17 minutes an evaluation of 200 questions
 Expect:    after the fine-tuning six plans of ten can be read and nearly every answer keeps to its form; a round makes
            30 to 40 pairs (docs/log/2026-11-26.md)
 """

@@ -1,4 +1,4 @@
-"""Search Self-Play on Qwen2.5-Coder-0.5B-Instruct, with adapters, over an index of real passages, on two CPU cores.
+"""Search Self-Play on Qwen2.5-Coder-0.5B-Instruct, with adapters, over real passages, on two CPU cores.
 
 Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b --words=60 --held_out=0.65 --out=DATA
            python launch/tpu_run.py --config=ssp_qwen0p5b --workdir=DIR \
