@@ -81,7 +81,7 @@ ROUND = dataclasses.replace(
         loss="dpo",
         pairs=PairConfig(beta=0.1),
         row_length=1280,  # both replies of a pair, each with its prompt
-        learning_rate=1e-5,
+        learning_rate=1e-4,
         trajectories_per_update=8,
     ),
     eval=EvalConfig(every=0),

@@ -35,7 +35,6 @@ CONFIG = dataclasses.replace(
         limits=dataclasses.replace(ssp_qwen0p5b.LIMITS, turn=40),
     ),
     retrieval=RetrievalConfig(),
-    buckets=dataclasses.replace(BASE.buckets, prompt=(384,)),
     sampler=SamplerConfig(temperature=1.0),
     learner=dataclasses.replace(BASE.learner, aggregation="sequence_mean", warmup_steps=2),
 )

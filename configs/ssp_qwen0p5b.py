@@ -57,7 +57,7 @@ CONFIG = dataclasses.replace(
     name="ssp_qwen0p5b",
     corpus=CorpusConfig(source=""),
     game=SspConfig(
-        answers=4,
+        answers=12,
         proposer_samples=4,
         proposer_estimator="mean",
         solver_samples=6,
@@ -67,6 +67,7 @@ CONFIG = dataclasses.replace(
         noise=2,
         strategy="dummy",
         proposer_reward="bounded",
+        invalid_reward=-0.25,
         verify_max_new=32,
         proposer_limits=LIMITS,
         solver_limits=LIMITS,
@@ -86,6 +87,6 @@ CONFIG = dataclasses.replace(
         dual_clip=3.0,
     ),
     eval=EvalConfig(every=0),
-    iterations=16,
+    iterations=48,
     show_every=1,
 )
