@@ -5,11 +5,12 @@ Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b -
                model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf \
                --corpus=DATA/passages.jsonl retrieval.corpus=DATA/passages.jsonl eval.tasks=DATA/held_out.jsonl
            QUESTIONS: MuSiQue as published; HotpotQA and 2WikiMultihopQA beside it. Only the evaluation asks these
-           questions, the game has names in their passages for answers.
-Hardware:  2 CPU cores, 12 GiB of memory
-Cost:      2 to 4 minutes an iteration, of two that were played
-Expect:    one attempt in sixteen is valid at the start; whether that grows is not known yet. With titles of passages as
-           answers one in six was, and the Solver came to answer with titles (docs/log/2026-11-26.md)
+           questions, the game has names and dates in their passages for answers.
+Hardware:  2 CPU cores, 12 GiB of memory; or one GPU
+Cost:      5 minutes an iteration on two cores
+Expect:    not known as it is. With names alone and no question asked again, one attempt in twenty was valid and after
+           27 iterations three, but held-out answers fell from 0.14 to 0.08 and 0.10: the Solver came to answer with
+           names whatever is asked (docs/log/2026-11-26.md)
 """
 
 import dataclasses
@@ -25,7 +26,8 @@ from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run.config import CorpusConfig, EvalConfig
 
 # Worked examples of one search each: what the passage says of the answer, then that as a question. Asked for the
-# question alone, this model asks about the answer ("Who was President Trochu?").
+# question alone, this model asks about the answer ("Who was President Trochu?"). A person, a place and a year, since
+# what is asked leans on them.
 PROPOSER = [
     {
         "answer": "Nikos Kazantzakis",
@@ -39,6 +41,12 @@ PROPOSER = [
         "in the Sierra Nevada and flows through Yosemite.\n</information>\n\nThe Merced River rises in the Sierra "
         "Nevada.\n<question>In which mountains does the Merced River rise?</question>",
     },
+    {
+        "answer": "1863",
+        "reply": "<search>1863</search>\n\n<information>\nDoc 1 (Title: Metropolitan Railway)\nIts first line opened "
+        "in January 1863.\n</information>\n\nThe Metropolitan Railway opened in 1863.\n<question>In which year did "
+        "the Metropolitan Railway open?</question>",
+    },
 ]
 TEMPLATES = {
     "propose_simple": "Search {searches} times, then write a question, which does not name it, whose answer is: "
@@ -46,7 +54,8 @@ TEMPLATES = {
     "propose_simple_examples": json.dumps(PROPOSER),
 }
 # Differs: one search a question, not several: this model loses its way between passages. The code's other reward for a
-# question, 4 p (1 - p), since what nobody can answer earns 1 under the paper's.
+# question, 4 p (1 - p), since what nobody can answer earns 1 under the paper's. An invalid one costs, which kills the
+# paper's game of one attempt an answer; here four are compared. Six earlier questions an iteration, not a full batch.
 # A passage of 60 words a search. BM25 finds a name's passage in 0.93 of the Proposer's searches, MiniLM's vectors in
 # 0.34; on questions they are level, the right one in two of three (docs/log/2026-11-26.md)
 LIMITS = Limits(turns=4, turn=64, observation=144, total=512, passages=1)
@@ -65,7 +74,9 @@ CONFIG = dataclasses.replace(
         searches=(1, 1),
         rules=Rules(min_words=6, min_searches=1, closed=False),
         noise=2,
-        strategy="dummy",
+        solver_estimator="mean",
+        replay_threshold=0.9,
+        replay_most=6,
         proposer_reward="bounded",
         invalid_reward=-0.25,
         verify_max_new=32,
@@ -87,6 +98,6 @@ CONFIG = dataclasses.replace(
         dual_clip=3.0,
     ),
     eval=EvalConfig(every=0),
-    iterations=48,
+    iterations=32,
     show_every=1,
 )

@@ -23,19 +23,23 @@ def test_both_names_of_the_fields(tmp_path):
     assert found[0].texts == ("Rome", "Roma")
 
 
-def test_names_in_passages_are_answers(tmp_path):
-    """Inside a sentence, not the title's, none twice; a passage may have none."""
+def test_names_and_dates_in_passages_are_answers(tmp_path):
+    """Names inside a sentence, dates outside of ranges, none of the title, none twice; a passage may have neither."""
     passages = (
         {"title": "Tom Creek", "text": "Tom Creek rises in Omineca Country, Canada.", "id": "1", "aliases": ["T"]},
         {"title": "Love of the year", "text": "Although Bo Berg sang it, the Bank of England paid J. R. R. Tolkien."},
         {"title": "Hello", "text": "It was brought to the Bank of England by Éva Széll."},
         {"title": "Song", "text": "Here Éva Széll łagodnie sings. Ever Since Then she and Al Bo do."},
-        {"title": "Salt", "text": "Salt is a mineral. It is mined in Poland."},
+        {"title": "Salt", "text": "Salt is a mineral. It is mined in Poland since 2900, from 1821–48 at 1500.5 feet."},
+        {"title": "War of 1914", "text": "In 1914 it began. On 23 May 1915 a Treaty of London, of 1916, was read."},
+        {"title": "Rail", "text": "It opened (May 23, 1915, or 1915)."},
+        {"title": "Roads", "text": "Closed in 1916; on 23 May 1915."},
     )
     found = load_answers(written(tmp_path / "a.jsonl", *passages))
-    assert found == [Answer("Omineca Country", id="1"), Answer("Bank of England"), Answer("Al Bo")]
-    with pytest.raises(ValueError, match='no passage holds a name that its title has not; give rows of {"answer"}'):
-        load_answers(written(tmp_path / "b.jsonl", passages[-1]))
+    names = [Answer("Omineca Country", id="1"), Answer("Bank of England"), Answer("Al Bo"), Answer("Treaty of London")]
+    assert found == [*names, Answer("23 May 1915"), Answer("May 23, 1915"), Answer("1916")]
+    with pytest.raises(ValueError, match='no passage holds a name or a date that its title has not; give rows of {"an'):
+        load_answers(written(tmp_path / "b.jsonl", passages[4]))
 
 
 @pytest.mark.parametrize(("row", "said"), [

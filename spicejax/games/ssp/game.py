@@ -79,6 +79,8 @@ class SspConfig:
     reset_every: int = 10
     # replay: only questions that were solved at most this share of the time
     replay_threshold: float = 1.0
+    # replay: most of them in an iteration, none twice; 0 = every place is filled, at the start with few questions often
+    replay_most: int = 0
     # of a Proposer's row and of a Solver's, in tokens
     proposer_limits: Limits = Limits(turns=10, turn=1024, observation=1024, total=8192)
     solver_limits: Limits = Limits(turns=10, turn=1024, observation=1024, total=8192)
@@ -100,7 +102,7 @@ class SspConfig:
     def __post_init__(self) -> None:
         read_prompts(self, proposals.PACKAGE, solver.PACKAGE)
         positive = ("answers", "proposer_samples", "solver_samples", "verify_max_new", "tries")
-        require(self, dict.fromkeys(positive, 1) | {"noise": 0, "reset_every": 0})
+        require(self, dict.fromkeys(positive, 1) | {"noise": 0, "reset_every": 0, "replay_most": 0})
         if len(self.searches) != 2 or not 1 <= self.searches[0] <= self.searches[1]:
             raise ValueError(f"ssp.searches={self.searches}: give the least and the most, such as (2, 4)")
 
@@ -111,7 +113,9 @@ def play(world: World, answers: Sequence[Answer], cfg: SspConfig, state: Any = N
     slots = [Slot(p, None if p.rejected else (p.question, p.answer)) for p in proposed]
     pool = Pool.of(state)
     failed = [slot for slot in slots if slot.asked is None]
-    drawn = pool.drawn(len(failed), cfg.replay_threshold, world.rng(_SOLVE)) if cfg.strategy == "replay" else []
+    drawn = []
+    if cfg.strategy == "replay":
+        drawn = pool.drawn(len(failed), cfg.replay_threshold, world.rng(_SOLVE), cfg.replay_most)
     for slot, place in zip(failed, drawn, strict=False):
         slot.asked, slot.place = (pool.kept[place].question, pool.kept[place].answer), place
     _solve(world, slots, cfg)

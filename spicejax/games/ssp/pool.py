@@ -45,9 +45,14 @@ class Pool:
         ]
         return {"kept": rows, "age": self.age}
 
-    def drawn(self, number: int, threshold: float, rng: np.random.Generator) -> list[int]:
-        """Draw places of `number` questions, with repetition, among those solved at most `threshold` of the time."""
+    def drawn(self, number: int, threshold: float, rng: np.random.Generator, most: int = 0) -> list[int]:
+        """Draw places of `number` questions, with repetition, among those solved at most `threshold` of the time.
+
+        With `most`: as many at most, and none twice.
+        """
         open_ones = [i for i, kept in enumerate(self.kept) if kept.success <= threshold]
+        if most:
+            return [open_ones[i] for i in rng.permutation(len(open_ones))[: min(number, most)]]
         return [open_ones[i] for i in rng.integers(len(open_ones), size=number)] if open_ones else []
 
     def after(self, new: list[Kept], again: dict[int, float], reset_every: int) -> Pool:

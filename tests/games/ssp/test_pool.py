@@ -23,6 +23,14 @@ def test_drawn_with_repetition_below_the_threshold():
     assert Pool((C,)).drawn(3, 0.5, rng) == [] == Pool().drawn(3, 1.0, rng)
 
 
+def test_with_a_limit_none_is_drawn_twice():
+    pool, rng = Pool((A, B, C)), np.random.default_rng(0)
+    assert sorted(pool.drawn(100, 1.0, rng, 5)) == [0, 1, 2]
+    assert {tuple(sorted(pool.drawn(9, 1.0, rng, 2))) for _ in range(50)} == {(0, 1), (0, 2), (1, 2)}
+    assert len(pool.drawn(1, 1.0, rng, 2)) == 1
+    assert Pool((C,)).drawn(3, 0.5, rng, 2) == []
+
+
 def test_full_reuse_grows_and_a_reset_empties():
     pool = Pool((A,))
     grown = pool.after([C], {0: 0.75}, 0)
