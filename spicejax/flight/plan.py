@@ -22,6 +22,7 @@ from spicejax.run.host import disk
 from spicejax.run.resolve import Resolved, architecture, resolve
 
 GIB = 2**30
+_IN_ORDER = "--xla_gpu_deterministic_ops"
 
 
 def memory(resolved: Resolved) -> dict[str, float]:
@@ -123,10 +124,11 @@ def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
         *(f"  asks       {_asked(ask)}" for ask in resolved.cfg.asks),
         f"  update     {programs.optimizer_steps(cfg)} optimizer steps an iteration",
         f"  devices    {len(devices)} ({devices[0].device_kind}), mesh {dict(resolved.mesh.shape)}",
+        *_repeats(devices[0].platform, os.environ.get("XLA_FLAGS", "")),
         "  memory per device, estimated by arithmetic:",
         *(f"    {name:<16} {size / GIB:10.3f} GiB" for name, size in parts.items()),
         f"    {'total':<16} {sum(parts.values()) / GIB:10.3f} GiB",
-        *([beyond] if devices[0].platform == "cpu" else []),
+        *([beyond] if devices[0].platform != "tpu" else []),
         f"  disk       {_disk(disk.need(cfg, shape, last=last), workdir)}",
     ]
     if cfg.sampler_memory and not resolved.cfg.buckets.kv_tokens:
@@ -135,6 +137,13 @@ def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
     if stop:
         lines.append(f"  a run on these devices would stop (memory is with the learner's layout alone): {stop}")
     return "\n".join(lines)
+
+
+def _repeats(platform: str, flags: str) -> list[str]:
+    """What is to be said of GPUs, which add in any order unless XLA is told otherwise."""
+    if platform != "gpu" or f"{_IN_ORDER}=true" in flags:
+        return []
+    return [f"    to the bit a killed run repeats on a GPU with XLA_FLAGS={_IN_ORDER}=true alone"]
 
 
 def _disk(need: disk.Need, workdir: Path) -> str:

@@ -64,3 +64,9 @@ def test_what_does_not_fit_is_said(monkeypatch):
 def test_a_flight_check_is_a_dry_run(options, capsys):
     assert commands.run("train", ["--config=rlvr_nano", *options]) == 2
     assert "--dry_run" in capsys.readouterr().err
+
+
+def test_of_a_gpu_the_plan_says_what_repeats_to_the_bit():
+    (said,) = plan._repeats("gpu", "--xla_gpu_autotune_level=0")
+    flag = said.split("XLA_FLAGS=")[1].split()[0]
+    assert plan._repeats("gpu", f"--xla_gpu_autotune_level=0 {flag}") == [] == plan._repeats("tpu", "")
