@@ -11,9 +11,9 @@ Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b -
            QUESTIONS: MuSiQue as published; HotpotQA and 2WikiMultihopQA beside it. 1/ holds the fine-tuning, 2/ and 3/
            two rounds of preferences.
 Hardware:  2 CPU cores, 12 GiB of memory
-Cost:      6 minutes of fine-tuning, 15 minutes each round; 17 minutes an evaluation of 200 questions
-Expect:    after the fine-tuning six plans of ten can be read and nearly every answer keeps to its form; a round makes
-           30 to 40 pairs (docs/log/2026-11-26.md)
+Cost:      6 minutes of fine-tuning, half an hour each round; 17 minutes an evaluation of 200 questions
+Expect:    after the fine-tuning six plans of ten can be read and nearly every answer keeps to its form; six
+           iterations make 30 to 40 pairs (docs/log/2026-11-26.md)
 """
 
 import dataclasses
@@ -86,7 +86,7 @@ ROUND = dataclasses.replace(
     ),
     eval=EvalConfig(every=0),
     checkpoint=CheckpointConfig(every=2, keep=1),
-    iterations=6,
+    iterations=12,
     show_every=1,
 )
 CONFIG = (TUNED, ROUND, ROUND)
