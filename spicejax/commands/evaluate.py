@@ -13,6 +13,9 @@ meanings, the verifier's word and whether the answer stands anywhere in the text
 --judge asks a model whether an answer means the same as a right one: the evaluated one itself, another (FOLDER, as
 model.path takes it), or that of an OpenAI-compatible server (judge.url=http://HOST:PORT/v1 judge.model=NAME).
 
+--versus=FOLDER compares with what --out kept of another evaluation on the same questions, question by question: the
+differences, their intervals, McNemar's test. --results=FOLDER in place of --model takes a kept one and asks nothing.
+
 --rollouts=N grades the questions instead: each is answered, sampled, until an answer is right, N times at most. Prints
 how many are easy (below 10), medium and hard (above 20); --out gets questions.jsonl, which can be a --corpus again.
 
@@ -33,7 +36,7 @@ from spicejax import configs
 from spicejax.commands import Parser
 from spicejax.data import questions
 from spicejax.data.examples import load_examples
-from spicejax.evaluation import scores
+from spicejax.evaluation import scores, versus
 from spicejax.run import evaluate, golds, preflight
 from spicejax.score.verifiers import Verifier
 
@@ -41,19 +44,22 @@ from spicejax.score.verifiers import Verifier
 def main(argv: Sequence[str]) -> None:
     """Evaluate."""
     parser = Parser(__name__, __doc__)
-    parser.add_argument("--model", required=True, help="work folder of a run, or what model.path takes")
+    answered = parser.add_mutually_exclusive_group(required=True)
+    answered.add_argument("--model", help="work folder of a run, or what model.path takes")
+    answered.add_argument("--results", type=Path, help="folder that --out=FOLDER wrote: nothing is asked again")
     parser.add_argument(
         "--config",
         default="",
         help="recipe of configs/; of a chain its last run. A run has its own; where its game is yours, give its file",
     )
-    asked = parser.add_mutually_exclusive_group(required=True)
+    asked = parser.add_mutually_exclusive_group()
     asked.add_argument("--questions", help='jsonl of {"question", "answer"}, or facts:NAME')
     asked.add_argument("--examples", help='jsonl of {"prompt", "completion", "source"}, or folder of spicejax mix')
     parser.add_argument("--most", type=int, default=0, help="the first so many questions; 0 = all")
     parser.add_argument("--rollouts", type=int, default=0, help="grade by the answers it takes, this many at most")
     parser.add_argument("--judge", default="", help="also ask whether answers mean the same: self, FOLDER, or server")
     parser.add_argument("--out", type=Path, help="folder for scores.json and items.jsonl")
+    parser.add_argument("--versus", type=Path, help="another such folder, to compare with question by question")
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     options, rest = parser.parse_known_args(argv)
     result = run(options, rest)
@@ -61,10 +67,23 @@ def main(argv: Sequence[str]) -> None:
         print(json.dumps(result))
     else:
         print(scores.table(result["scores"], result["questions"]))
+        if options.versus:
+            print(f"\nless {options.versus}:\n")
+            print(versus.table(result["versus"]["scores"], result["questions"]))
 
 
 def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     """Evaluate and write what is to be kept."""
+    if options.versus and (options.rollouts or options.examples):
+        raise ValueError(f"--versus={options.versus} compares answers; leave --rollouts and --examples out")
+    others = versus.load(options.versus) if options.versus else []
+    if options.results:
+        if unused := [f"--{name}" for name in ("questions", "examples", "out") if getattr(options, name)] + list(rest):
+            raise ValueError(f"--results={options.results} asks nothing again; leave {', '.join(unused)} out")
+        records = versus.load(options.results)
+        return _summary(str(options.results), None, records, options.versus, others)
+    if not (options.questions or options.examples):
+        raise ValueError("--questions=QUESTIONS.jsonl is missing (or --examples=FILE)")
     if options.rollouts < 0 or options.most < 0:
         raise ValueError(f"--rollouts={options.rollouts} --most={options.most}: give 1 or more, or 0 for none")
     if options.out:
@@ -73,6 +92,8 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     cfg, trained = evaluate.config_for(options.model, recipe, rest)
     examples = load_examples(options.examples)[: options.most or None] if options.examples else []
     items = questions.load_suites(options.questions, options.most) if options.questions else []
+    if others:
+        versus.require_same([(item.task.id, item.task.question) for item in items], others)
     if items:
         with Verifier(workers=cfg.verifier_workers, function=cfg.verifier) as verifier:
             golds.require_questions(options.questions, items, verifier)
@@ -88,16 +109,25 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
         if options.out:
             _write(options.out / "questions.jsonl", records)
         return dict(collections.Counter(record["difficulty"] for record in records))
-    result = {
-        "model": options.model,
-        "set": options.questions,
-        "questions": len(records),
-        "scores": scores.means(records),
-    }
+    result = _summary(options.model, options.questions, records, options.versus, others)
     if options.out:
-        _write(options.out / "items.jsonl", records)
+        _write(options.out / versus.ITEMS, records)
         (options.out / "scores.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return result
+
+
+def _summary(
+    model: str,
+    asked: str | None,
+    records: Sequence[dict[str, Any]],
+    other: Path | None,
+    others: Sequence[dict[str, Any]],
+) -> dict[str, Any]:
+    """Means of the records, and what they are beside others."""
+    result = {"model": model, "set": asked, "questions": len(records), "scores": scores.means(records)}
+    if other is None:
+        return result
+    return result | {"versus": {"results": str(other), "scores": versus.compare(records, others)}}
 
 
 def _write(path: Path, records: Sequence[dict[str, Any]]) -> None:

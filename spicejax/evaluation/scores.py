@@ -94,13 +94,14 @@ def means(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
     columns["truncated"] = [float(r["finish_reason"] == "length") for r in records]
     if "searches" in records[0]:
         columns["searches"] = [float(r["searches"]) for r in records]
-    drawn = np.random.default_rng(0).integers(len(records), size=(RESAMPLES, len(records)))
-    summary = {}
-    for name, values in columns.items():
-        array = np.array(values)
-        low, high = np.quantile(array[drawn].mean(1), (0.025, 0.975))
-        summary[name] = {"mean": float(array.mean()), "low": float(low), "high": float(high)}
-    return summary
+    return {name: interval(np.array(values)) for name, values in columns.items()}
+
+
+def interval(values: np.ndarray) -> dict[str, float]:
+    """Mean of one value a question [N], and low and high of its 95 % bootstrap interval, the same draws each time."""
+    drawn = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
+    low, high = np.quantile(values[drawn].mean(1), (0.025, 0.975))
+    return {"mean": float(values.mean()), "low": float(low), "high": float(high)}
 
 
 def table(summary: dict[str, dict[str, float]], count: int) -> str:

@@ -65,3 +65,29 @@ def test_a_policy_says_the_same_on_eight_devices(tmp_path, capsys, monkeypatch):
     assert "codes [0, 0, 0, 0]" in said and told(said, eight) == expected
     weights = "exported/model.safetensors"
     assert (one / weights).read_bytes() == (eight / weights).read_bytes()
+
+
+def test_a_result_beside_another(tmp_path, capsys):
+    run, first, second = (tmp_path / name for name in ("run", "first", "second"))
+    saved(run)
+    first.mkdir()
+    name, words = asking(run, first)[2]
+    assert commands.run(name, words) == 0
+    capsys.readouterr()
+    again = [word for word in words if not word.startswith("--out")] + [f"--out={second}", f"--versus={first}"]
+    assert commands.run(name, again) == 0
+    compared = json.loads(capsys.readouterr().out)["versus"]["scores"]["exact"]
+    assert compared == {"mean": 0, "low": 0, "high": 0, "gained": 0, "lost": 0, "p": 1}
+    assert json.loads((second / "scores.json").read_text())["versus"]["results"] == str(first)
+    assert commands.run(name, [f"--results={second}", f"--versus={first}"]) == 0
+    assert f"less {first}:" in capsys.readouterr().out
+    jsonl.write(tmp_path / "q.jsonl", [{"question": "another", "answer": "a"}])
+    for refused, why in (
+        ([f"--model={run}", f"--questions={tmp_path}/q.jsonl", f"--versus={first}"], "share 0 of 1 and"),
+        ([f"--results={first}", "--questions=q.jsonl", "seed=1"], "asks nothing again; leave --questions, seed=1 out"),
+        ([f"--model={run}"], "--questions=QUESTIONS.jsonl is missing"),
+        ([*words, f"--versus={first}", "--rollouts=2"], "compares answers; leave --rollouts and --examples out"),
+        ([f"--questions={tmp_path}/q.jsonl"], "one of the arguments --model --results is required"),
+    ):
+        assert commands.run(name, refused) == 2
+        assert why in capsys.readouterr().err
