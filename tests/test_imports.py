@@ -51,8 +51,8 @@ def packages(requirements: list[str]) -> set[str]:
 EXTRAS = {name: packages(found) for name, found in PROJECT["optional-dependencies"].items() if name != "dev"}
 HEAVY = {"torch", "transformers", "peft", "ray"} | set().union(*EXTRAS.values()) - {"jax"}
 
-# This module is the extra `serve`: its command alone imports it, inside a function.
-SERVER = ROOT / "spicejax" / "retrieval" / "serve.py"
+# These modules are the extras `serve` and `eval`: their commands alone import them, inside a function.
+WHOLE = {ROOT / "spicejax" / "retrieval" / "serve.py", ROOT / "spicejax" / "evaluation" / "harness.py"}
 
 
 def python_files(*folders: str) -> list[Path]:
@@ -194,7 +194,7 @@ def test_the_command_alone_imports_no_jax():
 
 def test_no_module_touches_a_device_or_a_heavy_library_on_import():
     """Heavy libraries are imported inside functions, also by recipes and scripts."""
-    files = [p for p in library_files() if p.stem not in ("__init__", "__main__") and p != SERVER]
+    files = [p for p in library_files() if p.stem not in ("__init__", "__main__") and p not in WHOLE]
     names = [".".join((*package_of(p), p.stem)) for p in (*files, *python_files("configs"))]
     code = f"""
         import importlib, runpy, sys

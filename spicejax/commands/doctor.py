@@ -28,6 +28,7 @@ EXTRAS = {
     "scann": "retrieval",
     "bm25s": "bm25",
     "starlette": "serve",
+    "lm_eval": "eval",
     "pyarrow": "parquet",
     "qwix": "int8",
     "seqio": "seqio",

@@ -19,6 +19,10 @@ differences, their intervals, McNemar's test. --results=FOLDER in place of --mod
 --rollouts=N grades the questions instead: each is answered, sampled, until an answer is right, N times at most. Prints
 how many are easy (below 10), medium and hard (above 20); --out gets questions.jsonl, which can be a --corpus again.
 
+--harness=TASK,... asks tasks of lm-evaluation-harness (pip install "spicejax[eval]") in place of --questions: --model
+is a run or a model, which needs no --config; --tasks=FOLDER brings task files of your own, --chat asks by the chat
+template, --most bounds each task. Their data comes from the Hub, or from the files that a task of yours names.
+
 --examples=FILE asks nothing: it prints the mean negative log-likelihood of the given replies' tokens, source by source.
 """
 
@@ -26,18 +30,21 @@ from __future__ import annotations
 
 import argparse
 import collections
+import importlib.util
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from spicejax import configs
 from spicejax.commands import Parser
 from spicejax.data import questions
 from spicejax.data.examples import load_examples
 from spicejax.evaluation import scores, versus
-from spicejax.run import evaluate, golds, preflight
+from spicejax.models.transformer import DType
+from spicejax.run import evaluate, golds, preflight, respond
+from spicejax.run.store import export
 from spicejax.score.verifiers import Verifier
 
 
@@ -54,22 +61,58 @@ def main(argv: Sequence[str]) -> None:
     )
     asked = parser.add_mutually_exclusive_group()
     asked.add_argument("--questions", help='jsonl of {"question", "answer"}, or facts:NAME')
+    asked.add_argument("--harness", help="tasks of lm-evaluation-harness, with commas between them")
     asked.add_argument("--examples", help='jsonl of {"prompt", "completion", "source"}, or folder of spicejax mix')
     parser.add_argument("--most", type=int, default=0, help="the first so many questions; 0 = all")
+    parser.add_argument("--tasks", type=Path, help="with --harness: folder with task files of your own")
+    parser.add_argument("--chat", action="store_true", help="with --harness: ask by the model's chat template")
     parser.add_argument("--rollouts", type=int, default=0, help="grade by the answers it takes, this many at most")
     parser.add_argument("--judge", default="", help="also ask whether answers mean the same: self, FOLDER, or server")
     parser.add_argument("--out", type=Path, help="folder for scores.json and items.jsonl")
     parser.add_argument("--versus", type=Path, help="another such folder, to compare with question by question")
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     options, rest = parser.parse_known_args(argv)
-    result = run(options, rest)
-    if options.json or options.rollouts or options.examples:
+    result = harness(options, rest) if options.harness else run(options, rest)
+    if options.harness:
+        print(json.dumps(result["results"]) if options.json else result["table"])
+    elif options.json or options.rollouts or options.examples:
         print(json.dumps(result))
     else:
         print(scores.table(result["scores"], result["questions"]))
         if options.versus:
             print(f"\nless {options.versus}:\n")
             print(versus.table(result["versus"]["scores"], result["questions"]))
+
+
+def harness(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
+    """Ask tasks of lm-evaluation-harness and write results.json, and samples_TASK.jsonl for each."""
+    other = [f"--{name}" for name in ("config", "rollouts", "judge", "versus", "results") if getattr(options, name)]
+    dtypes = {f"model.dtype={name}": name for name in get_args(DType)}
+    if unused := other + [word for word in rest if word not in dtypes]:
+        raise ValueError(f"--harness={options.harness} takes no {unused[0]}; of fields it takes model.dtype alone")
+    if importlib.util.find_spec("lm_eval") is None:
+        raise ImportError('--harness needs lm-evaluation-harness: pip install "spicejax[eval]"')
+    if options.tasks and not options.tasks.is_dir():
+        raise ValueError(f"--tasks={options.tasks}: there is no such folder; give one with task files (YAML)")
+    if options.out:
+        preflight.require_folder(options.out, "--out")
+    from spicejax.evaluation import harness as harness_of
+
+    tasks = options.harness.split(",")
+    manager = harness_of.open_tasks(tasks, options.tasks)
+    workdir = export.find_run(Path(options.model))
+    dtype = dtypes[rest[-1]] if rest else "float32"
+    loaded = respond.load(options.model, workdir, dtype, sys.stderr)
+    model = harness_of.Model(loaded.player, loaded.chat_format.tokenizer)
+    result = harness_of.run(model, tasks, manager, most=options.most, chat=options.chat)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        kept = {name: value for name, value in result.items() if name not in ("samples", "table")}
+        (options.out / "results.json").write_text(json.dumps(kept, indent=1, default=str) + "\n", encoding="utf-8")
+        for task, samples in result.get("samples", {}).items():
+            lines = "".join(json.dumps(sample, default=str) + "\n" for sample in samples)
+            (options.out / f"samples_{task}.jsonl").write_text(lines, encoding="utf-8")
+    return result
 
 
 def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
