@@ -119,6 +119,8 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     """Evaluate and write what is to be kept."""
     if options.versus and (options.rollouts or options.examples):
         raise ValueError(f"--versus={options.versus} compares answers; leave --rollouts and --examples out")
+    if options.tasks or options.chat:
+        raise ValueError(f"{'--chat' if options.chat else '--tasks'} belongs to --harness=TASK")
     others = versus.load(options.versus) if options.versus else []
     if options.results:
         if unused := [f"--{name}" for name in ("questions", "examples", "out") if getattr(options, name)] + list(rest):

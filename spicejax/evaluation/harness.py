@@ -45,16 +45,16 @@ _IGNORED = {"until", "max_gen_toks", "do_sample"}
 class Model(TemplateLM):
     """The harness's interface to a player."""
 
-    def __init__(self, player: Player, tokenizer: Tokenizer, *, rows: int = 8, longest: int = 0) -> None:
+    def __init__(self, player: Player, tokenizer: Tokenizer, *, rows: int = 8, longest: int = 4096) -> None:
         """Take a player.
 
         Args:
           rows: prompts that are computed together.
-          longest: most tokens of a row, of which the last are kept; 0 = what the model was made for.
+          longest: most tokens of a row, of which the last are kept; a model made for fewer keeps fewer.
         """
         super().__init__()
         self.player, self.text, self.rows = player, tokenizer, rows
-        self.max_length = min(longest or player.cfg.max_position, player.cfg.max_position)
+        self.max_length = min(longest, player.cfg.max_position)
 
     @property
     def eot_token_id(self) -> int:

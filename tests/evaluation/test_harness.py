@@ -103,10 +103,16 @@ def test_a_task_of_ones_own_scores_what_we_score(nano, tmp_path, capsys):
     assert json.loads((out / "results.json").read_text())["results"]["local"] == found
 
 
+def test_a_setting_that_the_sampler_does_not_know_is_refused(model):
+    with pytest.raises(ValueError, match="generation_kwargs: num_beams is not supported; a task may set do_sample, "):
+        model.generate_until(requests("generate_until", ("2+2=", {"num_beams": 4})))
+
+
 @pytest.mark.parametrize(("words", "said"), [
     (["--harness=no_such"], "--harness=no_such: lm-eval has no such task, and --tasks=FOLDER"),
     (["--harness=gsm8k", "--tasks=nowhere"], "--tasks=nowhere: there is no such folder"),
     (["--harness=gsm8k", "--judge=self"], "takes no --judge"), (["--harness=gsm8k", "seed=1"], "takes no seed=1"),
+    (["--questions=q.jsonl", "--chat"], "--chat belongs to --harness=TASK"),
 ])  # fmt: skip
 def test_what_cannot_be_asked_is_said_first(words, said, capsys):
     assert commands.run("evaluate", ["--model=nowhere", *words]) == 2
