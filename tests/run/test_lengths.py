@@ -21,7 +21,7 @@ from spicejax.generate.sampler import SamplerConfig
 from spicejax.run import build, lengths
 from spicejax.run.lengths import ChatFormat, require_documents_fit, require_items_fit
 from spicejax.text import render, tokens
-from spicejax.types import Document, Example, Task
+from spicejax.types import Answer, Document, Example, Task
 
 
 def settings(game, bucket, max_tokens=0, seats=None) -> Any:
@@ -213,3 +213,15 @@ def test_a_run_stops_before_it_loads_weights(tmp_path, monkeypatch, shared_data)
     corpus = dataclasses.replace(cfg.corpus, source=str(tmp_path / "x.jsonl"), max_tokens=420)
     with pytest.raises(ValueError, match="corpus.max_tokens=420 makes a prompt of up to .* ends at 256"):
         build.build(dataclasses.replace(cfg, corpus=corpus), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["ssp_qwen0p5b", "r1_searcher_qwen0p5b", "acesearcher_qwen0p5b"])
+def test_worked_examples_fit_the_buckets_of_their_recipes(name, shared_data):
+    """By the family's tokenizer; the searches of a row stand behind its prompt."""
+    cfg, chat = configs.stages(name)[-1], ChatFormat(tokens.load(shared_data / "tokenizers" / "qwen3"), "chat")
+    items = {"answers": Answer("Merced River"), "questions": Task("When did it open?", "1863", "Integer")}
+    seats = {ask.seat or ask.role for ask in cfg.asks} | {"", cfg.game.game.exam(cfg.game).role}
+    require_items_fit(cfg, of([items[cfg.game.game.reads]]), [], dict.fromkeys(seats, chat))
+    narrow = dataclasses.replace(cfg, buckets=dataclasses.replace(cfg.buckets, prompt=(16,)))
+    with pytest.raises(ValueError, match="raise buckets.prompt"):
+        require_items_fit(narrow, of([items[cfg.game.game.reads]]), [], dict.fromkeys(seats, chat))
