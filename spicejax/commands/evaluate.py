@@ -68,7 +68,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--chat", action="store_true", help="with --harness: ask by the model's chat template")
     parser.add_argument("--rollouts", type=int, default=0, help="grade by the answers it takes, this many at most")
     parser.add_argument("--judge", default="", help="also ask whether answers mean the same: self, FOLDER, or server")
-    parser.add_argument("--out", type=Path, help="folder for scores.json and items.jsonl")
+    parser.add_argument(
+        "--out", type=Path, help="folder for scores.json and items.jsonl; of --harness results.json and samples"
+    )
     parser.add_argument("--versus", type=Path, help="another such folder, to compare with question by question")
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     options, rest = parser.parse_known_args(argv)
@@ -92,6 +94,8 @@ def harness(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
         raise ValueError(f"--harness={options.harness} takes no {unused[0]}; of fields it takes model.dtype alone")
     if importlib.util.find_spec("lm_eval") is None:
         raise ImportError('--harness needs lm-evaluation-harness: pip install "spicejax[eval]"')
+    if options.most < 0:
+        raise ValueError(f"--most={options.most}: give 1 or more, or 0 for all")
     if options.tasks and not options.tasks.is_dir():
         raise ValueError(f"--tasks={options.tasks}: there is no such folder; give one with task files (YAML)")
     if options.out:
@@ -123,7 +127,8 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
         raise ValueError(f"{'--chat' if options.chat else '--tasks'} belongs to --harness=TASK")
     others = versus.load(options.versus) if options.versus else []
     if options.results:
-        if unused := [f"--{name}" for name in ("questions", "examples", "out") if getattr(options, name)] + list(rest):
+        names = ("questions", "examples", "config", "most", "rollouts", "judge", "out")
+        if unused := [f"--{name}" for name in names if getattr(options, name)] + list(rest):
             raise ValueError(f"--results={options.results} asks nothing again; leave {', '.join(unused)} out")
         records = versus.load(options.results)
         return _summary(str(options.results), None, records, options.versus, others)

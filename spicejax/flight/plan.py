@@ -143,7 +143,7 @@ def _repeats(platform: str, flags: str) -> list[str]:
     """What is to be said of GPUs, which add in any order unless XLA is told otherwise."""
     if platform != "gpu" or f"{_IN_ORDER}=true" in flags:
         return []
-    return [f"    to the bit a killed run repeats on a GPU with XLA_FLAGS={_IN_ORDER}=true alone"]
+    return [f"    a killed run repeats to the bit on a GPU with XLA_FLAGS={_IN_ORDER}=true, else it may not"]
 
 
 def _disk(need: disk.Need, workdir: Path) -> str:

@@ -112,6 +112,7 @@ def test_a_setting_that_the_sampler_does_not_know_is_refused(model):
     (["--harness=no_such"], "--harness=no_such: lm-eval has no such task, and --tasks=FOLDER"),
     (["--harness=gsm8k", "--tasks=nowhere"], "--tasks=nowhere: there is no such folder"),
     (["--harness=gsm8k", "--judge=self"], "takes no --judge"), (["--harness=gsm8k", "seed=1"], "takes no seed=1"),
+    (["--harness=gsm8k", "--most=-1"], "--most=-1: give 1 or more"),
     (["--questions=q.jsonl", "--chat"], "--chat belongs to --harness=TASK"),
 ])  # fmt: skip
 def test_what_cannot_be_asked_is_said_first(words, said, capsys):

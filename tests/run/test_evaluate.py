@@ -85,6 +85,7 @@ def test_a_result_beside_another(tmp_path, capsys):
     for refused, why in (
         ([f"--model={run}", f"--questions={tmp_path}/q.jsonl", f"--versus={first}"], "share 0 of 1 and"),
         ([f"--results={first}", "--questions=q.jsonl", "seed=1"], "asks nothing again; leave --questions, seed=1 out"),
+        ([f"--results={first}", "--most=1", "--judge=self"], "asks nothing again; leave --most, --judge out"),
         ([f"--model={run}"], "--questions=QUESTIONS.jsonl is missing"),
         ([*words, f"--versus={first}", "--rollouts=2"], "compares answers; leave --rollouts and --examples out"),
         ([f"--questions={tmp_path}/q.jsonl"], "one of the arguments --model --results is required"),
