@@ -17,7 +17,8 @@ from spicejax.types import Task
 # Fields of items that came later, with their defaults
 _ADDED = {"question": "", "turns": (), "ended": True}
 
-Kind = Literal["documents", "questions", "answers", "examples"]
+# nothing: a game whose players make up all they need; its items are the numbers 0, 1, ...
+Kind = Literal["documents", "questions", "answers", "examples", "nothing"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -107,11 +108,13 @@ def open_items(
     """Read the items of a game.
 
     Args:
-      kind: documents are read by `corpus.open_corpus`, with all but `seed` and `batch_size`; the others are a
-        jsonl file, examples also a folder of launch/prepare_sft.py.
+      kind: documents are read by `corpus.open_corpus`, with all but `seed` and `batch_size`; nothing has
+        `batch_size` items; the others are a jsonl file, examples also a folder of launch/prepare_sft.py.
       seed: of the permutations.
     Raises: FileNotFoundError; ValueError naming file and line, or where nothing can be used.
     """
+    if kind == "nothing":
+        return Items(range(batch_size), "", seed, batch_size)
     if kind != "documents":
         return Items(*_read(kind, spec), seed, batch_size)
     opened = corpus.open_corpus(
@@ -149,6 +152,8 @@ def check_items(kind: Kind, spec: str, text_field: str = "", *, follow_links: bo
 
     Returns: the items; None for documents, whose files may be large.
     """
+    if kind == "nothing":
+        raise ValueError(f"corpus.source={spec}: this game reads nothing, its players make it up; leave it out")
     if kind != "documents":
         return Items(*_read(kind, spec), 0, 1)
     if prepared.is_prepared(spec):

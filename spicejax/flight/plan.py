@@ -111,6 +111,7 @@ def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
         stop = str(error)
         resolved = resolve(dataclasses.replace(cfg, sampler_mesh=None))
     parts = memory(resolved)
+    reads = cfg.game.game.reads
     source = cfg.corpus.source or ("the nano world" if cfg.nano else "(corpus.source not set)")
     model = (
         "the nano world's warm start" if cfg.nano and not cfg.model.path else cfg.model.path or "(model.path not set)"
@@ -120,7 +121,7 @@ def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
         f"plan of {cfg.name}: {cfg.iterations} iterations into {workdir}",
         f"  model      {shape.family}, {transformer.num_params(shape) / 1e6:,.1f} M parameters, from {model}",
         *(f"  seat       {role}: {path}" for role, path in cfg.seats.items()),
-        f"  {cfg.game.game.reads:<10} {source}, {cfg.game.items} an iteration",
+        *([] if reads == "nothing" else [f"  {reads:<10} {source}, {cfg.game.items} an iteration"]),
         *(f"  asks       {_asked(ask)}" for ask in resolved.cfg.asks),
         f"  update     {programs.optimizer_steps(cfg)} optimizer steps an iteration",
         f"  devices    {len(devices)} ({devices[0].device_kind}), mesh {dict(resolved.mesh.shape)}",

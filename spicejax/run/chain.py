@@ -1,4 +1,4 @@
-"""Chains: a configuration that is a tuple of runs, each starting from the policy of the one before."""
+"""Chains: a configuration that is a tuple of runs, which start from, and seat, policies of earlier ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spicejax import hosts, interrupt
 from spicejax.interrupt import Interrupt
 from spicejax.report import page
 from spicejax.run import preflight, train
-from spicejax.run.config import RunConfig
+from spicejax.run.config import RunConfig, stage_of
 from spicejax.run.host import disk, session
 from spicejax.run.host.disk import POLICY
 from spicejax.run.store import earlier, export
@@ -57,10 +57,33 @@ def require(stages: Sequence[RunConfig], workdir: Path, *, planned: bool = False
     Raises: OSError for a disk that is too small; as `preflight.require`.
     """
     places = folders(stages, workdir)
+    link(stages, places)
     for number, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
-        preflight.require(cfg, folder, first=not number, planned=planned)
+        preflight.require(cfg, folder, first=not _start(cfg, number), planned=planned)
     if not planned and (why := disk.lacking(stages, places, workdir)):
         raise OSError(why)
+
+
+def link(stages: Sequence[RunConfig], places: Sequence[Path]) -> list[RunConfig]:
+    """The stages with the folders of those models that earlier ones leave, to start from and in seats.
+
+    Raises: ValueError where that stage is no earlier one.
+    """
+    linked = []
+    for k, cfg in enumerate(stages):
+        start, seats = _start(cfg, k), {role: stage_of(path) for role, path in cfg.seats.items()}
+        for field, number in {"from_stage": start, **{f"seats.{role}": n for role, n in seats.items()}}.items():
+            if number > k:
+                raise ValueError(f"{field}: run {number} of the chain comes no earlier than this one, {cfg.name}")
+        found = {role: str(places[number - 1] / POLICY) for role, number in seats.items() if number}
+        model = dataclasses.replace(cfg.model, path=str(places[start - 1] / POLICY)) if start else cfg.model
+        linked.append(dataclasses.replace(cfg, model=model, seats=cfg.seats | found))
+    return linked
+
+
+def _start(cfg: RunConfig, before: int) -> int:
+    """The run of a chain whose policy one starts from, which has so many before it; 0 = model.path."""
+    return before if cfg.from_stage < 0 else cfg.from_stage
 
 
 def run(
@@ -73,8 +96,8 @@ def run(
 ) -> dict[str, Any]:
     """Train every stage in its folder and write its report; return the summary of the last stage that ran.
 
-    A stage before the last is finished, and skipped, once its folder `policy` holds its model; the next stage starts
-    from there.
+    A stage before the last is finished, and skipped, once its folder `policy` holds its model; later stages find it
+    there.
 
     Args:
       announce: called before each stage with its configuration, its folder and whether it is the last.
@@ -83,7 +106,7 @@ def run(
       resume: "auto" resumes from the newest checkpoint; "never" refuses a folder that holds a run; "restart" sets its
         run aside and starts over; a number, for a single run, is the checkpoint after so many iterations.
     Raises: FileExistsError for "never" if something is saved; FileNotFoundError if a later stage has begun and its
-      first model is gone; as `train.train` and `earlier.set_aside`.
+      first model is gone; as `link`, `train.train` and `earlier.set_aside`.
     """
     places, summary = folders(stages, workdir), {}
     if resume == "never" and hosts.by_first(lambda: any(map(export.has_saved, places))):
@@ -95,14 +118,11 @@ def run(
     hosts.by_first(lambda: _require_models(places))
     began = session.began() if began is None else began
     with Interrupt() as asked:
-        for k, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
+        for k, (cfg, folder) in enumerate(zip(link(stages, places), places, strict=True)):
             interrupt.check(f"stopped before stage {k + 1} of {len(stages)}; the same command goes on from there")
             last = k == len(stages) - 1
             if not last and hosts.by_first((folder / POLICY).is_dir):
                 continue
-            if k:
-                start = dataclasses.replace(cfg.model, path=str(places[k - 1] / POLICY))
-                cfg = dataclasses.replace(cfg, model=start)
             if len(stages) > 1 and hosts.leads():
                 print(f"stage {k + 1} of {len(stages)}: {cfg.name}")
             announce(cfg, folder, last)

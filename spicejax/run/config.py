@@ -172,8 +172,10 @@ class RunConfig:
     # layout of the sampler's copy of the weights, over the same devices; none = that of the learner
     sampler_mesh: MeshConfig | None = None
     # roles that another, frozen model plays: seats.challenger=FOLDER (as model.path; it brings its tokenizer and chat
-    # template). Nothing is learnt from what it writes
+    # template), in a chain also stage:N, the policy of its run N. Nothing is learnt from what it writes
     seats: dict[str, str] = dataclasses.field(default_factory=dict)
+    # in a chain: the run whose policy this one starts from; 0 = none, but model.path; -1 = the one before
+    from_stage: int = -1
     # server whose model judges answers where a game asks for a judge; without one the seat `judge` does
     judge: EndpointConfig = EndpointConfig()
     # who says whether an answer is right, in evaluations and in games that ask it: math_verify = rules for texts, and
@@ -201,6 +203,11 @@ class RunConfig:
         asked = self.game.game.demand(self.game)
         mine = [ask.player == "policy" and (ask.seat or ask.role) not in self.seats for ask in asked]
         return [ask if own else dataclasses.replace(ask, trained=0) for ask, own in zip(asked, mine, strict=True)]
+
+    @property
+    def folders_of_seats(self) -> dict[str, str]:
+        """The seats whose models are there before a chain begins."""
+        return {role: path for role, path in self.seats.items() if not stage_of(path)}
 
     @property
     def chosen(self) -> list[str]:
@@ -307,6 +314,16 @@ class RunConfig:
             )
         if self.iterations < 1:
             raise ValueError(f"iterations={self.iterations}: must be at least 1")
+        if self.from_stage < -1:
+            raise ValueError(
+                f"from_stage={self.from_stage}: a run of the chain, or 0 = model.path, -1 = the one before"
+            )
+
+
+def stage_of(seat: str) -> int:
+    """The run of a chain whose policy has a seat (`stage:N`); 0 where the seat names a model."""
+    head, _, number = seat.partition(":")
+    return int(number) if head == "stage" and number.isdecimal() else 0
 
 
 def with_precision(cfg: ModelConfig, architecture: TransformerConfig) -> TransformerConfig:

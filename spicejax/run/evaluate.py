@@ -200,7 +200,7 @@ def _require(cfg: RunConfig, judge: str, alone: bool) -> None:
     """Check the named models, judge and search engine before a model is made or read."""
     if judge == "server" and not cfg.judge.url:
         raise ValueError("there is no server to judge: give judge.url=http://HOST:PORT/v1 and judge.model=NAME")
-    models = [cfg.model.path, *cfg.seats.values(), *([judge] if judge not in ("", "self", "server") else [])]
+    models = [cfg.model.path, *cfg.folders_of_seats.values(), *([judge] if judge not in ("", "self", "server") else [])]
     for path in filter(None, models):
         hf.read_config(path)
     searches = cfg.game.game.exam(cfg.game).searches and not alone

@@ -45,7 +45,7 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
     """Check the files and packages that a run needs, reading only the beginning of each file.
 
     Args:
-      first: whether it is the first of its chain; a later stage takes the model of the one before.
+      first: whether it starts from model.path; a later stage of a chain takes the model of an earlier one.
       planned: for a plan alone: files that the configuration does not name yet are no error.
     Raises: FileNotFoundError, ValueError, ImportError, OSError, each naming the value and the fix.
     """
@@ -55,12 +55,12 @@ def require(cfg: RunConfig, workdir: Path, *, first: bool = True, planned: bool 
             raise ValueError(
                 f"{cfg.name} brings no weights; add model.path=FOLDER (config.json, safetensors, tokenizer)"
             )
-        if not cfg.corpus.source:
+        if not cfg.corpus.source and reads != "nothing":
             raise ValueError(f"{cfg.name} brings no {reads}; add --corpus=SPEC (see --help for what it takes)")
     if cfg.searches and not planned and (cfg.retrieval or not cfg.nano):
         search.require()
     require_folder(workdir, "--workdir")
-    for path in (*([cfg.model.path] if cfg.model.path and first else []), *cfg.seats.values()):
+    for path in (*([cfg.model.path] if cfg.model.path and first else []), *cfg.folders_of_seats.values()):
         hf.read_config(path)
         tokens.load(path)
     with Verifier(workers=cfg.verifier_workers, function=cfg.verifier) as verifier:

@@ -135,7 +135,8 @@ def resolve(
     cfg = _with_world(cfg) if make_world else cfg
     devices = jax.devices() if devices is None else devices
     model = with_precision(cfg.model, architecture(cfg))
-    seats = {role: with_unused(hf.read_config(path), tokens.load(path)) for role, path in cfg.seats.items()}
+    seats = dict.fromkeys(cfg.seats, architecture(cfg))  # of a seat that an earlier stage will have trained
+    seats |= {role: _read(path) for role, path in cfg.folders_of_seats.items()}
     seats = {r: dataclasses.replace(m, dtype=cfg.model.dtype, param_dtype=cfg.model.dtype) for r, m in seats.items()}
     cfg = _with_tensor_axis(cfg, model.num_kv_heads, len(devices))
     meshes = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh, devices)
@@ -146,12 +147,16 @@ def resolve(
 def architecture(cfg: RunConfig) -> TransformerConfig:
     """Shape of the model: that of its weights where they are, else the one the configuration names."""
     if cfg.model.path:
-        return with_unused(hf.read_config(cfg.model.path), tokens.load(cfg.model.path))
+        return _read(cfg.model.path)
     if cfg.nano is not None:
         return cfg.nano.architecture
     if cfg.model.architecture is not None:
         return cfg.model.architecture
     raise ValueError(f"{cfg.name} names no model; add model.path=FOLDER or model.architecture")
+
+
+def _read(path: str) -> TransformerConfig:
+    return with_unused(hf.read_config(path), tokens.load(path))
 
 
 def with_unused(model: TransformerConfig, tokenizer: Tokenizer) -> TransformerConfig:
@@ -168,7 +173,7 @@ def _with_world(cfg: RunConfig) -> RunConfig:
     if cfg.nano is None:
         return cfg
     made = nano.prepare(cfg.nano, cfg.seed, model=not cfg.model.path)
-    items, retrieval = getattr(made, cfg.game.game.reads), cfg.retrieval
+    items, retrieval = getattr(made, cfg.game.game.reads, ""), cfg.retrieval
     if cfg.searches and retrieval is None:  # the world's own corpus, each document a passage
         retrieval = RetrievalConfig(engine="words", corpus=str(made.documents), words=0)
     return dataclasses.replace(

@@ -8,7 +8,7 @@ import jsonl
 import pytest
 
 from spicejax.data.examples import load_examples
-from spicejax.data.items import Items, open_items
+from spicejax.data.items import Items, check_items, open_items
 
 
 def questions(path: Path, n: int) -> Path:
@@ -52,6 +52,13 @@ def test_resuming_anywhere_equals_going_on(spec: Path) -> None:
         second.set_state(state)
         assert _ids(second, 17 - stop) == whole[stop:]
         assert second.get_state()["next_batch"] == 17
+
+
+def test_a_game_may_read_nothing() -> None:
+    items = open_items("nothing", "", seed=0, batch_size=3, encode=str.split, max_tokens=9, min_chars=1)
+    assert sorted(next(items.iterator())) == [0, 1, 2]
+    with pytest.raises(ValueError, match=r"corpus\.source=facts: this game reads nothing"):
+        check_items("nothing", "facts")
 
 
 def test_a_digest_stays_what_older_runs_saved(tmp_path: Path) -> None:
