@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
-from spicejax.games.game import Exam, Reply
+import numpy as np
+
+from spicejax.games.game import Exam, Panel, Reply
 from spicejax.games.world import World
 from spicejax.score.answers import extract_answer
 from spicejax.text import prompts
 from spicejax.text.prompts import NO_TEMPLATES, Templates
-from spicejax.types import Messages, Rollout, Task
+from spicejax.types import Messages, Metrics, Rollout, Task
 
 # `full` is a request, behind worked examples where the templates bring `reasoner_examples`; `simple` adds ours, for
 # small models; `nano` is the bare question, for models of a few million parameters.
@@ -23,6 +25,14 @@ GLOSSARY = {
     "reasoner/never_solved": "share of questions with pass rate 0",
     "reasoner/always_solved": "share of questions with pass rate 1",
 }
+PANEL = Panel(
+    "Training questions",
+    tuple((f"reasoner/{name}", name.replace("_", " ")) for name in ("pass_rate", "never_solved", "always_solved")),
+    limits=(0, 1),
+    meaning="Share of right answers. Questions that are never or always solved teach nothing: all their answers earn "
+    "the same.",
+    unit="share",
+)
 SYSTEM = {"role": "system", "content": "You are a helpful assistant."}
 
 
@@ -44,6 +54,24 @@ def answer(rollout: Rollout, judge_truncated: bool = False) -> str | None:
     """
     # Differs: a response that was cut off is wrong (as in Oat, which SPICE is built on); the paper does not say
     return extract_answer(rollout.text) if judge_truncated or rollout.finish_reason != "length" else None
+
+
+def metrics_of(correct: np.ndarray, rollouts: Sequence[Rollout]) -> Metrics:
+    """How questions were answered; nothing where none was asked.
+
+    Args:
+      correct: bool [questions, answers].
+    """
+    if not correct.size:
+        return {}
+    rates = correct.mean(1)
+    return {
+        "reasoner/pass_rate": float(rates.mean()),
+        "reasoner/never_solved": float((rates == 0).mean()),
+        "reasoner/always_solved": float((rates == 1).mean()),
+        "reasoner/response_length": float(np.mean([len(r.token_ids) for r in rollouts])),
+        "reasoner/truncated": float(np.mean([r.finish_reason == "length" for r in rollouts])),
+    }
 
 
 def exam(style: Style, max_new: int, judge_truncated: bool = False, templates: Templates = NO_TEMPLATES) -> Exam:

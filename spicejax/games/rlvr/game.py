@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from spicejax.games import reasoner
-from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, read_prompts, require
+from spicejax.games.game import About, Ask, Exam, Game, Played, Prompts, Record, read_prompts, require
 from spicejax.games.world import Verdict, World
 from spicejax.types import Episode, Estimator, Messages, Metrics, Rollout, Task
 
@@ -95,15 +95,7 @@ def play(world: World, questions: Sequence[Task], cfg: RlvrConfig, state: None =
     if cfg.candidates:
         metrics |= {"reasoner/asked": float(len(groups)), "reasoner/refused": float(len(groups) - len(taught))}
     correct = np.array([group.correct for group in groups], bool)
-    if groups:
-        rates, rollouts = correct.mean(1), [r for group in groups for r in group.rollouts]
-        metrics |= {
-            "reasoner/pass_rate": float(rates.mean()),
-            "reasoner/never_solved": float((rates == 0).mean()),
-            "reasoner/always_solved": float((rates == 1).mean()),
-            "reasoner/response_length": float(np.mean([len(r.token_ids) for r in rollouts])),
-            "reasoner/truncated": float(np.mean([r.finish_reason == "length" for r in rollouts])),
-        }
+    metrics |= reasoner.metrics_of(correct, [r for group in groups for r in group.rollouts])
     records = [group.record(questions[group.question]) for group in groups]
     totals = {"questions_asked": len(groups), "answers_right": int(correct.sum())}
     progress = {"pass_rate": metrics.get("reasoner/pass_rate"), "truncated": metrics.get("reasoner/truncated")}
@@ -144,18 +136,8 @@ def prompts_of(cfg: RlvrConfig, task: Task) -> Prompts:
     return [("reasoner", reasoner.messages(task.question, cfg.style, cfg.templates))]
 
 
-PANELS = (
-    Panel(
-        "Training questions",
-        tuple((f"reasoner/{name}", name.replace("_", " ")) for name in ("pass_rate", "never_solved", "always_solved")),
-        limits=(0, 1),
-        meaning="Share of right answers. Questions that are never or always solved teach nothing: all their answers "
-        "earn the same.",
-        unit="share",
-    ),
-)
 ABOUT = About(
-    panels=PANELS,
+    panels=(reasoner.PANEL,),
     glossary=reasoner.GLOSSARY
     | {
         "reasoner/asked": "questions asked until enough of them were left (`rlvr.candidates`)",
