@@ -17,6 +17,7 @@ GAMES = {
     "r1searcher": "spicejax.games.r1_searcher.game:R1SearcherConfig",
     "ssp": "spicejax.games.ssp.game:SspConfig",
     "acesearcher": "spicejax.games.acesearcher.game:AceSearcherConfig",
+    "rzero": "spicejax.games.r_zero.game:RZeroConfig",
 }
 
 

@@ -92,6 +92,47 @@ def test_overrides_of_a_chain(cache):
             stages(cache, word)
 
 
+def test_stages_start_from_and_seat_any_earlier_one(cache, tmp_path):
+    """A chain of two lineages, as R-Zero's; what comes later has no model yet."""
+    turns = configs.stages("r_zero_nano")
+    places = chain.folders(turns, tmp_path)
+    policies = [str(place / "policy") for place in places]
+    linked = chain.link(turns, places)
+    assert [cfg.model.path for cfg in linked] == ["", "", policies[0], policies[1]], "of its own lineage, at first none"
+    assert [cfg.seats for cfg in linked] == [
+        {}, {"challenger": policies[0]}, {"reasoner": policies[1]}, {"challenger": policies[2]},
+    ]  # fmt: skip
+    for change, field in (({"from_stage": 2}, "from_stage"), ({"seats": {"reasoner": "stage:3"}}, "seats.reasoner")):
+        with pytest.raises(ValueError, match=f"{field}: run [23] of the chain comes no earlier than this one"):
+            chain.link([turns[0], dataclasses.replace(turns[0], **change)], places)
+    with pytest.raises(ValueError, match="from_stage=-2"):
+        dataclasses.replace(turns[0], from_stage=-2)
+    resolved = resolve(dataclasses.replace(turns[1], model=dataclasses.replace(turns[1].model, path="")))
+    assert resolved.seats["challenger"].d_model == turns[1].nano.architecture.d_model, "planned before it is made"
+
+
+ROUNDS = WORLD | {
+    "iterations": "2", "eval.every": "0", "rzero.groups": "4", "rzero.pool": "60", "rzero.keep": "0.0,1.0",
+    "eval.tasks": "none",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_two_lineages_killed_in_the_second_turn_of_each_go_on(cache, tmp_path):
+    script = [sys.executable, ROOT / "launch" / "tpu_run.py", "--config=r_zero_nano", f"nano.cache={cache}"]
+    words = [*script, *(f"{key}={value}" for key, value in ROUNDS.items())]
+    killed, whole = [*words, f"--workdir={tmp_path / 'killed'}"], [*words, f"--workdir={tmp_path / 'whole'}"]
+    for stage in ("2", "3", "4"):
+        kill_after(killed, tmp_path / "killed" / stage / "metrics.jsonl", 1)
+    for command in (killed, whole):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT)
+        assert done.returncode == 0, done.stderr[-3000:]
+    for stage in "234":
+        assert arrays(tmp_path / "killed" / stage) == arrays(tmp_path / "whole" / stage)
+    kept = json.loads((tmp_path / "whole" / "4" / "config.json").read_text())
+    assert kept["model"]["path"] == "../2/policy" and kept["seats"] == {"challenger": "../3/policy"}
+
+
 def test_a_report_that_fails_stops_no_chain(cache, tmp_path, monkeypatch, caplog):
     trained = []
 

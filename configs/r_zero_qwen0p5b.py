@@ -1,0 +1,39 @@
+"""R-Zero on Qwen2.5-Coder-0.5B-Instruct, with adapters: word problems that two small models set each other.
+
+Command:   python launch/tpu_run.py --config=r_zero_qwen0p5b --workdir=DIR \
+               model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf [eval.tasks=QUESTIONS]
+           1/, 3/ are turns of the Challenger, 2/, 4/ of the Reasoner, whose last policy is the outcome.
+Hardware:  2 CPU cores, 12 GiB of memory; or one GPU
+Cost:      to be measured
+Expect:    to be measured
+"""
+
+import dataclasses
+
+from spicejax.configs import r_zero_nano, spice_qwen0p5b
+from spicejax.games.r_zero.game import RZeroConfig
+from spicejax.run.config import CheckpointConfig, EvalConfig
+
+SPICE = spice_qwen0p5b.CONFIG
+# Differs: a short request with worked examples, for word problems of a step or two; the paper asks for competition
+# problems, of which this model solves none
+CHALLENGER = dataclasses.replace(
+    SPICE,
+    name="r_zero_qwen0p5b_challenger",
+    corpus=dataclasses.replace(SPICE.corpus, source=""),
+    game=RZeroConfig(groups=8, pool=96, style="simple", challenger_max_new=96, reasoner_max_new=128),
+    buckets=dataclasses.replace(SPICE.buckets, prompt=(256, 384), rows=180),
+    learner=dataclasses.replace(
+        SPICE.learner,
+        aggregation="token_mean",
+        kl_coef=0.01,
+        clip_high=0.3,
+        dual_clip=3.0,
+        slot_length=128,
+        slots=5,
+    ),
+    eval=EvalConfig(tasks="none"),
+    checkpoint=CheckpointConfig(every=2, keep=1),
+    iterations=5,
+)
+CONFIG = r_zero_nano.rounds(CHALLENGER, 2, iterations=12, eval=EvalConfig(every=0))
