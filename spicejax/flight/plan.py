@@ -162,4 +162,5 @@ def _asked(ask: programs.Ask) -> str:
     asked = f"{ask.role}: {ask.prompts} prompts x {ask.samples} responses of up to {ask.max_new} tokens"
     if not ask.samples:
         asked = f"{ask.role}: {ask.prompts} given responses of up to {ask.max_new} tokens"
-    return asked + (f", {ask.trained} groups learnt from" if ask.trained else ", none learnt from")
+    asked += f", {ask.trained} groups learnt from" if ask.trained else ", none learnt from"
+    return asked + ", in the first iteration alone" * ask.once

@@ -36,7 +36,7 @@ class Program:
 
     name: str
     lower: Callable[[], jax.stages.Lowered]
-    calls: float  # per iteration
+    calls: float  # per iteration, on average
     arguments: dict[str, Tree]  # by what they are: parameters, optimizer, kv_cache, batch
     beside: dict[str, Tree] = dataclasses.field(default_factory=dict)  # in HBM while it runs, but no argument
     # of loops whose bound is traced, such as the micro-batches of a step; then of those inside them
@@ -126,15 +126,23 @@ def _sampling(resolved: Resolved, ask: Ask) -> list[Program]:
     reading, writing = 2.0 * size * layout.prefills * layout.prefix, 2.0 * size * layout.lanes * steps
     # A cache with a window is written by a loop over windows and one over their steps.
     decoding = (steps / layout.window, layout.window) if layout.ring else (steps,)
+    often = 1 / cfg.iterations if ask.once else 1.0
     uses: dict[str, tuple[Any, ...]] = {  # fields of Program, from `calls` on
-        "prefill": (loads, copy, training | slots, (math.ceil(layout.prefix / layout.chunk),), None, reading),
-        "insert": (loads, {"kv_cache": caches.prefix}, training | copy | {"responses": responses}, (1,), None, 0.0),
-        "decode": (1, copy | slots, training, decoding, None, writing),
+        "prefill": (often * loads, copy, training | slots, (math.ceil(layout.prefix / layout.chunk),), None, reading),
+        "insert": (
+            often * loads,
+            {"kv_cache": caches.prefix},
+            training | copy | {"responses": responses},
+            (1,),
+            None,
+            0.0,
+        ),
+        "decode": (often, copy | slots, training, decoding, None, writing),
     }
     if ask.turn_limits:
         reads = math.ceil(ask.prompts * ask.samples * (ask.turn_limits.turns - 1) / layout.appends)
         shown = 2.0 * size * layout.appends * layout.observation
-        uses["append"] = (reads, copy | slots, training, (1,), None, shown)
+        uses["append"] = (often * reads, copy | slots, training, (1,), None, shown)
     return [
         Program(f"{ask.role}_{p.name}", functools.partial(lower, p), *uses[p.name], rows=batch[p.name]) for p in found
     ]

@@ -18,6 +18,7 @@ GAMES = {
     "ssp": "spicejax.games.ssp.game:SspConfig",
     "acesearcher": "spicejax.games.acesearcher.game:AceSearcherConfig",
     "rzero": "spicejax.games.r_zero.game:RZeroConfig",
+    "absolutezero": "spicejax.games.absolute_zero.game:AbsoluteZeroConfig",
 }
 
 

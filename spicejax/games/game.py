@@ -37,6 +37,7 @@ class Ask:
     turn_limits: TurnLimits | None = None  # of several turns, between which it is shown something
     finds: bool = False  # the game looks up passages for its prompts
     programs: Literal["off", "sandbox", "accept"] = "off"  # whether responses are run as programs, see Sandbox
+    once: bool = False  # asked in the first iteration alone
 
     @property
     def behind(self) -> int:

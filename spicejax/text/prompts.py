@@ -93,7 +93,7 @@ def check(templates: Templates, originals: Templates) -> None:
             if misfit:
                 raise ValueError(f"{file}: {misfit}")
         else:
-            placeholders, expected = (sorted(_PLACEHOLDER.findall(template)) for template in (text, originals[name]))
+            placeholders, expected = places(text), places(originals[name])
             if placeholders != expected or not text.strip():
                 each = " ".join(f"{{{word}}}" for word in expected) or "some text and no placeholder"
                 listed = " ".join(f"{{{word}}}" for word in placeholders) or "none" if text.strip() else "no text"
@@ -114,13 +114,18 @@ def _misfit(value: Any, like: Any, at: str = "") -> str:
     return next((problem for each in inner if (problem := _misfit(*each))), "")
 
 
+def places(template: str) -> list[str]:
+    """The names of a template's placeholders, sorted."""
+    return sorted(_PLACEHOLDER.findall(template))
+
+
 def fill(template: str, **values: str) -> str:
     """Put each value at its one placeholder in a single pass: braces inside a value are never looked at.
 
     Raises:
         ValueError: a placeholder is absent, repeated, or has no value.
     """
-    placeholders = sorted(_PLACEHOLDER.findall(template))
+    placeholders = places(template)
     if placeholders != sorted(values):
         raise ValueError(
             f"the template holds placeholders {placeholders}, expected each of {sorted(values)} exactly once"

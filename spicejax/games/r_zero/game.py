@@ -278,13 +278,13 @@ def _metrics_of(proposals: Sequence[Proposal]) -> Metrics:
 
 
 def demand(cfg: RZeroConfig) -> list[Ask]:
-    """Every question can be asked, and the whole pool stays; a Reasoner's turn has the first two at its beginning."""
+    """Every question can be asked, and the whole pool stays."""
     mine = cfg.trains == "challenger"
     groups, size = (cfg.groups, cfg.group_size) if mine else (cfg.pool, 1)
     asker, voter = ("policy", "initial") if mine else ("initial", "policy")
-    learns = {"trained": cfg.groups * mine, "estimator": cfg.estimator}
+    learns = {"trained": cfg.groups * mine, "estimator": cfg.estimator, "once": not mine}
     written = Ask("challenger", groups, size, cfg.challenger_max_new, **learns, player=asker)
-    voted = Ask("vote", groups * size, cfg.votes, cfg.reasoner_max_new, seat="reasoner", player=voter)
+    voted = Ask("vote", groups * size, cfg.votes, cfg.reasoner_max_new, seat="reasoner", player=voter, once=not mine)
     if mine:
         return [written, voted]
     answers = (cfg.groups, cfg.group_size, cfg.reasoner_max_new)

@@ -134,7 +134,7 @@ def test_demand_and_prompts():
     assert (by_role["vote"].player, by_role["vote"].prompts, by_role["vote"].samples) == ("initial", 4, 4)
     by_role = {ask.role: ask for ask in CFG.game.demand(SOLVE)}
     first = by_role["challenger"]
-    assert (first.player, first.trained, first.prompts) == ("initial", 0, 6)
+    assert (first.player, first.trained, first.prompts, first.once) == ("initial", 0, 6, True)
     assert (by_role["vote"].player, by_role["vote"].seat, by_role["reasoner"].trained) == ("policy", "reasoner", 2)
     for style, turns in (("full", 2), ("simple", 6), ("nano", 1)):
         ((seat, messages),) = r_zero.prompts_of(dataclasses.replace(CFG, style=style), 0)

@@ -1,0 +1,38 @@
+"""Absolute Zero on Qwen2.5-Coder-0.5B-Instruct, with adapters: a small model that knows Python writes and solves tasks.
+
+Command:   python launch/tpu_run.py --config=absolute_zero_qwen0p5b --workdir=DIR \
+               model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf
+Hardware:  2 CPU cores, 12 GiB of memory, or one GPU; Linux with bubblewrap (docs/security.md)
+Cost:      to be measured
+Expect:    to be measured
+"""
+
+import dataclasses
+
+from spicejax.configs import spice_qwen0p5b
+from spicejax.games.absolute_zero.game import AbsoluteZeroConfig
+from spicejax.generate.layout import Buckets
+from spicejax.run.config import EvalConfig
+
+SPICE = spice_qwen0p5b.CONFIG
+
+# Differs: worked examples in the prompts, since this model loses the form without; small batches and short replies
+CONFIG = dataclasses.replace(
+    SPICE,
+    name="absolute_zero_qwen0p5b",
+    corpus=dataclasses.replace(SPICE.corpus, source="", max_tokens=896),
+    game=AbsoluteZeroConfig(
+        batch=8,
+        attempts=6,
+        references=1,
+        inputs=4,
+        seeds=8,
+        style="simple",
+        proposer_max_new=192,
+        solver_max_new=160,
+    ),
+    buckets=Buckets(prompt=(384, 896), rows=48),
+    learner=dataclasses.replace(SPICE.learner, aggregation="token_mean", layout="packed", row_length=1152, rows=1),
+    eval=EvalConfig(tasks="none"),
+    iterations=24,
+)
