@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 HUGE_PAGES = "glibc.malloc.hugetlb=1"
-# One heap that only grows: what a program gives back, the next one gets without asking the system.
-REUSE = "glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=0x10000000000"
+# One heap that only grows: what a program gives back, the next one gets without asking the system. Pieces of 2 GiB and
+# more are not of it: something small behind one keeps it, and the next large piece may be larger.
+REUSE = "glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=0x80000000:glibc.malloc.trim_threshold=0x10000000000"
 ACCELERATORS = ("accel*", "vfio/[0-9]*", "nvidia[0-9]*")  # in /dev
 
 
@@ -17,7 +18,7 @@ def tune_malloc(devices: Path = Path("/dev")) -> None:
 
     XLA:CPU takes new memory for every call, and the system clears it page by page: a third of the time of a train step
     with pages of 4 KiB; with huge pages a quarter of an evaluation's time where a model has half a billion parameters.
-    So pages are huge, and where no accelerator computes, the process keeps and reuses them. glibc reads the settings
+    So pages are huge, and where no accelerator computes, the process keeps and reuses most of them. glibc reads the settings
     only when a process starts. Call it before heavy imports. A GLIBC_TUNABLES of the user's own, even an empty one, is
     left alone.
     """

@@ -215,11 +215,14 @@ def test_a_run_stops_before_it_loads_weights(tmp_path, monkeypatch, shared_data)
         build.build(dataclasses.replace(cfg, corpus=corpus), tmp_path)
 
 
-@pytest.mark.parametrize("name", ["ssp_qwen0p5b", "r1_searcher_qwen0p5b", "acesearcher_qwen0p5b"])
+GAMES = ("ssp", "r1_searcher", "acesearcher", "r_zero", "absolute_zero")
+
+
+@pytest.mark.parametrize("name", [f"{game}_qwen0p5b" for game in GAMES])
 def test_worked_examples_fit_the_buckets_of_their_recipes(name, shared_data):
     """By the family's tokenizer; the searches of a row stand behind its prompt."""
     cfg, chat = configs.stages(name)[-1], ChatFormat(tokens.load(shared_data / "tokenizers" / "qwen3"), "chat")
-    items = {"answers": Answer("Merced River"), "questions": Task("When did it open?", "1863", "Integer")}
+    items = {"answers": Answer("Merced River"), "questions": Task("When did it open?", "1863", "Integer"), "nothing": 0}
     seats = {ask.seat or ask.role for ask in cfg.asks} | {"", cfg.game.game.exam(cfg.game).role}
     require_items_fit(cfg, of([items[cfg.game.game.reads]]), [], dict.fromkeys(seats, chat))
     narrow = dataclasses.replace(cfg, buckets=dataclasses.replace(cfg.buckets, prompt=(16,)))
