@@ -23,7 +23,8 @@ CONFIG = dataclasses.replace(
     nano=NanoConfig(architecture=dataclasses.replace(NANO, vocab_size=304), world="coded"),
     corpus=CorpusConfig(source="", max_tokens=64),
     game=AbsoluteZeroConfig(
-        batch=16,
+        batch=32,
+        attempts=4,
         references=2,
         inputs=4,
         seeds=32,
@@ -41,7 +42,7 @@ CONFIG = dataclasses.replace(
         rows=4,
         min_micro_batches=4,
     ),
-    eval=EvalConfig(every=20),
-    iterations=60,
-    show_every=20,
+    eval=EvalConfig(every=24),
+    iterations=96,
+    show_every=24,
 )
