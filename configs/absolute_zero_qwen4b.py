@@ -1,10 +1,10 @@
 """Absolute Zero on Qwen3-4B-Base with the paper's numbers (arXiv:2505.03335), for a TPU slice.
 
-Command:   python launch/tpu_run.py --config=absolute_zero_qwen4b --workdir=DIR model.path=FOLDER [eval.tasks=QUESTIONS]
+Command:   python launch/tpu_run.py --config=absolute_zero_qwen4b --workdir=DIR model.path=FOLDER
            FOLDER: Qwen3-4B-Base as downloaded from Hugging Face. No data is read.
 Prompts:   the paper's tasks in our words: absolutezero.prompts=FOLDER brings yours.
-Hardware:  a TPU slice with 256 GiB of HBM or more, each host with Linux and bubblewrap (docs/security.md). Not run by us
-           on such hardware yet.
+Hardware:  a TPU slice with 256 GiB of HBM or more, each host with Linux and bubblewrap (docs/security.md). Not run by
+           us on such hardware yet.
 Expect:    SPICE's table 1: average over 11 benchmarks from 35.8 to 40.7.
 """
 

@@ -18,9 +18,9 @@ def tune_malloc(devices: Path = Path("/dev")) -> None:
 
     XLA:CPU takes new memory for every call, and the system clears it page by page: a third of the time of a train step
     with pages of 4 KiB; with huge pages a quarter of an evaluation's time where a model has half a billion parameters.
-    So pages are huge, and where no accelerator computes, the process keeps and reuses most of them. glibc reads the settings
-    only when a process starts. Call it before heavy imports. A GLIBC_TUNABLES of the user's own, even an empty one, is
-    left alone.
+    So pages are huge, and where no accelerator computes, the process keeps and reuses most of them. glibc reads the
+    settings only when a process starts. Call it before heavy imports. A GLIBC_TUNABLES of the user's own, even an empty
+    one, is left alone.
     """
     if sys.platform == "linux" and sys.executable and "GLIBC_TUNABLES" not in os.environ:
         elsewhere = any(any(devices.glob(pattern)) for pattern in ACCELERATORS)

@@ -75,7 +75,7 @@ def read(path: Path, reader: Reader, broken: list[str] | None = None) -> Iterato
 
 def _each(path: Path, reader: Callable[[Any], Iterable[T]], broken: list[str] | None = None) -> Iterator[T]:
     try:
-        yield from parsed(_entries(path), reader, broken)
+        yield from parsed(entries(path), reader, broken)
     except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path} cannot be read ({error}); fetch it again") from None
 
@@ -113,7 +113,7 @@ def _rows(questions: Iterable[T], row: Callable[[T], Row]) -> Iterator[Any]:
             yield _Broken(f"question {number}: {_unlike(error)}")
 
 
-def _entries(path: Path) -> Iterator[tuple[str, Any]]:
+def entries(path: Path) -> Iterator[tuple[str, Any]]:
     """(place, entry): the lines of a jsonl, the members of an array, the (key, value) pairs of an object.
 
     A line that cannot be read is a _Broken in its entry's place: the next one may be whole.
@@ -139,7 +139,8 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
             raise ValueError(f"{path}: not JSON: {error}") from None
     if not isinstance(whole, dict):
         raise ValueError(f"{path}: a {type(whole).__name__}, not a JSON object or array of questions with answers")
-    members = whole["data"] if isinstance(whole.get("data"), list) else whole.items()
+    lists = (whole[name] for name in ("data", "examples") if isinstance(whole.get(name), list))
+    members = next(lists, None) or whole.items()
     yield from ((f"{path}: entry {n}", each) for n, each in enumerate(members, 1))
 
 

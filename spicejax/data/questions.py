@@ -51,7 +51,12 @@ def load_items(path: str | Path) -> list[Item]:
     mathematics, else text.
     Raises: ValueError naming file, line and what is missing, or an unknown set; FileNotFoundError.
     """
-    return [_item(_with_answer(row, where), where) for where, row in _rows(str(path))]
+    return [item(row, where) for where, row in _rows(str(path))]
+
+
+def item(row: dict[str, Any], where: str) -> Item:
+    """One row of such a file. Raises ValueError that begins with `where`."""
+    return _item(_with_answer(row, where), where)
 
 
 def load_suites(specs: str, limit: int = 0) -> list[Item]:

@@ -178,7 +178,7 @@ def test_an_array_is_read_in_pieces_of_any_size(tmp_path, monkeypatch, chunk):
     members = [{"a": '[{\\"}], '}, 12, -3.5e2, "x" * 50, [], {}, [[1], "ü"]]
     path = tmp_path / "a.json"
     path.write_text(" \n" + json.dumps(members, indent=2) + "\n")
-    assert [entry for _, entry in published._entries(path)] == members
+    assert [entry for _, entry in published.entries(path)] == members
 
 
 @pytest.mark.parametrize("name, text, wanted", [
