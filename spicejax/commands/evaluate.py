@@ -10,6 +10,10 @@ any field of it. Greedy. Prints exact match (near: numbers may be 0.15 % off), F
 meanings, the verifier's word and whether the answer stands anywhere in the text, each with its 95 % bootstrap interval.
 --out keeps them: scores.json, and items.jsonl with every answer and transcript.
 
+--benchmarks=NAME,... asks the papers' benchmarks in place of --questions, from the published files that you put into
+--data_dir (a missing one is told with its source); prints their table, in percent, beside what was reported. --out gets
+it as table.md and table.tex too.
+
 --judge asks a model whether an answer means the same as a right one: the evaluated one itself, another (FOLDER, as
 model.path takes it), or that of an OpenAI-compatible server (judge.url=http://HOST:PORT/v1 judge.model=NAME).
 
@@ -39,9 +43,9 @@ from typing import Any, get_args
 
 from spicejax import configs
 from spicejax.commands import Parser
-from spicejax.data import questions
+from spicejax.data import benchmarks, questions
 from spicejax.data.examples import load_examples
-from spicejax.evaluation import scores, versus
+from spicejax.evaluation import scores, suites, versus
 from spicejax.models.transformer import DType
 from spicejax.run import evaluate, golds, preflight, respond
 from spicejax.run.store import export
@@ -61,8 +65,10 @@ def main(argv: Sequence[str]) -> None:
     )
     asked = parser.add_mutually_exclusive_group()
     asked.add_argument("--questions", help='jsonl of {"question", "answer"}, or facts:NAME')
+    asked.add_argument("--benchmarks", help=f"with commas between them: {', '.join(benchmarks.BENCHMARKS)}")
     asked.add_argument("--harness", help="tasks of lm-evaluation-harness, with commas between them")
     asked.add_argument("--examples", help='jsonl of {"prompt", "completion", "source"}, or folder of spicejax mix')
+    parser.add_argument("--data_dir", type=Path, default=Path("benchmarks"), help="folder with the benchmarks' files")
     parser.add_argument("--most", type=int, default=0, help="the first so many questions; 0 = all")
     parser.add_argument("--tasks", type=Path, help="with --harness: folder with task files of your own")
     parser.add_argument("--chat", action="store_true", help="with --harness: ask by the model's chat template")
@@ -79,11 +85,13 @@ def main(argv: Sequence[str]) -> None:
         print(json.dumps(result["results"]) if options.json else result["table"])
     elif options.json or options.rollouts or options.examples:
         print(json.dumps(result))
+    elif options.benchmarks:
+        print(suites.markdown(result["model"], result["benchmarks"]))
     else:
         print(scores.table(result["scores"], result["questions"]))
-        if options.versus:
-            print(f"\nless {options.versus}:\n")
-            print(versus.table(result["versus"]["scores"], result["questions"]))
+    if options.versus and not options.json:
+        print(f"\nless {options.versus}:\n")
+        print(versus.table(result["versus"]["scores"], result["questions"]))
 
 
 def harness(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
@@ -132,8 +140,8 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--results={options.results} asks nothing again; leave {', '.join(unused)} out")
         records = versus.load(options.results)
         return _summary(str(options.results), None, records, options.versus, others)
-    if not (options.questions or options.examples):
-        raise ValueError("--questions=QUESTIONS.jsonl is missing (or --examples=FILE)")
+    if not (options.questions or options.examples or options.benchmarks):
+        raise ValueError("--questions=QUESTIONS.jsonl is missing (or --benchmarks=NAME,... or --examples=FILE)")
     if options.rollouts < 0 or options.most < 0:
         raise ValueError(f"--rollouts={options.rollouts} --most={options.most}: give 1 or more, or 0 for none")
     if options.out:
@@ -142,11 +150,16 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     cfg, trained = evaluate.config_for(options.model, recipe, rest)
     examples = load_examples(options.examples)[: options.most or None] if options.examples else []
     items = questions.load_suites(options.questions, options.most) if options.questions else []
+    files = benchmarks.find(options.benchmarks.split(","), options.data_dir) if options.benchmarks else {}
+    for name, path in files.items():
+        items += benchmarks.load(name, path, options.most)
     if others:
         versus.require_same([(item.task.id, item.task.question) for item in items], others)
     if items:
+        sets = {str(path): [item for item in items if item.suite == name] for name, path in files.items()}
         with Verifier(workers=cfg.verifier_workers, function=cfg.verifier) as verifier:
-            golds.require_questions(options.questions, items, verifier)
+            for where, asked in (sets or {options.questions: items}).items():
+                golds.require_questions(where, asked, verifier)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
     if options.examples:
@@ -154,12 +167,22 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
         if options.out:
             (options.out / "likelihood.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         return result
-    records = evaluate.evaluate(cfg, items, trained, rollouts=options.rollouts, judge=options.judge, stream=sys.stderr)
+    several = ((name, benchmarks.BENCHMARKS[name]) for name in files)
+    drawn = {name: (each.samples, each.temperature) for name, each in several if each.samples > 1}
+    asking: dict[str, Any] = {"rollouts": options.rollouts, "judge": options.judge, "drawn": drawn}
+    records = evaluate.evaluate(cfg, items, trained, **asking, stream=sys.stderr)
     if options.rollouts:
         if options.out:
             _write(options.out / "questions.jsonl", records)
         return dict(collections.Counter(record["difficulty"] for record in records))
-    result = _summary(options.model, options.questions, records, options.versus, others)
+    if files:
+        result = _table(options.model, records, options.versus, others)
+    else:
+        result = _summary(options.model, options.questions, records, options.versus, others)
+    if options.out and files:
+        for ending, write in (("md", suites.markdown), ("tex", suites.latex)):
+            text = write(options.model, result["benchmarks"]) + "\n"
+            (options.out / f"table.{ending}").write_text(text, encoding="utf-8")
     if options.out:
         _write(options.out / versus.ITEMS, records)
         (options.out / "scores.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -178,6 +201,14 @@ def _summary(
     if other is None:
         return result
     return result | {"versus": {"results": str(other), "scores": versus.compare(records, others)}}
+
+
+def _table(
+    model: str, records: Sequence[dict[str, Any]], other: Path | None, others: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """What the benchmarks' scores are, and beside others."""
+    result = {"model": model, "questions": len(records), "benchmarks": suites.summary(records)}
+    return result | ({"versus": {"results": str(other), "scores": suites.compare(records, others)}} if other else {})
 
 
 def _write(path: Path, records: Sequence[dict[str, Any]]) -> None:

@@ -20,32 +20,45 @@ RESAMPLES = 10_000
 ROUND = 5  # answers of each question at a time
 
 
-def examine(world: World, items: Sequence[Item], exam: Exam, *, judged: int = 0) -> list[dict[str, Any]]:
-    """Ask every item once, greedy, as in training.
+def examine(
+    world: World, items: Sequence[Item], exam: Exam, *, judged: int = 0, samples: int = 1, temperature: float = 0.0
+) -> list[dict[str, Any]]:
+    """Ask every item, once and greedy, as in training.
 
     Args:
       judged: a judge is asked too, see World.judge; longest verdict, in tokens. 0 = none.
+      samples: answers to each item. Of several, a score is their mean (avg@k); what else is kept is of the first.
+      temperature: at which they are drawn, from the whole distribution.
     Returns: for each item id, category, question, answers, prediction (None where none was given), text,
       finish_reason, searches and the transcript where the game searches, and scores, each in [0, 1]: exact, near (the
       same, but numbers within 0.15 %, as shares or percent), f1
       (punctuation deleted, as SSP and Search-R1 do), f1_space (R1-Searcher's), cover_substring (Search-R1),
       cover_words (R1-Searcher), cover_either (AceSearcher), verifier (the training's), said (the answer stands
-      anywhere in the text), judge.
+      anywhere in the text), judge. Of several suites the suite too, of several samples all predictions. `tokens` is how
+      many were written, mean over samples.
     """
-    world = dataclasses.replace(world, sampler=SamplerConfig(temperature=0.0))
-    replies = [reply for (reply,) in answers(world, items, exam, 1)]
-    verdicts = world.check([(reply.answer, item.task) for reply, item in zip(replies, items, strict=True)])
+    world = dataclasses.replace(world, sampler=SamplerConfig(temperature=temperature))
+    replies_of = answers(world, items, exam, samples)
+    asked = [(reply.answer, item.task) for item, replies in zip(items, replies_of, strict=True) for reply in replies]
+    verdicts = iter(world.check(asked))
     records = []
-    for item, (answer, rollout, transcript, searches), verdict in zip(items, replies, verdicts, strict=True):
-        right = (item.task.answer, *item.task.aliases)
+    for item, replies in zip(items, replies_of, strict=True):
+        right, (answer, rollout, transcript, searches) = (item.task.answer, *item.task.aliases), replies[0]
+        scored = [
+            _scores(reply.answer, right)
+            | {"verifier": float(next(verdicts).correct), "said": float(said(reply.rollout.text, item.task))}
+            for reply in replies
+        ]
         records.append(
-            {"id": item.task.id, "category": item.category, "question": item.task.question}
+            ({"suite": item.suite} if item.suite else {})
+            | {"id": item.task.id, "category": item.category, "question": item.task.question}
             | {"answers": right, "prediction": answer, "finish_reason": rollout.finish_reason}
-            | {"scores": _scores(answer, right) | {"verifier": float(verdict.correct)}}
+            | ({"predictions": [reply.answer for reply in replies]} if samples > 1 else {})
+            | {"scores": {name: float(np.mean([each[name] for each in scored])) for name in scored[0]}}
+            | {"tokens": float(np.mean([reply.rollout.loss_mask.sum() for reply in replies]))}
             | ({"searches": searches} if exam.searches else {})
             | ({"text": rollout.text} if transcript is None else {"transcript": transcript})
         )
-        records[-1]["scores"]["said"] = float(said(rollout.text, item.task))
     if judged:
         claims = [judge.Claim(r["question"], r["answers"], r["prediction"]) for r in records]
         for record, agrees in zip(records, world.judge(claims, max_new=judged), strict=True):
@@ -92,6 +105,8 @@ def means(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
     columns: dict[str, list[float]] = {name: [r["scores"][name] for r in records] for name in records[0]["scores"]}
     columns["answered"] = [float(r["prediction"] is not None) for r in records]
     columns["truncated"] = [float(r["finish_reason"] == "length") for r in records]
+    if all("tokens" in r for r in records):  # results of old have none
+        columns["tokens"] = [r["tokens"] for r in records]
     if "searches" in records[0]:
         columns["searches"] = [float(r["searches"]) for r in records]
     return {name: interval(np.array(values)) for name, values in columns.items()}

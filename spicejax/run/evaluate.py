@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -91,11 +92,13 @@ def evaluate(
     *,
     rollouts: int = 0,
     judge: str = "",
+    drawn: Mapping[str, tuple[int, float]] = types.MappingProxyType({}),
     stream: TextIO | None = None,
 ) -> list[dict[str, Any]]:
     """Ask every item: once, see scores.examine, or up to `rollouts` times until it is right, see scores.grade.
 
     Args:
+      drawn: by suite, samples of each answer and their temperature; other suites are asked once, greedy.
       judge: who judges answers as well: "self", "server" (that of cfg.judge), or a model as model.path takes it.
       cfg, workdir: see `opened`.
       stream: where progress is shown; None = nowhere.
@@ -106,7 +109,12 @@ def evaluate(
     with _shown("evaluating", stream, cfg, workdir, judge=judge) as (world, exam):
         if rollouts:
             return scores.grade(world, items, exam, rollouts)
-        return scores.examine(world, items, exam, judged=cfg.judge.max_new if judge else 0)
+        records: dict[int, dict[str, Any]] = {}
+        for samples, temperature in sorted({drawn.get(item.suite, (1, 0.0)) for item in items}):
+            mine = [k for k, item in enumerate(items) if drawn.get(item.suite, (1, 0.0)) == (samples, temperature)]
+            how = {"judged": cfg.judge.max_new if judge else 0, "samples": samples, "temperature": temperature}
+            records |= zip(mine, scores.examine(world, [items[k] for k in mine], exam, **how), strict=True)
+        return [records[k] for k in range(len(items))]
 
 
 def answer(
