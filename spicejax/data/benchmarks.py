@@ -72,9 +72,10 @@ def open_answers(entry: Fields) -> dict[str, Any]:
     return {"question": entry["question"], "answer": listed, "answer_type": "String"} | _name(entry)
 
 
-def claim(entry: Fields) -> dict[str, Any]:
-    """A claim that is supported or not; answers Yes and No, as acesearcher.kind=claim asks."""
-    return {"question": entry["claim"], "answer": published.YES[entry["label"]], "answer_type": "String"} | _name(entry)
+def yes_no(entry: Fields) -> dict[str, Any]:
+    """A question to be answered by Yes or No, or a claim that is supported or not (acesearcher.kind=claim)."""
+    right = published.YES[_first(entry, "label", "answer")]
+    return {"question": _first(entry, "claim", "question"), "answer": right, "answer_type": "String"} | _name(entry)
 
 
 def whole(entry: Fields) -> Fields:
@@ -87,14 +88,15 @@ def _first(entry: Fields, *names: str) -> Any:
 
 
 def _bare(answer: Any) -> Any:
-    text = answer.strip() if isinstance(answer, str) else answer
-    dollars = isinstance(text, str) and text.startswith("$") and text.endswith("$") and text.count("$") == 2
-    return text[1:-1].strip() if dollars else text
+    if not isinstance(answer, str):
+        return int(answer) if isinstance(answer, float) and answer.is_integer() else answer
+    text = answer.strip()
+    return text[1:-1].strip() if text[:1] == text[-1:] == "$" and text.count("$") == 2 else text
 
 
 def _name(entry: Fields) -> dict[str, Any]:
     names = ("id", "unique_id", "question_id", "uuid", "qid", "_id", "uid", "problem_id")
-    return {"id": str(name)} if (name := next((entry[n] for n in names if entry.get(n) is not None), None)) else {}
+    return next(({"id": str(entry[name])} for name in names if entry.get(name) is not None), {})
 
 
 def _reported(start: float, after: float, names: tuple[str, str] = (QWEN, SPICE)) -> dict[str, float]:
@@ -163,11 +165,13 @@ BENCHMARKS = {
         **_QA, reported=_reported(51.2, 54.4, _SEARCH) | {ACE: 55.2}),
     "hover": Benchmark(
         "HoVer", ("hover.jsonl", "hover_dev_release_v1.1.json"),
-        "hover-nlp/hover data/hover/hover_dev_release_v1.1.json", "CC BY-SA 4.0", claim, "exact", reported={ACE: 68.3}),
+        "hover-nlp/hover data/hover/hover_dev_release_v1.1.json", "CC BY-SA 4.0", yes_no, "exact",
+        reported={ACE: 68.3}),
     "exfever": Benchmark(
-        "ExFEVER", ("exfever.jsonl",), "dependentsign/EX-FEVER", "Apache-2.0", claim, "exact", reported={ACE: 73.8}),
+        "ExFEVER", ("exfever.jsonl",), "dependentsign/EX-FEVER", "Apache-2.0", yes_no, "exact", reported={ACE: 73.8}),
     "strategyqa": Benchmark(
-        "StrategyQA", ("strategyqa.jsonl", "dev.json"), "eladsegal/strategyqa data/strategyqa/dev.json", "MIT", whole),
+        "StrategyQA", ("strategyqa.jsonl", "dev.json"), "eladsegal/strategyqa data/strategyqa/dev.json", "MIT", yes_no,
+        "exact"),
     **{
         f"docmath_{name}": Benchmark(
             f"DocMath-Eval {name}", (f"docmath_{name}.jsonl", f"{name}_testmini.json"),

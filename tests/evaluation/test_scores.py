@@ -80,3 +80,32 @@ def test_a_question_is_graded_by_the_answers_it_takes():
     found = scores.grade(world, items, exam(lambda r: r.text), 24)
     wanted = [(3, "easy"), (10, "medium"), (21, "hard"), (25, "hard")]
     assert [(r["rollouts"], r["difficulty"]) for r in found] == wanted
+
+
+class Sampled:
+    """Answers a question differently each time: right in two of four."""
+
+    def __init__(self):
+        self.settings = []
+
+    def render(self, messages):
+        return messages
+
+    def respond(self, prompts, *, samples, first_row, settings, **_):
+        self.settings.append((settings.temperature, samples, list(first_row)))
+        none, one = np.zeros(0, np.float32), np.ones(3, np.float32)
+        return [[Rollout(none, one, one, one, one, str(j % 2), "stop") for j in range(samples)] for _ in prompts]
+
+
+def test_the_mean_of_several_samples_counts():
+    class Verdict:
+        def __init__(self, correct):
+            self.correct, self.how = correct, "text"
+
+    player = Sampled()
+    check = lambda pairs: [Verdict(answer == task.answer) for answer, task in pairs]  # noqa: E731
+    world = World({"reasoner": player}, check, SamplerConfig(top_k=3), 0, 0)
+    items = [Item(Task(f"q{k}", "1", "Integer", str(k)), suite="aime24") for k in range(2)]
+    found = scores.examine(world, items, exam(lambda r: r.text), samples=4, temperature=0.6)
+    assert [r["scores"]["verifier"] for r in found] == [0.5, 0.5] and found[0]["predictions"] == ["0", "1", "0", "1"]
+    assert player.settings == [(0.6, 4, [0, 4])] and found[0]["tokens"] == 3
