@@ -5,8 +5,8 @@ Command:   python launch/tpu_run.py --config=strong_challenger_nano --workdir=ru
            With real models: --config=spice_qwen0p5b seats.challenger=weights/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf,
            or spice_qwen4b seats.challenger=FOLDER of Qwen3-32B, as in the paper (section 3.1).
 Hardware:  2 CPU cores, 2 GiB of memory
-Cost:      to be measured
-Expect:    to be measured
+Cost:      3 minutes, and 1.6 the warm start (kept in runs/cache afterwards)
+Expect:    held-out accuracy from 0.54 to 0.71, about SPICE's own 0.73 (one seed; docs/log/2026-11-26.md)
 """
 
 import dataclasses

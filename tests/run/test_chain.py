@@ -112,23 +112,25 @@ def test_stages_start_from_and_seat_any_earlier_one(cache, tmp_path):
 
 
 ROUNDS = WORLD | {
-    "iterations": "2", "eval.every": "0", "rzero.groups": "4", "rzero.pool": "60", "rzero.keep": "0.0,1.0",
+    "iterations": "4", "buckets.rows": "180", "rzero.groups": "4", "rzero.pool": "60", "rzero.keep": "0.0,1.0",
     "eval.tasks": "none",
 }  # fmt: skip
 
 
 @pytest.mark.slow
-def test_two_lineages_killed_in_the_second_turn_of_each_go_on(cache, tmp_path):
+def test_two_lineages_killed_in_turns_of_the_reasoner_go_on(cache, tmp_path):
     script = [sys.executable, ROOT / "launch" / "tpu_run.py", "--config=r_zero_nano", f"nano.cache={cache}"]
     words = [*script, *(f"{key}={value}" for key, value in ROUNDS.items())]
     killed, whole = [*words, f"--workdir={tmp_path / 'killed'}"], [*words, f"--workdir={tmp_path / 'whole'}"]
-    for stage in ("2", "3", "4"):
+    for stage in "24":
         kill_after(killed, tmp_path / "killed" / stage / "metrics.jsonl", 1)
     for command in (killed, whole):
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT)
         assert done.returncode == 0, done.stderr[-3000:]
     for stage in "234":
         assert arrays(tmp_path / "killed" / stage) == arrays(tmp_path / "whole" / stage)
+    rows = jsonl.read(tmp_path / "whole" / "4" / "metrics.jsonl")
+    assert rows[0]["challenger/valid_fraction"] > 0 and rows[-1]["reasoner/episodes"] > 0, "or nothing is compared"
     kept = json.loads((tmp_path / "whole" / "4" / "config.json").read_text())
     assert kept["model"]["path"] == "../2/policy" and kept["seats"] == {"challenger": "../3/policy"}
 

@@ -2,9 +2,14 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
 
+import jsonl
 import pytest
+from processes import PATIENCE, ROOT, kill_after
 from scripted import Scripted, world
+from tiny_runs import WORLD
 
 from spicejax.games.absolute_zero import game as absolute_zero
 from spicejax.games.absolute_zero.game import AbsoluteZeroConfig
@@ -119,3 +124,25 @@ def test_demand():
 def test_errors_name_the_field(change, said):
     with pytest.raises(ValueError, match=said):
         dataclasses.replace(CFG, **change)
+
+
+TINY = WORLD | {
+    "nano.architecture.vocab_size": "304", "absolutezero.batch": "4", "absolutezero.attempts": "2",
+    "absolutezero.seeds": "8", "eval.every": "0", "iterations": "4", "learner.row_length": "128",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_killed_it_goes_on_with_its_buffers(cache, tmp_path):
+    words = [sys.executable, ROOT / "launch" / "tpu_run.py", "--config=absolute_zero_nano", f"nano.cache={cache}"]
+    words += [f"{key}={value}" for key, value in TINY.items()]
+    kill_after([*words, f"--workdir={tmp_path / 'killed'}"], tmp_path / "killed" / "metrics.jsonl", 2)
+    for name in ("killed", "whole"):
+        done = subprocess.run([*words, f"--workdir={tmp_path / name}"], capture_output=True, timeout=PATIENCE, cwd=ROOT)
+        assert done.returncode == 0, done.stderr[-3000:]
+    killed, whole = (jsonl.read(tmp_path / name / "tasks.jsonl") for name in ("killed", "whole"))
+    assert killed == whole and any("rejected" not in row for row in whole), "or nothing is compared"
+    times = ("time/", "compile/")
+    rows = [[{k: v for k, v in row.items() if not k.startswith(times)}
+             for row in jsonl.read(tmp_path / name / "metrics.jsonl")] for name in ("killed", "whole")]  # fmt: skip
+    assert rows[0] == rows[1] and rows[0][-1]["learner/grad_norm"] > 0
