@@ -85,7 +85,7 @@ def main(argv: Sequence[str]) -> None:
         print(json.dumps(result["results"]) if options.json else result["table"])
     elif options.json or options.rollouts or options.examples:
         print(json.dumps(result))
-    elif options.benchmarks:
+    elif "benchmarks" in result:
         print(suites.markdown(result["model"], result["benchmarks"]))
     else:
         print(scores.table(result["scores"], result["questions"]))
@@ -135,11 +135,10 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
         raise ValueError(f"{'--chat' if options.chat else '--tasks'} belongs to --harness=TASK")
     others = versus.load(options.versus) if options.versus else []
     if options.results:
-        names = ("questions", "examples", "config", "most", "rollouts", "judge", "out")
+        names = ("questions", "benchmarks", "examples", "config", "most", "rollouts", "judge", "out")
         if unused := [f"--{name}" for name in names if getattr(options, name)] + list(rest):
             raise ValueError(f"--results={options.results} asks nothing again; leave {', '.join(unused)} out")
-        records = versus.load(options.results)
-        return _summary(str(options.results), None, records, options.versus, others)
+        return _summary(str(options.results), None, versus.load(options.results), options.versus, others)
     if not (options.questions or options.examples or options.benchmarks):
         raise ValueError("--questions=QUESTIONS.jsonl is missing (or --benchmarks=NAME,... or --examples=FILE)")
     if options.rollouts < 0 or options.most < 0:
@@ -175,10 +174,7 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
         if options.out:
             _write(options.out / "questions.jsonl", records)
         return dict(collections.Counter(record["difficulty"] for record in records))
-    if files:
-        result = _table(options.model, records, options.versus, others)
-    else:
-        result = _summary(options.model, options.questions, records, options.versus, others)
+    result = _summary(options.model, options.questions, records, options.versus, others)
     if options.out and files:
         for ending, write in (("md", suites.markdown), ("tex", suites.latex)):
             text = write(options.model, result["benchmarks"]) + "\n"
@@ -196,19 +192,17 @@ def _summary(
     other: Path | None,
     others: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
-    """Means of the records, and what they are beside others."""
-    result = {"model": model, "set": asked, "questions": len(records), "scores": scores.means(records)}
+    """Means of the records, or of those of each benchmark its score, and what they are beside others."""
+    of_benchmarks = all(record.get("suite") in benchmarks.BENCHMARKS for record in records)
+    result: dict[str, Any] = {"model": model, "questions": len(records)}
+    if of_benchmarks:
+        result |= {"benchmarks": suites.summary(records)}
+    else:
+        result |= {"set": asked, "scores": scores.means(records)}
     if other is None:
         return result
-    return result | {"versus": {"results": str(other), "scores": versus.compare(records, others)}}
-
-
-def _table(
-    model: str, records: Sequence[dict[str, Any]], other: Path | None, others: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    """What the benchmarks' scores are, and beside others."""
-    result = {"model": model, "questions": len(records), "benchmarks": suites.summary(records)}
-    return result | ({"versus": {"results": str(other), "scores": suites.compare(records, others)}} if other else {})
+    compared = (suites.compare if of_benchmarks else versus.compare)(records, others)
+    return result | {"versus": {"results": str(other), "scores": compared}}
 
 
 def _write(path: Path, records: Sequence[dict[str, Any]]) -> None:

@@ -111,7 +111,8 @@ def _sampling(resolved: Resolved, ask: Ask) -> list[Program]:
         training["policy_copy"], held = held, training.pop(f"seat_{role}")
     found = engine.programs(layout, held, stop_states=1, filtered=cfg.sampler.filtered)
     size = transformer.num_params(layout.model)
-    loads = math.ceil(ask.prompts / layout.prefills)
+    often = 1 / cfg.iterations if ask.once else 1.0
+    loads = often * math.ceil(ask.prompts / layout.prefills)
     # Slots that become free are filled again.
     steps = max(1.0, ask.prompts * ask.samples / layout.lanes) * ask.max_new
     batch = {"prefill": layout.prefills, "insert": layout.prefills, "decode": layout.lanes, "append": layout.appends}
@@ -126,23 +127,15 @@ def _sampling(resolved: Resolved, ask: Ask) -> list[Program]:
     reading, writing = 2.0 * size * layout.prefills * layout.prefix, 2.0 * size * layout.lanes * steps
     # A cache with a window is written by a loop over windows and one over their steps.
     decoding = (steps / layout.window, layout.window) if layout.ring else (steps,)
-    often = 1 / cfg.iterations if ask.once else 1.0
     uses: dict[str, tuple[Any, ...]] = {  # fields of Program, from `calls` on
-        "prefill": (often * loads, copy, training | slots, (math.ceil(layout.prefix / layout.chunk),), None, reading),
-        "insert": (
-            often * loads,
-            {"kv_cache": caches.prefix},
-            training | copy | {"responses": responses},
-            (1,),
-            None,
-            0.0,
-        ),
+        "prefill": (loads, copy, training | slots, (math.ceil(layout.prefix / layout.chunk),), None, reading),
+        "insert": (loads, {"kv_cache": caches.prefix}, training | copy | {"responses": responses}, (1,), None, 0.0),
         "decode": (often, copy | slots, training, decoding, None, writing),
     }
     if ask.turn_limits:
-        reads = math.ceil(ask.prompts * ask.samples * (ask.turn_limits.turns - 1) / layout.appends)
+        reads = often * math.ceil(ask.prompts * ask.samples * (ask.turn_limits.turns - 1) / layout.appends)
         shown = 2.0 * size * layout.appends * layout.observation
-        uses["append"] = (often * reads, copy | slots, training, (1,), None, shown)
+        uses["append"] = (reads, copy | slots, training, (1,), None, shown)
     return [
         Program(f"{ask.role}_{p.name}", functools.partial(lower, p), *uses[p.name], rows=batch[p.name]) for p in found
     ]

@@ -57,7 +57,7 @@ def require(stages: Sequence[RunConfig], workdir: Path, *, planned: bool = False
     Raises: OSError for a disk that is too small; as `preflight.require`.
     """
     places = folders(stages, workdir)
-    link(stages, places)
+    link(stages, places)  # or it raises
     for number, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
         preflight.require(cfg, folder, first=not _start(cfg, number), planned=planned)
     if not planned and (why := disk.lacking(stages, places, workdir)):
