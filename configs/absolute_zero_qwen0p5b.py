@@ -20,7 +20,7 @@ SPICE = spice_qwen0p5b.CONFIG
 CONFIG = dataclasses.replace(
     SPICE,
     name="absolute_zero_qwen0p5b",
-    corpus=dataclasses.replace(SPICE.corpus, source="", max_tokens=896),
+    corpus=dataclasses.replace(SPICE.corpus, source="", max_tokens=640),
     game=AbsoluteZeroConfig(
         batch=8,
         attempts=6,
@@ -31,8 +31,8 @@ CONFIG = dataclasses.replace(
         proposer_max_new=192,
         solver_max_new=160,
     ),
-    buckets=Buckets(prompt=(384, 896), rows=48),
-    learner=dataclasses.replace(SPICE.learner, aggregation="token_mean", layout="packed", row_length=1152, rows=1),
+    buckets=Buckets(prompt=(256, 640), rows=48),
+    learner=dataclasses.replace(SPICE.learner, aggregation="token_mean", layout="packed", row_length=896, rows=1),
     eval=EvalConfig(tasks="none"),
     iterations=24,
 )
