@@ -3,8 +3,9 @@ functions and works out what they return, what they were given, and which they a
 
 Command:   python launch/tpu_run.py --config=absolute_zero_nano --workdir=runs/absolute_zero
 Hardware:  2 CPU cores, 2 GiB of memory, Linux with bubblewrap (docs/security.md)
-Cost:      to be measured
-Expect:    to be measured
+Cost:      27 minutes beside other work, mostly of starting interpreters, the warm start included (kept in runs/cache)
+Expect:    nearly every proposal runs; its own tasks are solved a little more often and get easier; held-out accuracy is
+           not seen to change (docs/log/2026-11-26.md)
 """
 
 import dataclasses
@@ -34,7 +35,7 @@ CONFIG = dataclasses.replace(
     ),
     buckets=Buckets(prompt=(64,), rows=128),
     learner=LearnerConfig(
-        learning_rate=5e-4,
+        learning_rate=1e-4,
         beta2=0.99,
         aggregation="token_mean",
         layout="packed",

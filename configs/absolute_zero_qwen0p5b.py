@@ -3,8 +3,8 @@
 Command:   python launch/tpu_run.py --config=absolute_zero_qwen0p5b --workdir=DIR \
                model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf
 Hardware:  2 CPU cores, 12 GiB of memory, or one GPU; Linux with bubblewrap (docs/security.md)
-Cost:      to be measured
-Expect:    to be measured
+Cost:      not measured yet
+Expect:    not known yet; it starts and plays
 """
 
 import dataclasses

@@ -1,11 +1,11 @@
 """R-Zero on Qwen2.5-Coder-0.5B-Instruct, with adapters: word problems that two small models set each other.
 
 Command:   python launch/tpu_run.py --config=r_zero_qwen0p5b --workdir=DIR \
-               model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf [eval.tasks=QUESTIONS]
+               model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf [4.eval.tasks=QUESTIONS]
            1/, 3/ are turns of the Challenger, 2/, 4/ of the Reasoner, whose last policy is the outcome.
 Hardware:  2 CPU cores, 12 GiB of memory; or one GPU
-Cost:      to be measured
-Expect:    to be measured
+Cost:      not measured yet
+Expect:    not known yet; it starts and plays
 """
 
 import dataclasses

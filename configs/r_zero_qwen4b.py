@@ -1,6 +1,6 @@
 """R-Zero on Qwen3-4B-Base with the numbers of its code (arXiv:2508.05004; rounds as in the paper), for a TPU slice.
 
-Command:   python launch/tpu_run.py --config=r_zero_qwen4b --workdir=DIR model.path=FOLDER [eval.tasks=QUESTIONS]
+Command:   python launch/tpu_run.py --config=r_zero_qwen4b --workdir=DIR model.path=FOLDER [6.eval.tasks=QUESTIONS]
            FOLDER: Qwen3-4B-Base as downloaded from Hugging Face. 1/, 3/, 5/ are turns of the Challenger, 2/, 4/, 6/ of
            the Reasoner, whose last policy is the outcome; --export=OUT writes it.
 Hardware:  a TPU slice with 256 GiB of HBM or more (the paper: 8 GPUs of 80 GiB). Not run by us on such hardware yet.

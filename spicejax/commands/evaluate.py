@@ -174,13 +174,14 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
         if options.out:
             _write(options.out / "questions.jsonl", records)
         return dict(collections.Counter(record["difficulty"] for record in records))
+    if options.out:
+        _write(options.out / versus.ITEMS, records)
     result = _summary(options.model, options.questions, records, options.versus, others)
     if options.out and files:
         for ending, write in (("md", suites.markdown), ("tex", suites.latex)):
             text = write(options.model, result["benchmarks"]) + "\n"
             (options.out / f"table.{ending}").write_text(text, encoding="utf-8")
     if options.out:
-        _write(options.out / versus.ITEMS, records)
         (options.out / "scores.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return result
 

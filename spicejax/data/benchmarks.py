@@ -25,7 +25,7 @@ class Benchmark(NamedTuple):
     files: tuple[str, ...]  # names that its file may have
     source: str  # where it is published: repository and path, or name on the Hub
     licence: str
-    read: Callable[[Any], Fields]  # an entry of the file as a row that `questions.load_items` reads
+    read: Callable[[Any], Fields | None]  # an entry as a row that `questions.load_items` reads; None = it is left out
     score: str = "verifier"  # of evaluation/scores.py
     samples: int = 1  # answers to each question, whose mean counts; one = greedy
     temperature: float = 0.6  # where there are several
@@ -69,12 +69,19 @@ def open_answers(entry: Fields) -> dict[str, Any]:
     """A question with several right answers, one of them as JSON in PopQA."""
     listed = _first(entry, "golden_answers", "answers", "possible_answers", "answer", "obj")
     listed = json.loads(listed) if isinstance(listed, str) and listed.startswith("[") else listed
+    listed = [*([listed] if isinstance(listed, str) else listed), *(entry.get("answer_aliases") or ())]
     return {"question": entry["question"], "answer": listed, "answer_type": "String"} | _name(entry)
 
 
-def yes_no(entry: Fields) -> dict[str, Any]:
-    """A question to be answered by Yes or No, or a claim that is supported or not (acesearcher.kind=claim)."""
-    right = published.YES[_first(entry, "label", "answer")]
+def yes_no(entry: Fields) -> dict[str, Any] | None:
+    """A question to be answered by Yes or No, or a claim that is supported or not (acesearcher.kind=claim).
+
+    A claim of which there is not enough information is left out.
+    """
+    label = _first(entry, "label", "answer")
+    if label == "NOT ENOUGH INFO":
+        return None
+    right = {**published.YES, "SUPPORT": "Yes", "REFUTE": "No"}[label]
     return {"question": _first(entry, "claim", "question"), "answer": right, "answer_type": "String"} | _name(entry)
 
 
@@ -168,7 +175,8 @@ BENCHMARKS = {
         "hover-nlp/hover data/hover/hover_dev_release_v1.1.json", "CC BY-SA 4.0", yes_no, "exact",
         reported={ACE: 68.3}),
     "exfever": Benchmark(
-        "ExFEVER", ("exfever.jsonl",), "dependentsign/EX-FEVER", "Apache-2.0", yes_no, "exact", reported={ACE: 73.8}),
+        "ExFEVER", ("exfever.jsonl",), "dependentsign/EX-FEVER data/test.csv, as jsonl", "Apache-2.0", yes_no,
+        "exact", reported={ACE: 73.8}),
     "strategyqa": Benchmark(
         "StrategyQA", ("strategyqa.jsonl", "dev.json"), "eladsegal/strategyqa data/strategyqa/dev.json", "MIT", yes_no,
         "exact"),
@@ -208,7 +216,9 @@ def load(name: str, path: Path, most: int = 0) -> list[Item]:
 
     def read(entry: Any) -> Iterable[Item]:
         fields = entry[1] if isinstance(entry, tuple) else entry  # of a JSON object of entries
-        yield dataclasses.replace(item(dict(BENCHMARKS[name].read(fields)), str(path)), suite=name)
+        row = BENCHMARKS[name].read(fields)
+        if row is not None:
+            yield dataclasses.replace(item(dict(row), str(path)), suite=name)
 
     items = []
     for each in published.parsed(published.entries(path), read, None):

@@ -27,7 +27,8 @@ def examine(
 
     Args:
       judged: a judge is asked too, see World.judge; longest verdict, in tokens. 0 = none.
-      samples: answers to each item. Of several, a score is their mean (avg@k); what else is kept is of the first.
+      samples: answers to each item. Of several, a score is their mean (avg@k); what else is kept, and what the judge
+        sees, is the first.
       temperature: at which they are drawn, from the whole distribution.
     Returns: for each item id, category, question, answers, prediction (None where none was given), text,
       finish_reason, searches and the transcript where the game searches, and scores, each in [0, 1]: exact, near (the
@@ -114,8 +115,10 @@ def means(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 def interval(values: np.ndarray) -> dict[str, float]:
     """Mean of one value a question [N], and low and high of its 95 % bootstrap interval, the same draws each time."""
-    drawn = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
-    low, high = np.quantile(values[drawn].mean(1), (0.025, 0.975))
+    rng, block = np.random.default_rng(0), max(1, 10_000_000 // len(values))  # as many draws at a time, row by row
+    sizes = [min(block, RESAMPLES - done) for done in range(0, RESAMPLES, block)]
+    means = [values[rng.integers(len(values), size=(rows, len(values)))].mean(1) for rows in sizes]
+    low, high = np.quantile(np.concatenate(means), (0.025, 0.975))
     return {"mean": float(values.mean()), "low": float(low), "high": float(high)}
 
 

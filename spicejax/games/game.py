@@ -78,6 +78,7 @@ class Exam(NamedTuple):
     max_new: int  # longest answer, in tokens; nothing where it searches between its turns
     behind: int = 0  # as `Ask.behind`
     searches: bool = False
+    programs: bool = False  # replies may be run as programs
 
 
 @dataclasses.dataclass(frozen=True)

@@ -179,7 +179,7 @@ def opened(
     Raises: ValueError and FileNotFoundError for what is missing or does not fit.
     """
     _require(cfg, judge, alone)
-    kept = None if alone else open_sandbox(cfg)
+    kept = open_sandbox(cfg) if cfg.game.game.exam(cfg.game).programs and not alone else None
     whole = dataclasses.replace(cfg.model, lora=None)  # a run's adapters are merged, a model that is named has none
     learner = dataclasses.replace(cfg.learner, learning_rate=1.0)  # unused; one for adapters may be too small for these
     resolved = resolve(dataclasses.replace(cfg, model=whole, learner=learner), make_world=True)

@@ -42,7 +42,7 @@ def chat_formats(cfg: RunConfig, tokenizer: Tokenizer) -> dict[str, ChatFormat]:
     """The format of every seat; `tokenizer` is that of the policy, whose format also stands under ""."""
     policy = ChatFormat(tokenizer.dated(cfg.model.date), cfg.model.template)
     formats = {"": policy} | dict.fromkeys((ask.seat or ask.role for ask in cfg.asks), policy)
-    for role, path in cfg.seats.items():
+    for role, path in cfg.folders_of_seats.items():
         formats[role] = load_chat_format(path, cfg.model.date)
     return formats
 

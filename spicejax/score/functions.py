@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Sequence
 
 from spicejax.score.sandbox import Ran
@@ -11,20 +10,37 @@ from spicejax.score.sandbox import Ran
 # Modules that make a program another one at every run, or that reach out of it
 FORBIDDEN = ("logging", "random", "multiprocessing", "subprocess", "threading", "datetime", "time", "hashlib", "hmac",
              "calendar", "secrets", "uuid", "os", "sys", "bcrypt", "pebble")  # fmt: skip
-# Differs: Absolute Zero refuses every text in which such a word stands; here it is their imports
-_FORBIDDEN = re.compile(rf"^\s*(?:import|from)\s+(?:{'|'.join(FORBIDDEN)})\b", re.MULTILINE)
 _SYNTAX = (SyntaxError, ValueError, MemoryError, RecursionError)  # what ast raises for texts of any kind
 
 
 def forbidden(program: str) -> bool:
-    """Whether a program imports one of FORBIDDEN."""
-    return bool(_FORBIDDEN.search(program))
+    """Whether a program imports one of FORBIDDEN, or by other ways than an import statement; false where it is none."""
+    try:
+        nodes = list(ast.walk(ast.parse(program)))
+    except _SYNTAX:
+        return False
+    # Differs: Absolute Zero refuses every text in which such a word stands; here it is their imports
+    imported = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    imported += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    called = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return "__import__" in called or any(name.partition(".")[0] in (*FORBIDDEN, "importlib") for name in imported)
+
+
+def literal(text: str) -> bool:
+    """Whether the arguments of a call are plain values: others could change the function that they are given to."""
+    try:
+        call = ast.parse(f"f({text})", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            return False
+        for value in (*call.args, *(keyword.value for keyword in call.keywords)):
+            ast.literal_eval(value)
+    except (*_SYNTAX, TypeError):
+        return False
+    return True
 
 
 def script(program: str, inputs: Sequence[str]) -> str | None:
     """A program for the sandbox: its value is what f returns for each input, as Python writes it; None for bad syntax.
-
-    What is right never goes into the sandbox, so that no program can find it there.
 
     Args:
       inputs: arguments of a call, as they stand between its brackets.

@@ -46,6 +46,12 @@ def test_benchmarks_are_asked_kept_and_compared(nano, tmp_path, capsys):
         assert "| gsm8k | +0.000 | +0.000 to +0.000 | 0, 0 | 1 |" in printed
 
 
+def test_a_recipe_whose_seats_are_made_by_its_chain(nano, tmp_path, capsys):
+    jsonl.write(tmp_path / "q.jsonl", [{"question": "2+3=?", "answer": "5"}])
+    words = [f"--model={nano.model.path}", "--config=r_zero_nano", f"--questions={tmp_path / 'q.jsonl'}", "--json"]
+    assert commands.run("evaluate", words) == 0 and json.loads(capsys.readouterr().out)["questions"] == 1
+
+
 @pytest.mark.parametrize(("words", "said"), [
     (["--benchmarks=gsm8k"], "--data_dir=benchmarks: there is no such folder"),
     (["--benchmarks=gsm9k"], "there is no such benchmark; choose from amc23"),

@@ -40,10 +40,10 @@ PUBLISHED = [
     ("hotpotqa", {"_id": "5a8b", "question": "Were", "answer": "yes", "supporting_facts": [["A", 0]],
                   "context": [["A", ["x"]]]}, "Were", "yes", "String", ()),
     ("musique", {"id": "2hop", "question": "When", "answer": "1985", "answer_aliases": ["in 1985"], "answerable": True},
-     "When", "1985", "String", ()),
+     "When", "1985", "String", ("in 1985",)),
     ("hover", {"uid": "u", "claim": "It is so.", "label": "NOT_SUPPORTED", "supporting_facts": []},
      "It is so.", "No", "String", ()),
-    ("exfever", {"id": 1, "claim": "It is so.", "label": "SUPPORTS"}, "It is so.", "Yes", "String", ()),
+    ("exfever", {"id": 1, "claim": "It is so.", "label": "REFUTE"}, "It is so.", "No", "String", ()),
     ("strategyqa", {"qid": "q", "question": "Is it?", "answer": True}, "Is it?", "Yes", "String", ()),
     ("docmath_simpshort", {"question_id": "t-0", "question": "How much?", "paragraphs": ["a"], "ground_truth": 12.5},
      "How much?", "12.5", "Float", ()),
@@ -80,6 +80,12 @@ def test_files_of_other_layouts(tmp_path):
     (tmp_path / "d.json").write_text("[]")
     with pytest.raises(ValueError, match="holds no questions"):
         benchmarks.load("bbeh", tmp_path / "d.json")
+
+
+def test_claims_without_enough_information_are_left_out(tmp_path):
+    labels = ("SUPPORT", "NOT ENOUGH INFO", "REFUTE")
+    jsonl.write(tmp_path / "x.jsonl", [{"claim": f"c{k}", "label": label} for k, label in enumerate(labels)])
+    assert [item.task.answer for item in benchmarks.load("exfever", tmp_path / "x.jsonl")] == ["Yes", "No"]
 
 
 def test_what_is_missing_is_told_with_its_source_and_place(tmp_path):

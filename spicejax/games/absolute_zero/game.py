@@ -49,8 +49,9 @@ class AbsoluteZeroConfig:
     capacity: int = 16384
     # what a task earns that is never or always solved: 0 (paper), -0.5 (code); else 1 - share of right answers
     extreme_reward: float = 0.0
-    # what is earned by a task that cannot be run, and by a wrong answer; by what has another form than asked for
+    # what a task earns that cannot be run, -0.5 (paper) or -1 (code); a wrong answer; what has another form
     invalid_reward: float = -0.5
+    wrong_reward: float = -0.5
     form_reward: float = -1.0
     # how rewards become advantages, of each role and kind apart: whiten = the paper's task-relative REINFORCE++
     estimator: Estimator = "whiten"
@@ -58,8 +59,7 @@ class AbsoluteZeroConfig:
     programs: Literal["sandbox", "accept"] = "sandbox"
     # how it is asked: `full`, `simple` with worked examples for small models, `nano` without a word around it
     style: reasoner.Style = "full"
-    # folder of your own prompts, files named as in games/prompts/ and games/absolute_zero/prompts/; read once, when the
-    # configuration is made
+    # folder of your own prompts, named as those of games/prompts/ and games/absolute_zero/prompts/; read once
     prompts: str = ""
     # prompts by name (absolutezero.templates.solve_deduction=TEXT)
     templates: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -78,6 +78,8 @@ class AbsoluteZeroConfig:
         require(self, dict.fromkeys(("proposer_max_new", "solver_max_new"), 1))
         if not self.kinds or set(self.kinds) - set(KINDS):
             raise ValueError(f"absolutezero.kinds={self.kinds}: choose from {', '.join(KINDS)}")
+        if not {"deduction", "abduction"} & set(self.kinds):
+            raise ValueError(f"absolutezero.kinds={self.kinds}: induction is about programs of the others; add one")
         if self.inputs < 2:
             raise ValueError(f"absolutezero.inputs={self.inputs}: at least 2, one to show and one to judge by")
 
@@ -129,9 +131,9 @@ def play(world: World, numbers: Sequence[int], cfg: AbsoluteZeroConfig, state: A
         for kind in KINDS[:2]:
             buffers[kind].append(tasks.NANO_FIRST if cfg.style == "nano" else tasks.FIRST)
         # Differs: one round of attempts; the code goes on until the buffers are full
-        seeds = propose(world, buffers, cfg, cfg.seeds, _SEED)
-        _keep(buffers, seeds, cfg)
-        records += [p.record(cfg, seed=True) for p in seeds]
+        for kinds in (KINDS[:2], KINDS[2:]):  # inductions are about programs that are there by then
+            _keep(buffers, seeds := propose(world, buffers, cfg, cfg.seeds, _SEED, kinds), cfg)
+            records += [p.record(cfg, seed=True) for p in seeds]
     proposals = propose(world, buffers, cfg, cfg.batch, _PROPOSE)
     valid = [p for p in proposals if not p.rejected]
     attempts = solve(world, [(p.kind, p.task) for p in valid], cfg, cfg.attempts, _ATTEMPT)
@@ -142,7 +144,7 @@ def play(world: World, numbers: Sequence[int], cfg: AbsoluteZeroConfig, state: A
     solved = [solution for (solution,) in solve(world, taught, cfg, 1, _SOLVE)]
     lessons = [Episode(f"propose_{p.kind}", n, p.rollout, p.reward(cfg)) for n, p in enumerate(proposals)]
     for s in solved:
-        reward = 1.0 if s.right else cfg.form_reward if s.answer is None else cfg.invalid_reward
+        reward = 1.0 if s.right else cfg.form_reward if s.answer is None else cfg.wrong_reward
         lessons.append(Episode(f"solve_{s.kind}", len(lessons), s.rollout, reward))
     metrics = _metrics_of(proposals, solved, buffers, cfg)
     records += [p.record(cfg) for p in proposals]
@@ -152,12 +154,15 @@ def play(world: World, numbers: Sequence[int], cfg: AbsoluteZeroConfig, state: A
     return Played(lessons, metrics, records, state, progress, totals)
 
 
-def propose(world: World, buffers: Buffers, cfg: AbsoluteZeroConfig, count: int, stream: int) -> list[Proposal]:
-    """Ask for `count` tasks of each kind, and run them."""
+def propose(
+    world: World, buffers: Buffers, cfg: AbsoluteZeroConfig, count: int, stream: int, kinds: Sequence[Kind] = KINDS
+) -> list[Proposal]:
+    """Ask for `count` tasks of each of these kinds that the game has, and run them."""
+    rows = [(k, n) for k, kind in enumerate(KINDS) if kind in kinds and kind in cfg.kinds for n in range(count)]
     plans: list[tuple[Kind, str, Messages]]
-    plans = [(kind, *_request(world, buffers, cfg, kind, stream, n)) for kind in cfg.kinds for n in range(count)]
+    plans = [(KINDS[k], *_request(world, buffers, cfg, KINDS[k], stream, n)) for k, n in rows]
     asked, sampling = [messages for _, _, messages in plans], {"max_new": cfg.proposer_max_new, "stream": stream}
-    rollouts_of = world.ask("proposer", asked, samples=1, first_row=range(len(plans)), **sampling)
+    rollouts_of = world.ask("proposer", asked, samples=1, first_row=[k * count + n for k, n in rows], **sampling)
     proposals = []
     for (kind, program, _), (rollout,) in zip(plans, rollouts_of, strict=True):
         task = tasks.read_proposal(kind, rollout.text, cfg.style, program)
@@ -245,16 +250,19 @@ def _metrics_of(
         measured[f"{role}/response_length"] = [len(r.token_ids) for r in rollouts]
         measured[f"{role}/truncated"] = [r.finish_reason == "length" for r in rollouts]
     reasons = collections.Counter(f"rejected/{p.rejected}" for p in proposals if p.rejected)
-    return {name: float(np.mean(of)) for name, of in measured.items() if of} | {k: float(n) for k, n in reasons.items()}
+    measured |= {name: [n] for name, n in reasons.items()}
+    return {name: float(np.mean(of)) for name, of in measured.items() if of}
 
 
 def demand(cfg: AbsoluteZeroConfig) -> list[Ask]:
     """Every proposal is a task that runs. What is sampled, of all kinds at once; then what is learnt from, of each."""
     most = {"proposer": cfg.proposer_max_new, "solver": cfg.solver_max_new}
-    seeds, batch = cfg.seeds * len(cfg.kinds), cfg.batch * len(cfg.kinds)
-    sampled = (("seeds", seeds, 1, "proposer"), ("proposals", batch, 1, "proposer"),
-               ("attempts", batch, cfg.attempts, "solver"), ("solutions", batch, 1, "solver"))  # fmt: skip
-    asks = [Ask(role, n, samples, most[seat], "document", seat=seat, programs=cfg.programs, once=role == "seeds")
+    last = "induction" in cfg.kinds
+    first, batch = len(cfg.kinds) - last, cfg.batch * len(cfg.kinds)
+    sampled = (("seeds", cfg.seeds * first, 1, "proposer"), ("induction_seeds", cfg.seeds * last, 1, "proposer"),
+               ("proposals", batch, 1, "proposer"), ("attempts", batch, cfg.attempts, "solver"),
+               ("solutions", batch, 1, "solver"))  # fmt: skip
+    asks = [Ask(role, n, samples, most[seat], "document", seat=seat, programs=cfg.programs, once="seeds" in role)
             for role, n, samples, seat in sampled if n]  # fmt: skip
     for role, seat in (("propose", "proposer"), ("solve", "solver")):
         learns = {"group": 1, "estimator": cfg.estimator, "seat": seat}
@@ -286,9 +294,8 @@ ABOUT = About(
     ),
     glossary={
         "proposer/*_pass_rate": "share of right answers to new tasks of the kind, mean over tasks",
-        "proposer/*_valid": "share of proposals of the kind that run, twice with the same outputs",
-        "solver/pass_rate": "share of right answers, to new tasks and to earlier ones from the buffers",
-        "solver/*_pass_rate": "the same of one kind",
+        "proposer/*_valid": "share of proposals of the kind that run, twice alike",
+        "solver/*pass_rate": "share of right answers, of one kind or of all, to new tasks and earlier ones",
         "buffer/*": "tasks of the kind that are kept",
     },
     counts=("rejected/", "buffer/"),

@@ -38,11 +38,6 @@ class Task(NamedTuple):
         return (len(self.inputs) + 1) // 2
 
 
-# the places of a template
-PLACES = {
-    "propose_induction": ("program", "count"), "solve_deduction": ("program", "input"),
-    "solve_abduction": ("program", "output"), "solve_induction": ("pairs", "message"),
-}  # fmt: skip
 FIRST = Task("def f(x):\n    return x", ("'Hello'",), ("'Hello'",))  # what the paper begins with
 NOTHING = Task("", ())
 NANO_FIRST = Task(f"{_NANO_HEAD}x+0", ("1",), ("1",))
@@ -51,11 +46,9 @@ NANO_FIRST = Task(f"{_NANO_HEAD}x+0", ("1",), ("1",))
 def messages(
     name: str, style: reasoner.Style, templates: Templates, shown: Sequence[Task] = (), count: int = 0
 ) -> Messages:
-    """A request by the name of its template: propose_KIND, solve_KIND.
+    """A request by the name of its template, propose_KIND or solve_KIND, about a task, or with tasks as examples.
 
-    Args:
-      shown: the task; of propose_deduction and propose_abduction the examples.
-      count: inputs that propose_induction asks for.
+    `count` is how many inputs propose_induction asks for.
     """
     nano = style == "nano"
     template = prompts.read(PACKAGE, f"{name}_nano" if nano else name, templates)
@@ -126,12 +119,13 @@ def allowed(task: Task) -> bool:
 def right(world: World, asked: Sequence[tuple[Kind, Task, str | None]]) -> list[bool]:
     """Whether each answer is right: the same value; an input that leads to the output; a program that does the same.
 
-    A program is judged by the inputs that were not shown.
+    A program is judged by the inputs that were not shown; an input by being plain values. What is right never goes into
+    the sandbox, so that no program can find it there.
     """
     calls = {
         n: (answer, task.inputs[task.shown :]) if kind == "induction" else (task.program, [answer])
         for n, (kind, task, answer) in enumerate(asked)
-        if answer is not None and kind != "deduction"
+        if answer is not None and (kind == "induction" or (kind == "abduction" and functions.literal(answer)))
     }
     made = dict(zip(calls, functions.returned(world.execute, list(calls.values())), strict=True))
 

@@ -218,9 +218,8 @@ def exam(cfg: AceSearcherConfig) -> Exam:
 
     respond = planned if cfg.exam == "plan" else direct
     role = "decomposer" if cfg.exam == "plan" else "solver"
-    return Exam(
-        role, lambda task: paths.plan_messages(task, cfg), respond, cfg.final_max_new, searches=cfg.kind in SEARCHING
-    )
+    needs = {"searches": cfg.kind in SEARCHING, "programs": cfg.programs != "off"}
+    return Exam(role, lambda task: paths.plan_messages(task, cfg), respond, cfg.final_max_new, **needs)
 
 
 def _reply(branch: Branch) -> Reply:

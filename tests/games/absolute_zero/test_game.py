@@ -86,6 +86,9 @@ def test_buffers_grow_from_seeds_and_stay_within_bounds():
     played, players = play(dataclasses.replace(CFG, seeds=2, capacity=2))
     asked = [text for text, _ in players["proposer"].asked]
     assert len(asked) == 12 and {"x*3 | 5 = 15\nask output", "x+0 | 1 = 1\nask output"} >= set(asked[6:8])
+    assert all(text.endswith("ask 4") for text in asked[4:6]), "inductions when the others are there"
+    many = play(dataclasses.replace(CFG, seeds=8))[1]["proposer"].asked[16:24]
+    assert {text.partition("\n")[0] for text, _ in many} > {"x*3"}, "of programs that were proposed"
     assert [len(buffer) for buffer in played.state.values()] == [2, 2, 2], "the oldest stay"
     assert [row.get("seed") for row in played.rows] == [True] * 6 + [None] * 6
     assert all("reward" not in row for row in played.rows[:6]) and len(played.lessons) == 6 + 6
@@ -103,13 +106,14 @@ def test_a_request_that_does_not_fit_has_fewer_examples():
 
 
 def test_kinds_that_are_left_out():
-    played, _ = play(dataclasses.replace(CFG, kinds=("induction",)))
-    assert {e.role for e in played.lessons} == {"propose_induction", "solve_induction"}
+    played, _ = play(dataclasses.replace(CFG, kinds=("induction", "abduction"), seeds=1))
+    assert {e.role.partition("_")[2] for e in played.lessons} == {"induction", "abduction"}
 
 
 def test_demand():
     by_role = {ask.role: ask for ask in CFG.game.demand(dataclasses.replace(CFG, seeds=3))}
-    assert (by_role["seeds"].prompts, by_role["seeds"].once, by_role["proposals"].prompts) == (9, True, 6)
+    assert (by_role["seeds"].prompts, by_role["seeds"].once, by_role["proposals"].prompts) == (6, True, 6)
+    assert (by_role["induction_seeds"].prompts, by_role["induction_seeds"].once) == (3, True)
     assert (by_role["attempts"].samples, by_role["attempts"].trained, by_role["attempts"].programs) == (2, 0, "sandbox")
     learnt = {role for role, ask in by_role.items() if ask.trained}
     assert learnt == {f"{role}_{kind}" for role in ("propose", "solve") for kind in absolute_zero.KINDS}
@@ -119,6 +123,7 @@ def test_demand():
 
 @pytest.mark.parametrize("change, said", [
     ({"kinds": ()}, "absolutezero.kinds"), ({"kinds": ("guess",)}, "absolutezero.kinds"),
+    ({"kinds": ("induction",)}, "induction is about programs of the others"),
     ({"inputs": 1}, "absolutezero.inputs"), ({"batch": 0}, "absolutezero.batch"), ({"seeds": -1}, "absolutezero.seeds"),
 ])  # fmt: skip
 def test_errors_name_the_field(change, said):

@@ -88,11 +88,12 @@ def test_an_interpreter_is_the_judge():
     asked = [
         ("deduction", ONE, "40"), ("deduction", ONE, "40.0"), ("deduction", ONE, "4"), ("deduction", ONE, None),
         ("abduction", even, "4"), ("abduction", even, "8"), ("abduction", even, "3"), ("abduction", even, "1)(2"),
+        ("abduction", even, "exec('f.__code__ = (lambda *a: 0).__code__')"), ("abduction", even, "int('4')"),
         ("induction", TEN, other), ("induction", TEN, listed), ("induction", TEN, "def f(x): return ("),
         ("induction", TEN, None),
     ]  # fmt: skip
     right = tasks.right(world({}, programs=RUN), asked)
-    assert right == [True, True, False, False, True, True, False, False, True, False, False, False]
+    assert right == [True, True, False, False, True, True, *[False] * 4, True, False, False, False]
 
 
 def test_what_is_refused_by_its_text():
