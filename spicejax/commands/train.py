@@ -29,7 +29,8 @@ from spicejax.run.store import export
 
 USAGE = "spicejax train --config=NAME [--workdir=DIR] [--corpus=SPEC] [--dry_run] [a.b=c ...]"
 OPTIONS = (
-    ("config", "NAME", f"one of: {', '.join(configs.names())}; `spicejax train NAME` says the same"),
+    ("config", "NAME", f"a recipe, such as spice_nano; `spicejax configs` lists all {len(configs.names())}. `spicejax "
+     "train NAME` says the same"),
     ("workdir", "DIR", "checkpoints, metrics and report (default runs/NAME); the same command resumes there"),
     ("corpus", "SPEC", "short for corpus.source=SPEC. Documents: jsonl, parquet, folder of .txt/.md, ArrayRecord, "
      "tfds:NAME, facts (ships with the package; facts:countries,elements,... for some of it), sentences, problems; "

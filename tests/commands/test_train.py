@@ -20,10 +20,10 @@ NANO = "--config=spice_nano"
 
 @pytest.mark.parametrize(("words", "message"), [
     (["--confg=x"], "error: unknown option --confg; did you mean --config?"),
-    (["--config", "nope"], "error: unknown config 'nope'; choose from: acesearcher_llama8b, "),
+    (["--config", "nope"], "error: unknown config 'nope'; choose from: absolute_zero_nano, "),
     (["--config=spice_qwen4"], "error: unknown config 'spice_qwen4'; did you mean spice_qwen4b? All: "),
     (["--config=no.py"], "error: --config=no.py: there is no such file; give the name of a recipe, or a .py file"),
-    ([], "error: --config=NAME is missing; one of: acesearcher_llama8b, "),
+    ([], "error: --config=NAME is missing; one of: absolute_zero_nano, "),
     (["--config"], "error: argument --config: expected one argument"),
     ([NANO, "--workdir="], "error: --workdir needs a value: --workdir=..."),
     ([NANO, "--workdr", "x"], "error: unknown option --workdr; did you mean --workdir?"),

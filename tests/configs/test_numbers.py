@@ -56,7 +56,30 @@ def acesearcher(tuned, round_):
     return found | {stage: ROUND | {"learner.learning_rate": round_} for stage in "23"}
 
 
+R_ZERO = {  # arXiv:2508.05004 and its public scripts
+    "game.groups": 512, "game.reward": "code", "game.majority": "any", "game.repetition": 1.0,
+    "game.repetition_distance": 0.5, "game.estimator": "mean_std", "game.challenger_max_new": 4096,
+    "game.reasoner_max_new": 4096, "sampler.temperature": 1.0, "learner.learning_rate": 1e-6, "learner.kl_coef": 0.01,
+    "learner.clip_low": 0.2, "learner.clip_high": 0.3, "learner.dual_clip": 3.0, "learner.aggregation": "token_mean",
+}  # fmt: skip
+ASKS = R_ZERO | {"game.trains": "challenger", "game.group_size": 4, "game.votes": 10, "iterations": 5}
+ASKS |= {"learner.trajectories_per_update": 16 * 4}
+SOLVES = R_ZERO | {"game.trains": "reasoner", "game.group_size": 5, "game.votes": 9, "iterations": 15}
+SOLVES |= {"game.pool": 8 * 1000, "game.keep": (0.3, 0.8), "game.format_weight": 0.1}
+SOLVES |= {"learner.trajectories_per_update": 128 * 5}
+ABSOLUTE_ZERO = {  # arXiv:2505.03335, the branch `paper` of its code; iterations: SPICE, table 5
+    "game.batch": 64, "game.attempts": 8, "game.references": 6, "game.inputs": 10, "game.seeds": 64 * 4,
+    "game.capacity": 16384, "game.extreme_reward": 0.0, "game.invalid_reward": -0.5, "game.wrong_reward": -0.5,
+    "game.form_reward": -1.0, "game.estimator": "whiten", "game.proposer_max_new": 8096, "game.solver_max_new": 8096,
+    "corpus.max_tokens": 6144, "sampler.temperature": 1.0, "learner.learning_rate": 1e-6, "learner.kl_coef": 0.0,
+    "learner.weight_decay": 0.0, "learner.clip_low": 0.2, "learner.clip_high": 0.2, "learner.aggregation": "token_mean",
+    "learner.trajectories_per_update": 128, "iterations": 640,
+}  # fmt: skip
+
+
 NUMBERS = {
+    "r_zero_qwen4b": {k: ASKS if k in "135" else SOLVES for k in "123456"},
+    "absolute_zero_qwen4b": {"": ABSOLUTE_ZERO},
     **{name: {"": SPICE} for name in ("spice_qwen4b", "spice_qwen8b", "spice_octothinker3b", "spice_octothinker8b")},
     "ssp_qwen7b": {"": SSP},
     "ssp_qwen14b": {"": SSP},
@@ -92,6 +115,7 @@ DIFFERS = {
     "r1_searcher_llama8b": ("k1", "65 and 260"),
     "ssp_qwen7b": ("learner.old_policy=role",),
     "acesearcher_llama8b": ("warm-up",),
+    "r_zero_qwen4b": ("top_p=0.99",),
 }
 
 

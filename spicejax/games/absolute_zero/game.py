@@ -294,7 +294,7 @@ ABOUT = About(
     ),
     glossary={
         "proposer/*_pass_rate": "share of right answers to new tasks of the kind, mean over tasks",
-        "proposer/*_valid": "share of proposals of the kind that run, twice alike",
+        "proposer/*valid": "share of proposals, of one kind or of all, that run, twice alike",
         "solver/*pass_rate": "share of right answers, of one kind or of all, to new tasks and earlier ones",
         "buffer/*": "tasks of the kind that are kept",
     },

@@ -315,6 +315,7 @@ ABOUT = About(
     ),
     glossary=reasoner.GLOSSARY
     | {
+        "challenger/valid_fraction": "share of questions that can be asked",
         "challenger/share": "share of the votes that the commonest answer of a question has, mean over questions",
         "challenger/own_answer": "share of questions whose commonest answer is the Challenger's, by the letter",
         "challenger/repetition": "share of the batch in a question's cluster by BLEU, mean over questions",

@@ -13,17 +13,26 @@ from __future__ import annotations
 
 import random
 import zlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from spicejax.types import Task
 from spicejax.worlds.nano.example import Example, Part
 
 # Forms by grade: how hard they are to work out. a and b are 1 to 9.
-FORMS = (
-    ("x+{a}", "x-{a}"),
-    ("x*{a}", "{a}-x"),
-    ("x*{a}+{b}", "x*{a}-{b}", "x%{a}"),
-    ("(x+{a})*{b}", "x//{a}+{b}", "(x-{a})*{b}"),
+FORMS: tuple[tuple[tuple[str, Callable[[int, int, int], int]], ...], ...] = (
+    (("x+{a}", lambda x, a, b: x + a), ("x-{a}", lambda x, a, b: x - a)),
+    (("x*{a}", lambda x, a, b: x * a), ("{a}-x", lambda x, a, b: a - x)),
+    (
+        ("x*{a}+{b}", lambda x, a, b: x * a + b),
+        ("x*{a}-{b}", lambda x, a, b: x * a - b),
+        ("x%{a}", lambda x, a, b: x % a),
+    ),
+    (
+        ("(x+{a})*{b}", lambda x, a, b: (x + a) * b),
+        ("x//{a}+{b}", lambda x, a, b: x // a + b),
+        ("(x-{a})*{b}", lambda x, a, b: (x - a) * b),
+    ),
 )
 LARGEST = 20  # input
 INPUTS = 4  # of an induction; half are shown
@@ -39,21 +48,24 @@ HELD_OUT_GRADES = (1, 2, 3)
 
 
 class Function(NamedTuple):
-    """An expression of x, and its grade."""
+    """An expression of x, and what it is."""
 
     text: str
-    grade: int
+    made: Callable[[int, int, int], int]
+    a: int
+    b: int
 
     def __call__(self, x: int) -> int:
-        return eval(self.text, {"__builtins__": {}}, {"x": x})  # of FORMS alone
+        return self.made(x, self.a, self.b)
 
 
 def draw(rng: random.Random, grade: int, *, reserved: bool = False) -> Function:
     """A function of this grade; a fifth of them is reserved for the evaluation."""
     while True:
-        text = rng.choice(FORMS[grade]).format(a=rng.randint(1, 9), b=rng.randint(1, 9))
+        (form, made), a, b = rng.choice(FORMS[grade]), rng.randint(1, 9), rng.randint(1, 9)
+        text = form.format(a=a, b=b)
         if (zlib.crc32(text.encode()) % 5 == 0) == reserved:
-            return Function(text, grade)
+            return Function(text, made, a, b)
 
 
 def _solver(rng: random.Random, sought: str) -> Example:
