@@ -4,7 +4,7 @@ Command:   python launch/tpu_run.py --config=absolute_zero_qwen0p5b --workdir=DI
                model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf
 Hardware:  2 CPU cores, 12 GiB of memory, or one GPU; Linux with bubblewrap (docs/security.md)
 Cost:      not measured yet
-Expect:    not known yet; it starts and plays
+Expect:    not known yet: planned, and no iteration was run to its end
 """
 
 import dataclasses

@@ -10,20 +10,20 @@ Expect:    no gain in held-out accuracy (0.50 to 0.48, three seeds): half of wha
 """
 
 import dataclasses
+from typing import Any
 
 from spicejax.configs import spice_nano
 from spicejax.games.r_zero.game import RZeroConfig
 from spicejax.run.config import CheckpointConfig, EvalConfig, RunConfig
 
+# As published: mean over tokens, wider above, k3 against where the turn began; mean_std is the game's default
+GRPO: dict[str, Any] = {"aggregation": "token_mean", "kl_coef": 0.01, "clip_high": 0.3, "dual_clip": 3.0}
 BASE = dataclasses.replace(
     spice_nano.CONFIG,
     name="r_zero_nano_challenger",
     game=RZeroConfig(groups=32, pool=512, style="nano", challenger_max_new=24, reasoner_max_new=14),
     buckets=dataclasses.replace(spice_nano.CONFIG.buckets, rows=180),
-    # GRPO as published: group mean and standard deviation, mean over tokens, k3 against where the turn began
-    learner=dataclasses.replace(
-        spice_nano.CONFIG.learner, aggregation="token_mean", kl_coef=0.01, clip_high=0.3, dual_clip=3.0, slots=5
-    ),
+    learner=dataclasses.replace(spice_nano.CONFIG.learner, **GRPO, slots=5),
     eval=EvalConfig(tasks="none"),
     checkpoint=CheckpointConfig(every=5, keep=1),
     iterations=5,

@@ -5,7 +5,7 @@ Command:   python launch/tpu_run.py --config=r_zero_qwen0p5b --workdir=DIR \
            1/, 3/ are turns of the Challenger, 2/, 4/ of the Reasoner, whose last policy is the outcome.
 Hardware:  2 CPU cores, 12 GiB of memory; or one GPU
 Cost:      not measured yet
-Expect:    not known yet; it starts and plays
+Expect:    not known yet: planned, and no iteration was run to its end
 """
 
 import dataclasses
@@ -23,15 +23,7 @@ CHALLENGER = dataclasses.replace(
     corpus=dataclasses.replace(SPICE.corpus, source=""),
     game=RZeroConfig(groups=8, pool=96, style="simple", challenger_max_new=96, reasoner_max_new=128),
     buckets=dataclasses.replace(SPICE.buckets, prompt=(256, 384), rows=180),
-    learner=dataclasses.replace(
-        SPICE.learner,
-        aggregation="token_mean",
-        kl_coef=0.01,
-        clip_high=0.3,
-        dual_clip=3.0,
-        slot_length=128,
-        slots=5,
-    ),
+    learner=dataclasses.replace(SPICE.learner, **r_zero_nano.GRPO, slot_length=128, slots=5),
     eval=EvalConfig(tasks="none"),
     checkpoint=CheckpointConfig(every=2, keep=1),
     iterations=5,

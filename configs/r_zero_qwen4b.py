@@ -18,10 +18,7 @@ SPICE = spice_qwen4b.CONFIG
 # Differs: nothing is cut off while sampling; the code has top_p=0.99, and top_k=40 for the votes
 LEARNER = dataclasses.replace(
     SPICE.learner,
-    aggregation="token_mean",
-    kl_coef=0.01,
-    clip_high=0.3,
-    dual_clip=3.0,
+    **r_zero_nano.GRPO,
     trajectories_per_update=64,  # 16 prompts
     prompt_areas=(1024,),
     slot_length=4096,
