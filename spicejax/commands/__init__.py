@@ -31,6 +31,7 @@ COMMANDS = {
     "transcripts": "write examples for a warm start from questions with passages",
     "index": "build the index that searches read",
     "serve": "serve an index to runs on other machines",
+    "lab": "repeat the papers' ablations over seeds, with intervals",
     "configs": "list the recipes",
     "doctor": "say what a run would find on this machine",
 }
@@ -39,6 +40,7 @@ COMMANDS = {
 KEPT = {
     "train": "what was saved stays, and the same command goes on",
     "index": "what was encoded stays, and the same command goes on",
+    "lab": "what was saved stays, and the same command goes on",
     **dict.fromkeys(("evaluate", "mix", "prepare", "transcripts"), "nothing was written"),
     **dict.fromkeys(("export", "tasks"), "a folder that is there is whole"),
 }

@@ -51,9 +51,9 @@ def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
     """Write held-out accuracy and the game's panels as one PNG; rows of iterations are smoothed."""
     panels = measured([held_out(evals), *panels], rows, evals)
     height = max(1, -(-len(panels) // 2))
-    pyplot = _pyplot()
-    with pyplot.rc_context(_PLAIN):
-        figure, axes = pyplot.subplots(height, 2, figsize=(11, 3.75 * height), constrained_layout=True, squeeze=False)
+    plt = pyplot()
+    with plt.rc_context(_PLAIN):
+        figure, axes = plt.subplots(height, 2, figsize=(11, 3.75 * height), constrained_layout=True, squeeze=False)
         for panel, axis in zip(panels, axes.flat, strict=False):
             plot(axis, panel, [Curves(rows, evals)])
             axis.set_title(panel.title)
@@ -61,7 +61,7 @@ def draw(rows: Rows, evals: Rows, panels: Sequence[Panel], path: Path) -> None:
         for axis in axes.flat[len(panels) :]:
             axis.set_axis_off()
         figure.savefig(path, dpi=110)
-        pyplot.close(figure)
+        plt.close(figure)
 
 
 class Curves(NamedTuple):
@@ -143,7 +143,7 @@ def histogram_svg(rates: Sequence[tuple[int, float]], columns: int = 24) -> str:
             for j, share in enumerate(column):
                 where = (edges[i], levels[j]), edges[i + 1] - edges[i], levels[j + 1] - levels[j]
                 if share:
-                    patch = _pyplot().Rectangle(*where, color=COLOURS[0], alpha=float(share) ** 0.5, linewidth=0)
+                    patch = pyplot().Rectangle(*where, color=COLOURS[0], alpha=float(share) ** 0.5, linewidth=0)
                     axis.add_patch(patch)
         _over_iterations(axis)
         axis.set(ylabel="pass rate of a task", xlim=(edges[0], edges[-1]), ylim=(levels[0], levels[-1]))
@@ -160,18 +160,18 @@ def _over_iterations(axis: Any) -> None:
 
 def _svg(fill: Callable[[Any], None]) -> str:
     """One pair of axes as inline SVG; text and lines take the colour of the page's text."""
-    pyplot = _pyplot()
+    plt = pyplot()
     ink = {f"{part}color": _INK for part in ("text.", "axes.label", "axes.edge", "xtick.", "ytick.")}
     look = {"svg.fonttype": "none", "legend.framealpha": 0.0, "font.family": "sans-serif", **ink, **_PLAIN}
     with pyplot.rc_context(look):
-        figure, axis = pyplot.subplots(figsize=(4.6, 2.8), constrained_layout=True)
+        figure, axis = plt.subplots(figsize=(4.6, 2.8), constrained_layout=True)
         fill(axis)
         axis.spines[["top", "right"]].set_visible(False)
         if labels := axis.get_legend_handles_labels()[1]:
             figure.legend(fontsize=9, loc="outside upper left", ncols=1 if max(map(len, labels)) > 30 else 2)
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-        pyplot.close(figure)
+        plt.close(figure)
     text = out.getvalue()[out.getvalue().index("<svg") :]
     # no size of its own: it takes the width there is
     text = re.sub(r'^<svg ([^>]*?)(?:width="[^"]*" ?|height="[^"]*" ?)+', r"<svg \1", text, count=1)
@@ -182,7 +182,7 @@ def _rows(panel: Panel, rows: Rows, evals: Rows) -> Rows:
     return evals if panel.rows == "evaluations" else rows
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
     import matplotlib
 
     matplotlib.use("Agg")

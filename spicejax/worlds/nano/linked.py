@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Iterable
 from typing import Any
 
 from spicejax.tags import NANO_TAGS
-from spicejax.types import Answer, Document, Passage, Task
+from spicejax.types import Passage, Task
 from spicejax.worlds.nano.example import Example, Part
 
 ENTITIES = 300  # of a world, a third of them towns
@@ -35,6 +36,9 @@ RELATIONS = {
     "chief": ("town", "person"),
     "port": ("town", "town"),
 }
+# Graded: shares of the facts that are told by way of another one, and beside which one stands that held once.
+INDIRECT, STALE = 0.25, 0.3
+Fact = tuple[str, str]  # relation, and the name it is about
 _OF = {kind: [r for r, (start, _) in RELATIONS.items() if start == kind] for kind in ("person", "town")}
 
 SYMBOLS: tuple[str, ...] = (
@@ -55,9 +59,12 @@ SEARCHES, FURTHER, ASKS_FOUND = 0.85, 0.4, 0.65
 
 
 class World:
-    """The facts of one seed: `leads[entity][relation]` is the entity that a fact leads to."""
+    """The facts of one seed: `leads[entity][relation]` is the entity that a fact leads to.
 
-    def __init__(self, seed: int):
+    Graded (worlds/nano/graded.py), some facts are told by way of another, and some that hold no longer are told too.
+    """
+
+    def __init__(self, seed: int, *, graded: bool = False):
         rng = random.Random(f"linked world {seed}")
         names = rng.sample([a + b for a in SYLLABLES for b in SYLLABLES], ENTITIES)
         self.kinds = {name: "town" if i % 3 == 0 else "person" for i, name in enumerate(names)}
@@ -66,19 +73,50 @@ class World:
             name: {r: rng.choice([n for n in by_kind[RELATIONS[r][1]] if n != name]) for r in _OF[kind]}
             for name, kind in self.kinds.items()
         }
-        self.led: dict[str, list[tuple[str, str]]] = {name: [] for name in names}  # relation and entity it comes from
+        self.led: dict[str, list[Fact]] = {name: [] for name in names}  # relation and entity it comes from
         for name, facts in self.leads.items():
             for relation, other in facts.items():
                 self.led[other].append((relation, name))
+        self.graded = graded
+        self.told_by: dict[Fact, Fact] = {}  # of a fact, the other one that leads to the same entity
+        self.was: dict[str, list[Fact]] = {name: [] for name in names}  # facts that led to an entity once
+        if graded:
+            rng = random.Random(f"linked world {seed} graded")
+            told = {fact: rng.random() >= INDIRECT for name in names for fact in self.facts_of(name)}
+            for relation, name in (fact for fact in told if not told[fact]):
+                others = [fact for fact in self.led[self.leads[name][relation]] if told[fact] and fact[1] != name]
+                if others:
+                    self.told_by[relation, name] = rng.choice(others)
+            for relation, name in (fact for fact in told if rng.random() < STALE):
+                kind, now = RELATIONS[relation][1], self.leads[name][relation]
+                self.was[rng.choice([n for n in by_kind[kind] if n not in (name, now)])].append((relation, name))
+
+    def facts_of(self, name: str) -> list[Fact]:
+        """The facts about an entity."""
+        return [(relation, name) for relation in self.leads[name]]
 
     def passage(self, relation: str, name: str) -> Passage:
         """The fact under the name it is about."""
-        return Passage(f"{relation}/{name}", name, f"{relation} of {name} is {self.leads[name][relation]}.")
+        by = self.told_by.get((relation, name))
+        told = f"{by[0]} of {by[1]}" if by else self.leads[name][relation]
+        return Passage(f"{relation}/{name}", name, f"{relation} of {name} is {told}.")
 
     def back(self, relation: str, name: str) -> Passage:
         """The same fact under the name it leads to."""
-        other = self.leads[name][relation]
-        return Passage(f"known/{relation}/{name}", other, f"known {other}: {relation} of {name}.")
+        other, fact = self.leads[name][relation], f"{relation} of {name}"
+        if self.graded:  # names it twice, so that a title would put it before what is told of the name itself
+            return Passage(f"known/{relation}/{name}", "", f"known {other}: {fact} is {other}.")
+        return Passage(f"known/{relation}/{name}", other, f"known {other}: {fact}.")
+
+    def stale(self, relation: str, name: str, once: str) -> Passage:
+        """A fact that held once, under the name it led to."""
+        return Passage(f"once/{relation}/{name}", "", f"known {once}: {relation} of {name} was {once}.")
+
+    def passages(self) -> list[Passage]:
+        """All facts under the name they are about, then under those they lead to, then those that held once."""
+        pairs = [fact for name in self.leads for fact in self.facts_of(name)]
+        once = [self.stale(*fact, other) for other, facts in self.was.items() for fact in facts]
+        return [under(*pair) for under in (self.passage, self.back) for pair in pairs] + once
 
     def path(self, start: str, hops: int, rng: random.Random) -> list[str]:
         """Relations that are followed from `start`, the first one first."""
@@ -95,16 +133,54 @@ class World:
             names.append(self.leads[names[-1]][relation])
         return names
 
+    def leads_to(self, start: str, relations: list[str]) -> str | None:
+        """The answer of a question that anybody may ask; None where there is none, as for the port of a person."""
+        at: str | None = start
+        for relation in relations:
+            at = self.leads.get(at or "", {}).get(relation)
+        return at
 
-@functools.lru_cache(maxsize=4)
-def facts(seed: int) -> World:
+
+@functools.lru_cache(maxsize=8)
+def facts(seed: int, graded: bool = False) -> World:
     """The world of this seed."""
-    return World(seed)
+    return World(seed, graded=graded)
+
+
+def read(text: str) -> tuple[str, list[str]] | None:
+    """Where a question begins and the relations it follows, the first one first; None of what is no question."""
+    *relations, start = text.removesuffix("?").split(" of ")
+    return (start, relations[::-1]) if relations and set(relations) <= set(RELATIONS) else None
 
 
 def question(start: str, relations: list[str]) -> str:
     """Ask what the relations lead to."""
     return "".join(f"{relation} of " for relation in reversed(relations)) + f"{start}?"
+
+
+def measured(world: World, proposals: Iterable[tuple[str, str, str]]) -> dict[str, float]:
+    """What only the world knows of proposals: question, its answer, and why it was rejected ("" = it was not).
+
+    Facts of a question; share of the valid ones that are true; of those that came before the verifier, the true ones
+    that it rejected and the false ones that it let pass. What cannot be told is left out.
+    """
+    facts_asked: list[int] = []
+    passed: dict[bool, list[bool]] = {True: [], False: []}  # by truth
+    for text, answer, rejected in proposals:
+        asked = read(text)
+        if asked is None or asked[0] not in world.leads:
+            continue
+        facts_asked.append(len(asked[1]))
+        if rejected in ("", "not_verified"):
+            passed[world.leads_to(*asked) == answer].append(not rejected)
+    valid = sum(passed[True]), sum(passed[False])
+    shares = {
+        "proposer/hops": (sum(facts_asked), len(facts_asked)),
+        "proposer/true": (valid[0], sum(valid)),
+        "verifier/false_rejections": (len(passed[True]) - valid[0], len(passed[True])),
+        "verifier/false_acceptances": (valid[1], len(passed[False])),
+    }
+    return {name: part / whole for name, (part, whole) in shares.items() if whole}
 
 
 def warm_start_examples(seed: int, n: int) -> list[Example]:
@@ -175,20 +251,11 @@ def texts_for_tokenizer(seed: int, n: int = 4000) -> list[str]:
     return [text for e in warm_start_examples(seed, n) for text in (e.prompt, *(part.text for part in e.parts))]
 
 
-def documents(seed: int) -> list[Document]:
-    """Return the passages of all facts: under the name a fact is about, and under the one it leads to."""
-    world = facts(seed)
-    pairs = [(relation, name) for name, relations in world.leads.items() for relation in relations]
-    passages = [under(*pair) for under in (world.passage, world.back) for pair in pairs]
-    return [Document(p.id, p.text, p.title) for p in passages]
-
-
-def _questions(seed: int, names: list[str], n: int) -> list[tuple[int, Task]]:
-    """Distinct questions that begin at these names, of one, two and three facts in turn."""
-    world, rng = facts(seed), random.Random(f"linked world {seed} questions {names[0]}")
+def _questions(world: World, rng: random.Random, names: list[str], n: int, most: int) -> list[tuple[int, Task]]:
+    """Distinct questions that begin at these names, of one to `most` facts in turn."""
     questions: dict[str, tuple[int, Task]] = {}
     for i in range(20 * n):
-        hops, start = 1 + len(questions) % 3, names[i % len(names)]
+        hops, start = 1 + len(questions) % most, names[i % len(names)]
         relations = world.path(start, hops, rng)
         text, way = question(start, relations), world.follow(start, relations)
         if len(set(way)) == len(way):
@@ -198,30 +265,42 @@ def _questions(seed: int, names: list[str], n: int) -> list[tuple[int, Task]]:
     return list(questions.values())
 
 
-def items(seed: int, number: int, held_out: int) -> dict[str, list[dict[str, Any]]]:
-    """Rows of each file of the world: corpus, questions, held_out, answers and examples.
+def files(
+    world: World, seed: int, number: int, held_out: int, *, most: int = 3, answers: int | None = None
+) -> dict[str, list[dict[str, Any]]]:
+    """Rows of corpus, questions, held_out and answers of a world.
 
     Held-out questions begin at a fifth of the names, at which no training question begins.
     Args:
       number: training questions, at most.
-      held_out: questions of the evaluation, a third of each number of facts, at most.
+      held_out: questions of the evaluation, as many of each number of facts, at most.
+      most: facts of a question. answers: at most; None = every name that a fact leads to.
     """
-    names = list(facts(seed).kinds)
+    names = list(world.kinds)
     held_out_names, training_names = names[: len(names) // 5], names[len(names) // 5 :]
 
-    def rows(questions: list[tuple[int, Task]]) -> list[dict[str, Any]]:
+    def asked(names: list[str], n: int) -> list[dict[str, Any]]:
+        rng = random.Random(f"linked world {seed} questions {names[0]}")
         return [
             {"id": t.id, "question": t.question, "answer": t.answer, "answer_type": "String"}
             | {"category": f"facts_{hops}"}
-            for hops, t in questions
+            for hops, t in _questions(world, rng, names, n, most)
         ]
 
-    answers = [Answer(name, id=name) for name, led in facts(seed).led.items() if led]
-    examples = [e for e in warm_start_examples(seed, number) if e.role == "verifier"]
     return {
-        "corpus": [{"id": d.id, "title": d.title, "text": d.text} for d in documents(seed)],
-        "questions": rows(_questions(seed, training_names, number)),
-        "held_out": rows(_questions(seed, held_out_names, held_out)),
-        "answers": [{"id": a.id, "answer": a.text} for a in answers],
-        "examples": [{"prompt": e.prompt, "completion": e.parts[0].text} for e in examples],
+        "corpus": [{"id": p.id, "title": p.title, "text": p.text} for p in world.passages()],
+        "questions": asked(training_names, number),
+        "held_out": asked(held_out_names, held_out),
+        "answers": [{"id": name, "answer": name} for name, led in world.led.items() if led][:answers],
     }
+
+
+def items(seed: int, number: int, held_out: int) -> dict[str, list[dict[str, Any]]]:
+    """Rows of each file of the world: those of `files`, and as examples what a verifier reads and replies."""
+    examples = [e for e in warm_start_examples(seed, number) if e.role == "verifier"]
+    return files(facts(seed), seed, number, held_out) | {"examples": as_rows(examples)}
+
+
+def as_rows(examples: list[Example]) -> list[dict[str, Any]]:
+    """Prompts with their completions."""
+    return [{"prompt": e.prompt, "completion": e.parts[0].text} for e in examples]

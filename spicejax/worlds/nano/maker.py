@@ -25,15 +25,17 @@ from spicejax.learn import learner, packing
 from spicejax.models import hf, transformer
 from spicejax.text import sentencepieces, tokens
 from spicejax.types import Batch, Params, Rollout
-from spicejax.worlds.nano import coded, linked, planned, world
+from spicejax.worlds.nano import coded, graded, linked, planned, world
 
 log = logging.getLogger("spicejax")
 
 WORLDS: dict[str, Any] = {
     "facts": world,
     "linked": linked,
-    "planned": planned,
+    "planned": planned.PLAIN,
     "coded": coded,
+    "graded": graded,
+    "graded_planned": planned.GRADED,
 }  # each the same few functions
 
 # Two tokens a turn instead of ChatML's ten: they are a fifth of what the nano model reads.
@@ -50,12 +52,13 @@ class NanoConfig:
     # shape of the model; vocab_size is also the tokenizer's
     architecture: transformer.TransformerConfig
     # facts = documents of calculations and facts; linked = facts to be found by searching; planned = the same facts,
-    # for questions that are split; coded = short functions, for players that write programs
-    world: Literal["facts", "linked", "planned", "coded"] = "facts"
+    # for questions that are split; coded = short functions, for players that write programs; graded and
+    # graded_planned = linked and planned, with longer ways and facts that are harder to find
+    world: Literal["facts", "linked", "planned", "coded", "graded", "graded_planned"] = "facts"
     # facts: documents of the corpus, half calculations; else: training questions, at most
     documents: int = 2000
-    # held-out questions; facts: half of them calculations; coded: half for outputs; else: a third each of one, two and
-    # three facts
+    # held-out questions; facts: half of them calculations; coded: half for outputs; else: as many of each number of
+    # facts, one to three, graded to five
     held_out: int = 200
     # tokens the warm start reads; stopped early on purpose, so that self-play has much to learn
     warm_tokens: int = 1_050_000

@@ -5,7 +5,7 @@ from spicejax.games.acesearcher.config import AceSearcherConfig
 from spicejax.types import Task
 from spicejax.worlds.nano import linked, planned
 
-LESSONS = planned.lessons(3, 3000)
+LESSONS = planned.PLAIN.lessons(3, 3000)
 NANO = AceSearcherConfig(request="nano")
 
 
@@ -55,5 +55,5 @@ def test_prompts_are_those_of_the_game():
 
 
 def test_the_examples_file_holds_them():
-    rows = planned.items(3, 40, 30)["examples"]
+    rows = planned.PLAIN.items(3, 40, 30)["examples"]
     assert rows == [{"prompt": e.prompt, "completion": e.parts[0].text} for e in LESSONS[:40]]

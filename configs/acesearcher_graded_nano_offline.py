@@ -1,0 +1,20 @@
+"""AceSearcher's offline DPO on the graded nano world: all pairs from the fine-tuned policy, as many as in two rounds.
+
+Command:   python launch/tpu_run.py --config=acesearcher_graded_nano_offline --workdir=runs/acesearcher_offline
+           Beside other ways, over seeds: spicejax lab ace_algorithms
+Hardware:  2 CPU cores, 2 GiB of memory
+Cost:      as acesearcher_graded_nano
+Expect:    docs/lab.md
+"""
+
+import dataclasses
+
+from spicejax.configs import acesearcher_graded_nano as graded
+
+OFFLINE = dataclasses.replace(
+    graded.ROUND,
+    name="acesearcher_graded_nano_offline",
+    learner=dataclasses.replace(graded.ROUND.learner, decay_steps=96),
+    iterations=48,
+)
+CONFIG = (graded.TUNED, OFFLINE)
