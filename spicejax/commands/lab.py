@@ -6,6 +6,7 @@ stopped. Written there: STUDY.md with the tables (means over seeds, 95 % interva
 STUDY.png, and STUDY.jsonl with the evaluations of all runs. Fields a.b=c are given to every run.
 
 spicejax lab                            list the studies
+spicejax lab --recorded=STUDY.jsonl     print the table of recorded evaluations
 spicejax lab --page=docs/lab.md         write one page of all studies whose evaluations stand in --records
 """
 
@@ -31,11 +32,17 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--workdir", type=Path, default=Path("runs/lab"), help="folder of all runs")
     parser.add_argument("--jobs", type=int, default=0, help="runs at a time; default: one a core, at most 8")
     parser.add_argument("--records", type=Path, help="folder with STUDY.jsonl of studies; default: --workdir")
+    parser.add_argument("--recorded", type=Path, metavar="FILE", help="print the table of such a file instead")
     parser.add_argument("--page", type=Path, help="write a page of the recorded studies instead")
     options = parser.parse_intermixed_args(argv)
     names = [word for word in options.words if "=" not in word]
     if unknown := [name for name in names if name not in STUDIES]:
         parser.error(f"no study {unknown[0]}; choose from {', '.join(STUDIES)}")
+    if options.recorded:
+        if not (rows := [row for row in read.rows_of(options.recorded) if {"run", "seed"} <= row.keys()]):
+            raise ValueError(f"{options.recorded} has no evaluations with their run and seed; give a lab's STUDY.jsonl")
+        print(tables.outcomes(rows))
+        return
     records = options.records or options.workdir
     if options.page:
         write_page(options.page, records, names or list(STUDIES))

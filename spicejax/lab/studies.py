@@ -87,6 +87,21 @@ STUDIES: dict[str, Study] = {
         ),
         "The Strong Challenger is the last policy of a SPICE run of the same size.",
     ),
+    "roles_smollm2": Study(
+        "The same on a real model, 135 million parameters, and what the form of an answer is worth alone.",
+        "SPICE (arXiv:2510.24684), figure 4, Qwen3-4B-Base, mean of eleven benchmarks",
+        changed(
+            "spice_smollm2",
+            {"SPICE": "", "fixed Challenger": "spice.fixed_challenger=true", "no corpus": "spice.no_corpus=true"},
+        )
+        | {"form alone": Arm("rlvr_smollm2")},
+        (
+            Claim("SPICE above fixed Challenger", Place("SPICE"), Place("fixed Challenger"), "figure 4a, no number"),
+            *above("SPICE", {"no corpus": "40.7"}, "43.9"),
+            Claim("SPICE above form alone", Place("SPICE"), Place("form alone"), "not in the paper"),
+        ),
+        "Hours a run; `make weights` first.",
+    ),
     "baselines": Study(
         "SPICE beside R-Zero, Absolute Zero and RLVR.",
         "SPICE (arXiv:2510.24684), table 1, Qwen3-4B-Base, mean of eleven benchmarks",

@@ -16,15 +16,23 @@ from spicejax.report.read import Rows
 # Shown where they were measured: what a run ends with (start -> end).
 QUANTITIES = {
     ACCURACY: "held-out",
+    "eval/said": "held-out, anywhere in the text",
     "eval/accuracy/general": "facts of the world",
     "eval/accuracy/math": "calculations",
     **{f"{ACCURACY}/facts_{n}": f"questions of {n} fact{'s' * (n > 1)}" for n in range(1, 6)},
+    "eval/unseen/accuracy": "facts that no document holds",
+    "eval/unseen/said": "the same, anywhere in the text",
+    "eval/plain/said": "plain instructions",
     "probe/fixed_challenger/pass_rate": "first Challenger, later Reasoner",
     "probe/current/pass_rate": "later Challenger, later Reasoner",
     "probe/fixed_reasoner/pass_rate": "later Challenger, first Reasoner",
+    "probe/fixed_challenger/frontier_distance": "distance from 1/2: first Challenger, later Reasoner",
+    "probe/current/frontier_distance": "distance from 1/2: later Challenger, later Reasoner",
+    "probe/fixed_reasoner/frontier_distance": "distance from 1/2: later Challenger, first Reasoner",
     "challenger/valid": "valid questions",
     "reasoner/pass_rate": "Reasoner's pass rate",
     "proposer/valid": "valid questions",
+    "proposer/reward": "Proposer's reward",
     "proposer/true": "true, of the valid ones",
     "proposer/hops": "facts of a proposed question",
     "verifier/false_rejections": "true questions that the verifier rejects",
@@ -72,6 +80,10 @@ def outcomes(rows: Rows) -> str:
     runs = by_run(rows)
     shown = [q for q in QUANTITIES if any(q in own[-1] for seeds in runs.values() for own in seeds.values())]
     lines = [[QUANTITIES[q], *(_cell(seeds, q) for seeds in runs.values())] for q in shown]
+    first, *others = runs
+    paired = [differences(Claim("", Place(first), Place(other), ""), rows) for other in others]
+    if any(paired):
+        lines.append(["held-out of the first less it, seed by seed", "", *(_signed(d) if d else "-" for d in paired)])
     return markdown(["", *runs], lines)
 
 
