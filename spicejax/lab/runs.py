@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import re
@@ -42,8 +43,9 @@ class Run(NamedTuple):
 
     @property
     def finished(self) -> bool:
-        """Whether its last stage has ended."""
-        return (self.stages[-1] / "summary.json").is_file()
+        """Whether its last stage has ended; one that a signal stopped has not."""
+        summary = self.stages[-1] / "summary.json"
+        return summary.is_file() and json.loads(summary.read_text(encoding="utf-8"))["complete"]
 
     def command(self, fields: Sequence[str]) -> list[str]:
         """The command that makes it, or goes on with it."""

@@ -205,9 +205,16 @@ STUDIES: dict[str, Study] = {
         "R1-Searcher (arXiv:2503.05592), F1 beside exact and cover-exact match",
         changed(
             "r1_searcher_nano",
-            {"F1": "", "exact": "2.r1searcher.reward=exact"},
+            {
+                "F1": "",
+                "exact": "2.r1searcher.reward=answer_exact",
+                "cover-exact": "2.r1searcher.reward=answer_cover",
+            },
         ),
-        (Claim("F1 above exact", Place("F1"), Place("exact"), "no number that compares"),),
+        (
+            Claim("F1 above exact", Place("F1"), Place("exact"), "no number that compares"),
+            Claim("F1 above cover-exact", Place("F1"), Place("cover-exact"), "no number that compares"),
+        ),
     ),
     "ace_stages": Study(
         "What AceSearcher owes to fine-tuning and to its rounds.",

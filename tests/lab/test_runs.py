@@ -1,8 +1,13 @@
 """Runs of a study: real ones, several at a time; finished ones are kept, a stopped lab goes on."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
+from processes import PATIENCE, ROOT
 
 from spicejax.lab import runs
 from spicejax.lab.runs import Run
@@ -41,6 +46,34 @@ def test_finished_runs_are_not_repeated(study):
     times = [(run.folder / "summary.json").stat().st_mtime_ns for run in study]
     runs.finish(study, [], 2)
     assert times == [(run.folder / "summary.json").stat().st_mtime_ns for run in study]
+
+
+@pytest.mark.slow
+def test_a_stopped_lab_goes_on(cache, tmp_path):
+    """Ctrl-C ends its runs too, which save; the same call goes on with them."""
+    fields = [
+        "iterations=40",
+        "eval.every=0",
+        *(f for f in FIELDS if "." in f and "eval" not in f),
+        f"nano.cache={cache}",
+    ]
+    script = (
+        "from pathlib import Path; from spicejax.lab import runs, studies; "
+        f"arm = studies.Arm('rlvr_nano'); run = runs.Run('a', arm, 0, Path({str(tmp_path)!r}, 'a')); "
+        f"runs.finish([run], {fields!r}, 1)"
+    )
+    run, words = Run("a", Arm("rlvr_nano"), 0, tmp_path / "a"), [sys.executable, "-c", script]
+    with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as lab:
+        deadline = time.monotonic() + PATIENCE
+        while not (run.folder / "metrics.jsonl").exists():
+            assert lab.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
+        lab.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in lab.communicate(timeout=PATIENCE)[1]
+    done = len((run.folder / "metrics.jsonl").read_text().splitlines())
+    assert not run.finished and 0 < done < 40
+    runs.finish([run], fields, 1)
+    assert run.finished and len((run.folder / "metrics.jsonl").read_text().splitlines()) == 40
 
 
 def test_a_run_that_fails_is_named_and_the_others_end(tmp_path):

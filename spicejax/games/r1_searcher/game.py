@@ -39,9 +39,10 @@ class R1SearcherConfig:
     # worked examples with those tags, for small models; nano = the bare question
     request: solver.Request = "base"
     # what is rewarded: retrieve = that it searches and keeps the form (stage 1), answer = F1 of the answer and the form
-    # (stage 2), exact = the right answer (Search-R1)
+    # (stage 2), answer_exact, answer_cover = exact and cover-exact match in the place of F1, exact = the right answer
+    # alone (Search-R1)
     reward: rewards.RewardKind = "answer"
-    # answer: taken off where the form is wrong
+    # answer, answer_exact, answer_cover: taken off where the form is wrong
     penalty: float = 2.0
     # retrieve: a right answer adds 1, a wrong one takes 1 off, as in the code's stage 1 for Llama; the paper has none
     correctness: bool = False

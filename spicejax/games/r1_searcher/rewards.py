@@ -12,7 +12,7 @@ from spicejax.score import qa
 from spicejax.tags import THINK
 from spicejax.types import Task
 
-RewardKind = Literal["retrieve", "answer", "exact"]
+RewardKind = Literal["retrieve", "answer", "answer_exact", "answer_cover", "exact"]
 
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 LONGEST_ANSWER = 10  # words, where the rules are strict
@@ -54,15 +54,21 @@ def reward(
               +1 where the answer's words cover the right one's, else -1, as the public code trains Llama
     answer:   token F1 of the answer, less `penalty` where its form is at fault (stage 2: 2 in the paper and for Qwen,
               1 in the code for Llama)
+    answer_exact, answer_cover: the same with 1 where the answer is the right one, or contains its words (the paper's
+              other rewards of stage 2)
     exact:    1 where the answer is the right one but for case, punctuation and articles (Search-R1)
     """
     answer, right = solver.answer(row), (task.answer, *task.aliases)
     if kind == "retrieve":
         covered = 2.0 * qa.covers(answer, right, "words") - 1 if correctness else 0.0
         return 0.5 * (solver.searches(row) > 0) + 0.5 * (not malformed) + covered
+    if kind == "exact":
+        return float(qa.exact(answer, right))
     if kind == "answer":
-        return qa.f1(answer, right, "space") - penalty * bool(malformed)
-    return float(qa.exact(answer, right))
+        worth = qa.f1(answer, right, "space")
+    else:
+        worth = float(qa.exact(answer, right) if kind == "answer_exact" else qa.covers(answer, right, "words"))
+    return worth - penalty * bool(malformed)
 
 
 def _one_pair(text: str, tags: tuple[str, str]) -> bool:

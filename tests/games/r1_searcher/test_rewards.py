@@ -89,6 +89,18 @@ def test_stage_2(penalty):
         assert rewards.reward(one, TASK, fault, kind="answer", penalty=penalty) == pytest.approx(wanted), texts
 
 
+@pytest.mark.parametrize(
+    ("said", "f1", "exact", "cover"),
+    [("the New York City!", 1.0, 1, 1), ("New York City, of course", 0.75, 0, 1), ("New York", 0.8, 0, 0)],
+)
+def test_other_rewards_of_stage_2(said, f1, exact, cover):
+    """In the place of F1, with the same penalty for form."""
+    one = row(GOOD[0], f"</think><answer>{said}</answer>")
+    for kind, wanted in (("answer", f1), ("answer_exact", exact), ("answer_cover", cover)):
+        assert rewards.reward(one, TASK, "", kind=kind) == pytest.approx(wanted)
+        assert rewards.reward(one, TASK, "thoughts", kind=kind, penalty=1.5) == pytest.approx(wanted - 1.5)
+
+
 def test_search_r1_rewards_the_exact_answer_alone():
     for said, wanted in (("the New York City!", 1.0), ("nyc", 1.0), ("New York", 0.0)):
         assert rewards.reward(row(f"</information><answer>{said}</answer>"), TASK, "documents", kind="exact") == wanted
