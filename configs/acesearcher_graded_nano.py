@@ -16,7 +16,7 @@ from spicejax.worlds.nano.maker import NanoConfig
 
 _TUNED, _ROUND, _ = acesearcher_nano.CONFIG
 _WORLD = NanoConfig(
-    architecture=dataclasses.replace(NANO, vocab_size=339), world="graded_planned", held_out=200, warm_tokens=1_300_000
+    architecture=dataclasses.replace(NANO, vocab_size=339), world="graded_planned", held_out=200, warm_tokens=900_000
 )
 
 TUNED = dataclasses.replace(

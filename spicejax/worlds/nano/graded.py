@@ -50,7 +50,7 @@ def warm_start_examples(seed: int, n: int) -> list[Example]:
     examples = []
     for i in range(n):
         rng = random.Random(f"graded world {seed} warm start {i}")
-        world = facts(seed + 1_000_003 + i % 3, True)
+        world = facts(seed + 1_000_003 + i % 3, True, True)
         draw = rng.random()
         role = _solver if draw < SOLVER else _proposer if draw < SOLVER + PROPOSER else _verifier
         examples.append(role(world, rng, i / n))
@@ -64,7 +64,7 @@ def texts_for_tokenizer(seed: int, n: int = 4000) -> list[str]:
 
 def items(seed: int, number: int, held_out: int) -> dict[str, list[dict[str, Any]]]:
     """Rows of each file of the world, as the linked world's."""
-    rows = linked.files(facts(seed, True), seed, number, held_out, most=MOST, answers=ANSWERS)
+    rows = linked.files(facts(seed, True, True), seed, number, held_out, most=MOST, answers=ANSWERS)
     examples = [e for e in warm_start_examples(seed, number) if e.role == "verifier"]
     return rows | {"examples": linked.as_rows(examples)}
 

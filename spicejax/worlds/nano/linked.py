@@ -61,10 +61,11 @@ SEARCHES, FURTHER, ASKS_FOUND = 0.85, 0.4, 0.65
 class World:
     """The facts of one seed: `leads[entity][relation]` is the entity that a fact leads to.
 
-    Graded (worlds/nano/graded.py), some facts are told by way of another, and some that hold no longer are told too.
+    Graded (worlds/nano/graded.py), some facts are told by way of another, and some that hold no longer are told too;
+    whole, a fact is told in full where it stands under the name it leads to.
     """
 
-    def __init__(self, seed: int, *, graded: bool = False):
+    def __init__(self, seed: int, *, graded: bool = False, whole: bool = False):
         rng = random.Random(f"linked world {seed}")
         names = rng.sample([a + b for a in SYLLABLES for b in SYLLABLES], ENTITIES)
         self.kinds = {name: "town" if i % 3 == 0 else "person" for i, name in enumerate(names)}
@@ -77,7 +78,7 @@ class World:
         for name, facts in self.leads.items():
             for relation, other in facts.items():
                 self.led[other].append((relation, name))
-        self.graded = graded
+        self.whole = whole
         self.told_by: dict[Fact, Fact] = {}  # of a fact, the other one that leads to the same entity
         self.was: dict[str, list[Fact]] = {name: [] for name in names}  # facts that led to an entity once
         if graded:
@@ -104,13 +105,15 @@ class World:
     def back(self, relation: str, name: str) -> Passage:
         """The same fact under the name it leads to."""
         other, fact = self.leads[name][relation], f"{relation} of {name}"
-        if self.graded:  # names it twice, so that a title would put it before what is told of the name itself
+        if self.whole:  # names it twice, so that a title would put it before what is told of the name itself
             return Passage(f"known/{relation}/{name}", "", f"known {other}: {fact} is {other}.")
         return Passage(f"known/{relation}/{name}", other, f"known {other}: {fact}.")
 
     def stale(self, relation: str, name: str, once: str) -> Passage:
         """A fact that held once, under the name it led to."""
-        return Passage(f"once/{relation}/{name}", "", f"known {once}: {relation} of {name} was {once}.")
+        if self.whole:
+            return Passage(f"once/{relation}/{name}", "", f"known {once}: {relation} of {name} was {once}.")
+        return Passage(f"once/{relation}/{name}", once, f"once {once}: {relation} of {name}.")
 
     def passages(self) -> list[Passage]:
         """All facts under the name they are about, then under those they lead to, then those that held once."""
@@ -142,9 +145,9 @@ class World:
 
 
 @functools.lru_cache(maxsize=8)
-def facts(seed: int, graded: bool = False) -> World:
+def facts(seed: int, graded: bool = False, whole: bool = False) -> World:
     """The world of this seed."""
-    return World(seed, graded=graded)
+    return World(seed, graded=graded, whole=whole)
 
 
 def read(text: str) -> tuple[str, list[str]] | None:

@@ -30,7 +30,6 @@ PLANS, SUB_ANSWERS, FINALS = 0.4, 0.2, 0.2
 # How often each shows what is right.
 PLANS_RIGHT, SUB_RIGHT, FINAL_RIGHT = 0.5, 0.8, 0.75
 READ_FIRST = 0.5  # of the warm start: reading alone, which takes a small model longest
-PLAIN_FIRST = 0.4  # graded, of the warm start: reading what is told outright, a passage or both
 AT_ONCE_HOPS = (6, 1, 1)  # weights of one, two, three facts, of those answered at once: what they show answers one
 
 
@@ -51,21 +50,16 @@ class Planned:
             *(f"{relation}▁of▁" for relation in linked.RELATIONS),
             *("known▁", "▁is▁", ":▁", ".", "?", "\n"),
             *linked.SYLLABLES,
-            *(("▁was▁",) if self.graded else ()),
+            *(("once▁",) if self.graded else ()),
         )
 
     def warm_start_examples(self, seed: int, n: int) -> list[Example]:
         """Return n examples: questions of one fact with passages, at the end lessons too; facts of other seeds."""
         rest = iter(self.lessons(seed + 1, n))
-        examples = []
-        for i in range(n):
-            if i > READ_FIRST * n and i % 2:
-                examples.append(next(rest))
-            else:
-                world, rng = self._drawn(seed, "reading", i)
-                plain = self.graded and i < PLAIN_FIRST * n
-                examples.append(_reading(world, rng, 1.0, plain=plain))
-        return examples
+        return [
+            next(rest) if i > READ_FIRST * n and i % 2 else _reading(*self._drawn(seed, "reading", i), right=1.0)
+            for i in range(n)
+        ]
 
     def texts_for_tokenizer(self, seed: int, n: int = 4000) -> list[str]:
         """Return prompts and replies of all kinds."""
@@ -135,13 +129,9 @@ def _passages(world: World, relation: str, name: str, rng: random.Random) -> lis
     return rng.choice(found)
 
 
-def _reading(world: World, rng: random.Random, right: float, *, plain: bool = False) -> Example:
+def _reading(world: World, rng: random.Random, right: float) -> Example:
     start, (relation,) = _asked(world, rng, (1,))
-    while plain and (relation, start) in world.told_by:
-        start, (relation,) = _asked(world, rng, (1,))
     found = _passages(world, relation, start, rng)
-    if plain:
-        found = [world.passage(relation, start), world.back(relation, start)][: rng.randint(1, 2)]
     passages, by = "\n".join(p.text for p in found), world.told_by.get((relation, start))
     answer = world.leads[start][relation]
     if by and world.back(relation, start) not in found:

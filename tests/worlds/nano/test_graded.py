@@ -10,7 +10,7 @@ from spicejax.text import sentencepieces, tokens
 from spicejax.types import Passage
 from spicejax.worlds.nano import graded, linked, maker
 
-WORLD = linked.facts(3, True)
+WORLD = linked.facts(3, True, True)
 ITEMS = graded.items(3, 600, 100)
 EXAMPLES = graded.warm_start_examples(3, 4000)
 PASSAGES = [Passage(row["id"], row["title"], row["text"]) for row in ITEMS["corpus"]]
@@ -91,7 +91,7 @@ def test_a_solver_of_the_warm_start_is_right_the_less_often_the_longer_the_way()
     for i, e in enumerate(EXAMPLES):
         if e.role == "solver" and i >= 2000:
             start, relations = linked.read(e.prompt)
-            answer = linked.facts(3 + 1_000_003 + i % 3, True).leads_to(start, relations)
+            answer = linked.facts(3 + 1_000_003 + i % 3, True, True).leads_to(start, relations)
             right[len(relations)].append(e.parts[-1].text == f"<answer>{answer}</answer>")
     shares = [sum(found) / len(found) for found in right.values()]
     assert 0.25 < shares[0] < 0.5 and shares[4] < 0.15 and shares[0] > shares[2] > shares[4]
@@ -127,3 +127,5 @@ def test_its_words_are_one_token_each(seed, recipe, tmp_path):
     )
     tokenizer = tokens.load(tmp_path / "t")
     assert len(tokenizer.encode("known timu: friend of bako is timu.")) == 11
+    if recipe == "acesearcher_graded_nano":
+        assert len(tokenizer.encode("once timu: friend of bako.")) == 8
