@@ -50,8 +50,9 @@ def main(argv: Sequence[str]) -> None:
     if not names:
         print("\n".join(f"{name:<16}{study.about}" for name, study in STUDIES.items()))
         return
-    if options.seeds < 1:
-        parser.error(f"--seeds={options.seeds}: give 1 or more")
+    if options.seeds < 1 or options.jobs < 0:
+        wrong = f"--seeds={options.seeds}" if options.seeds < 1 else f"--jobs={options.jobs}"
+        parser.error(f"{wrong}: give 1 or more")
     for folder, name in ((options.workdir, "--workdir"), (records, "--records")):
         preflight.require_folder(folder, name)
         folder.mkdir(parents=True, exist_ok=True)

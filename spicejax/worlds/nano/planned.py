@@ -120,12 +120,14 @@ def _plan(world: World, rng: random.Random, hops: tuple[int, ...]) -> Example:
 
 
 def _passages(world: World, relation: str, name: str, rng: random.Random) -> list[Passage]:
-    """What a search for one fact finds: it, the fact led back, or one that shares a word."""
+    """What a search for one fact finds: it, and the fact led back or another that shares a word."""
     about = [world.passage(relation, name), world.back(relation, name)]
     other = rng.choice([r for r in world.leads[name] if r != relation])
     found = [about, about[::-1], [about[0], world.passage(other, name)]]
-    if once := [n for n, facts_then in world.was.items() if (relation, name) in facts_then]:
-        found.append([about[0], world.stale(relation, name, once[0])])
+    if world.told_by:  # graded
+        found += [[about[0], world.back(*fact)] for fact in world.led[name][:2]]
+        once = (n for n, facts_then in world.was.items() if (relation, name) in facts_then)
+        found += [[about[0], world.stale(relation, name, n)] for n in once]
     return rng.choice(found)
 
 
