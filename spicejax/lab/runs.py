@@ -61,15 +61,16 @@ def planned(study: Study, folder: Path, seeds: int, fields: Sequence[str]) -> li
     for arm in study.arms.values():
         chain.override(configs.stages(arm.recipe), [*arm.fields, *fields])
     return [
-        Run(name, arm, seed, folder / _slug(arm) / f"seed{seed}")
+        Run(name, arm, seed, folder / _slug(arm, fields) / f"seed{seed}")
         for name, arm in study.arms.items()
         for seed in range(seeds)
     ]
 
 
-def _slug(arm: Arm) -> str:
-    """A folder's name for an arm."""
-    return re.sub(r"[^A-Za-z0-9_.=-]", "_", "+".join([arm.recipe, *arm.fields]))
+def _slug(arm: Arm, fields: Sequence[str]) -> str:
+    """A folder's name for an arm and what else is given: a run with other fields is another run."""
+    given = [field for field in fields if not field.startswith("nano.cache=")]  # which changes nothing
+    return re.sub(r"[^A-Za-z0-9_.=-]", "_", "+".join([arm.recipe, *arm.fields, *given]))
 
 
 def finish(runs: Sequence[Run], fields: Sequence[str], jobs: int) -> None:

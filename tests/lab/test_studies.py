@@ -34,6 +34,16 @@ def test_the_issue_of_a_shared_run(tmp_path):
     assert len(folders) == 4 + 4 + 1 - 2
 
 
+def test_other_fields_make_other_runs(tmp_path):
+    """A finished run is never taken for one with other fields; where models are kept makes no difference."""
+
+    def folders(*fields):
+        return {run.folder for run in runs.planned(STUDIES["rewards"], tmp_path, 1, fields)}
+
+    assert not folders() & folders("iterations=2")
+    assert folders("nano.cache=here") == folders()
+
+
 def test_a_field_that_no_arm_has_is_refused(tmp_path):
     with pytest.raises(ValueError, match="learner.learning_rat"):
         runs.planned(STUDIES["rewards"], tmp_path, 1, ["learner.learning_rat=1e-4"])
