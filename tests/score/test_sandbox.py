@@ -1,6 +1,7 @@
 """Hostile programs stay inside; honest ones come back with what they calculated; nothing is left behind."""
 
 import contextlib
+import json
 import os
 import re
 import site
@@ -243,6 +244,13 @@ def test_an_honest_program_returns_what_it_returns_without_a_sandbox(each):
             assert found.how == "value" and {"value": found.value} == program.run(text, "solution"), (text, found)
     finally:
         sys.setrecursionlimit(deepest)
+
+
+def test_a_reply_written_by_hand_is_the_json_of_it():
+    texts = ["", "3", "[1, 'a']", 'a "b"', "a\\n", "a\n", "\x7f", "\u00e9", "\ud800", "\u2028", "{}"]
+    for value in (3, -1.5, [], ["3"], texts[:3], texts, *([text] for text in texts), [1, "a"], [["a"]], True, None):
+        assert json.loads(program.written({"value": value})) == {"value": value}
+        assert program.written({"value": value}) == json.dumps({"value": value})
 
 
 def test_what_is_no_number_and_no_text_is_no_answer():
