@@ -4,7 +4,7 @@ Command:   python launch/tpu_run.py --config=acesearcher_graded_nano_offline --w
            Beside other ways, over seeds: spicejax lab ace_algorithms
 Hardware:  2 CPU cores, 2 GiB of memory
 Cost:      as acesearcher_graded_nano
-Expect:    docs/lab.md
+Expect:    not run yet
 """
 
 import dataclasses
