@@ -28,9 +28,12 @@ TUNED = dataclasses.replace(
 ROUND = dataclasses.replace(
     _ROUND,
     name="acesearcher_graded_nano_round",
-    game=dataclasses.replace(_ROUND.game, total=3, most_questions=6, plan_max_new=36),
+    game=dataclasses.replace(_ROUND.game, most_questions=6, plan_max_new=36),
     buckets=Buckets(prompt=(24, 96), rows=96),
-    learner=dataclasses.replace(_ROUND.learner, prompt_areas=(96,), slot_length=36),
+    # one step an iteration, whatever the loss: all methods end at the same rate
+    learner=dataclasses.replace(
+        _ROUND.learner, prompt_areas=(96,), slot_length=36, trajectories_per_update=0, decay_steps=24
+    ),
     nano=_WORLD,
 )
 CONFIG = (TUNED, ROUND, ROUND)

@@ -1,4 +1,5 @@
-"""AceSearcher's offline DPO on the graded nano world: all pairs from the fine-tuned policy, as many as in two rounds.
+"""AceSearcher's offline DPO on the graded nano world: all pairs from the fine-tuned policy, in as many
+iterations as two rounds have.
 
 Command:   python launch/tpu_run.py --config=acesearcher_graded_nano_offline --workdir=runs/acesearcher_offline
            Beside other ways, over seeds: spicejax lab ace_algorithms
@@ -14,7 +15,7 @@ from spicejax.configs import acesearcher_graded_nano as graded
 OFFLINE = dataclasses.replace(
     graded.ROUND,
     name="acesearcher_graded_nano_offline",
-    learner=dataclasses.replace(graded.ROUND.learner, decay_steps=96),
+    learner=dataclasses.replace(graded.ROUND.learner, decay_steps=48),
     iterations=48,
 )
 CONFIG = (graded.TUNED, OFFLINE)

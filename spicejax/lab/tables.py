@@ -29,7 +29,7 @@ QUANTITIES = {
     "probe/fixed_challenger/frontier_distance": "distance from 1/2: first Challenger, later Reasoner",
     "probe/current/frontier_distance": "distance from 1/2: later Challenger, later Reasoner",
     "probe/fixed_reasoner/frontier_distance": "distance from 1/2: later Challenger, first Reasoner",
-    "challenger/valid": "valid questions",
+    "challenger/valid_fraction": "valid questions",
     "reasoner/pass_rate": "Reasoner's pass rate",
     "proposer/valid": "valid questions",
     "proposer/reward": "Proposer's reward",
@@ -75,15 +75,19 @@ def _cell(seeds: dict[int, Rows], quantity: str) -> str:
     return f"{statistics.mean(starts):.3f} → {statistics.mean(ends):.3f} ({change})"
 
 
-def outcomes(rows: Rows) -> str:
-    """The table of arms: mean start -> mean end, and the mean change with its interval."""
+def outcomes(rows: Rows, *, paired: bool = False) -> str:
+    """The table of arms: mean start -> mean end, and the mean change with its interval.
+
+    Args:
+      paired: with a line of what the first arm ends with less each other one, seed by seed.
+    """
     runs = by_run(rows)
     shown = [q for q in QUANTITIES if any(q in own[-1] for seeds in runs.values() for own in seeds.values())]
     lines = [[QUANTITIES[q], *(_cell(seeds, q) for seeds in runs.values())] for q in shown]
     first, *others = runs
-    paired = [differences(Claim("", Place(first), Place(other), ""), rows) for other in others]
-    if any(paired):
-        lines.append(["held-out of the first less it, seed by seed", "", *(_signed(d) if d else "-" for d in paired)])
+    less = [differences(Claim("", Place(first), Place(other), ""), rows) for other in others if paired]
+    if any(less):
+        lines.append(["held-out of the first less it, seed by seed", "", *(_signed(d) if d else "-" for d in less)])
     return markdown(["", *runs], lines)
 
 
@@ -123,16 +127,12 @@ def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines))
 
 
-def section(name: str, study: Study, rows: Rows, picture: str) -> str:
-    """A study as a section of a page."""
+def section(name: str, study: Study, rows: Rows, picture: str, words: str = "") -> str:
+    """A study as a section of a page; `words` are those of its command where they are more than its name."""
     parts = [f"## {name}", f"{study.about} After {study.source}."]
     parts += [study.note] * bool(study.note)
-    parts += [
-        f"```bash\nspicejax lab {name}\n```",
-        claims(study, rows),
-        outcomes(rows),
-        f"![Held-out accuracy]({picture})",
-    ]
+    parts += [f"```bash\nspicejax lab {words or name}\n```", claims(study, rows), outcomes(rows)]
+    parts += [f"![Held-out accuracy over iterations]({picture})"]
     return "\n\n".join(parts) + "\n"
 
 
@@ -156,14 +156,6 @@ def draw(rows: Rows, path: Path) -> None:
 
 
 def line(rows: Rows) -> tuple[list[int], list[float]]:
-    """Iterations, those of earlier stages counted, and accuracies."""
-    places: list[int] = []
-    values: list[float] = []
-    before, stage = 0, rows[0].get("stage")
-    for row in rows:
-        if row.get("stage") != stage:
-            before, stage = places[-1] if places else 0, row.get("stage")
-        if ACCURACY in row:
-            places.append(before + row["iteration"])
-            values.append(row[ACCURACY])
-    return places, values
+    """Iterations, those of the stages before counted, and accuracies."""
+    held = [row for row in rows if ACCURACY in row]
+    return [row.get("before", 0) + row["iteration"] for row in held], [row[ACCURACY] for row in held]

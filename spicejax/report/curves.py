@@ -163,7 +163,7 @@ def _svg(fill: Callable[[Any], None]) -> str:
     plt = pyplot()
     ink = {f"{part}color": _INK for part in ("text.", "axes.label", "axes.edge", "xtick.", "ytick.")}
     look = {"svg.fonttype": "none", "legend.framealpha": 0.0, "font.family": "sans-serif", **ink, **_PLAIN}
-    with pyplot.rc_context(look):
+    with plt.rc_context(look):
         figure, axis = plt.subplots(figsize=(4.6, 2.8), constrained_layout=True)
         fill(axis)
         axis.spines[["top", "right"]].set_visible(False)

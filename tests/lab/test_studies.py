@@ -2,19 +2,24 @@
 
 import pytest
 
-from spicejax import configs
-from spicejax.lab import runs, studies, tables
+from spicejax import config as configuration
+from spicejax.games import catalogue
+from spicejax.lab import runs, tables
 from spicejax.lab.studies import STUDIES
-from spicejax.run import chain
+from spicejax.report import glossary
+from spicejax.worlds.nano import linked
+
+WORLD = linked.facts(0)
+NAME, (RELATION, ANSWER) = next((name, next(iter(facts.items()))) for name, facts in WORLD.leads.items())
+EVERY_KIND = [(f"{RELATION} of {NAME}?", answer, "") for answer in (ANSWER, "nobody")]
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_its_arms_can_be_run(name, tmp_path):
     planned = runs.planned(STUDIES[name], tmp_path, 2, [])
     assert len(planned) == 2 * len(STUDIES[name].arms) == len({run.folder for run in planned})
-    for arm in STUDIES[name].arms.values():
-        stages = chain.override(configs.stages(arm.recipe), arm.fields)
-        assert all(stage.nano or name.endswith("smollm2") for stage in stages), "a study runs on a laptop"
+    stages = [stage for run in planned for stage in run.configured]
+    assert all(stage.nano or name.endswith("smollm2") for stage in stages), "a study runs on a laptop"
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -49,11 +54,36 @@ def test_a_field_that_no_arm_has_is_refused(tmp_path):
         runs.planned(STUDIES["rewards"], tmp_path, 1, ["learner.learning_rat=1e-4"])
 
 
-def test_numbers_of_the_paper_point_where_the_claim_says():
-    """Each claim with two numbers has the larger one first."""
+def test_an_arm_of_the_same_recipe_changes_its_own_fields_alone(tmp_path):
+    """What an arm says is all that differs from the first one."""
+    for name in ("rewards", "ssp_opponents", "ssp_buffers", "ssp_noise", "r1_rewards", "ace_algorithms"):
+        first, *others = runs.planned(STUDIES[name], tmp_path, 1, [])
+        for run in others:
+            if run.arm.recipe != first.arm.recipe:
+                continue
+            given = {field.partition("=")[0].lstrip("0123456789.") for field in run.arm.fields}
+            pairs = zip(first.configured, run.configured, strict=True)
+            changed = {path for a, b in pairs for path, *_ in configuration.diff(a, b)}
+            assert changed == given, (name, run.name)
+
+
+@pytest.mark.parametrize("quantity", tables.QUANTITIES)
+def test_a_quantity_is_one_that_games_measure(quantity):
+    known = [glossary.meaning(quantity, catalogue.game(name).game.about) for name in catalogue.GAMES]
+    assert any(known) or quantity in linked.measured(WORLD, EVERY_KIND)
+
+
+def test_what_a_study_sets_itself_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="seed=3.*--seeds"):
+        runs.planned(STUDIES["rewards"], tmp_path, 1, ["seed=3"])
+    with pytest.raises(ValueError, match=r"eval\.tasks=none"):
+        runs.planned(STUDIES["rewards"], tmp_path, 1, ["eval.tasks=none"])
+
+
+def test_numbers_of_the_paper_have_the_larger_one_first():
+    """A claim with two numbers says that the first is more."""
     for study in STUDIES.values():
         for claim in study.claims:
             if ">" in claim.paper:
                 more, less = (float(part.split()[0]) for part in claim.paper.split(" > "))
                 assert more > less, claim
-    assert studies.above("a", {"b": "1"}, "2")[0].paper == "2 > 1"

@@ -67,6 +67,6 @@ def test_a_section_says_all_of_it(tmp_path):
 
 
 def test_stages_of_a_chain_follow_one_another():
-    values = [(1, 0, 0.1), (1, 5, 0.2), (2, 0, 0.2), (2, 4, 0.4)]
-    own = [{"stage": stage, "iteration": at, "eval/accuracy": value} for stage, at, value in values]
+    values = [(0, 0, 0.1), (0, 5, 0.2), (5, 0, 0.2), (5, 4, 0.4)]
+    own = [{"before": before, "iteration": at, "eval/accuracy": value} for before, at, value in values]
     assert tables.line(own) == ([0, 5, 5, 9], [0.1, 0.2, 0.2, 0.4])

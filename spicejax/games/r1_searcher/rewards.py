@@ -67,7 +67,7 @@ def reward(
     if kind == "answer":
         worth = qa.f1(answer, right, "space")
     else:
-        worth = float(qa.exact(answer, right) if kind == "answer_exact" else qa.covers(answer, right, "words"))
+        worth = float(qa.exact(answer, right, "space") if kind == "answer_exact" else qa.covers(answer, right, "words"))
     return worth - penalty * bool(malformed)
 
 

@@ -26,7 +26,7 @@ from spicejax.worlds.nano.example import Example, Part
 from spicejax.worlds.nano.linked import ASKS_FOUND, ASKS_RIGHT, FURTHER, GOES_ON, SEARCHES, World, facts, question
 
 MOST = 5  # facts of a question
-ANSWERS = 120  # names that questions are sought for, of about 290 that can be an answer
+ANSWERS = 120  # names that questions are sought for, of about 280 that can be an answer
 # As SentencePiece writes them, ▁ for a space
 SYMBOLS: tuple[str, ...] = (
     *("<search>", "</search>", "<answer>", "</answer>", "<question>", "</question>", "none"),
@@ -41,7 +41,7 @@ SOLVER, PROPOSER = 0.4, 0.2
 HOPS = (5, 3, 2, 1, 1)  # weights of a Solver's questions of one to five facts
 # How often a Solver follows a fact told by way of another; a Proposer chooses among what it is shown what still holds.
 FOLLOWS, HOLDS = 0.5, 0.7
-TELLS = 0.8  # share of the verifier's examples whose passages tell the answer
+TELLS = 0.8  # share of the verifier's examples whose passages tell the answer; of the others noise tells it 1 in 300
 BESIDE = 0.6  # how often a second passage stands beside one, under the same name
 
 

@@ -105,7 +105,7 @@ class World:
     def back(self, relation: str, name: str) -> Passage:
         """The same fact under the name it leads to."""
         other, fact = self.leads[name][relation], f"{relation} of {name}"
-        if self.whole:  # names it twice, so that a title would put it before what is told of the name itself
+        if self.whole:  # no title: with it, a search for what is told of the name itself would find this first
             return Passage(f"known/{relation}/{name}", "", f"known {other}: {fact} is {other}.")
         return Passage(f"known/{relation}/{name}", other, f"known {other}: {fact}.")
 
