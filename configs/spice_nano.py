@@ -3,8 +3,8 @@
 Command:   python launch/tpu_run.py --config=spice_nano --workdir=runs/nano      (or: make demo)
 Hardware:  2 CPU cores, 2 GiB of memory
 Cost:      3 minutes, of which 1.6 are the warm start (kept in runs/cache afterwards)
-Expect:    held-out accuracy from 0.54 to 0.68 (mean of five seeds after 96 iterations; each of them gains), more than
-           with a fixed Challenger (0.65), while without documents it falls to about 0.3. LOG.md has the table.
+Expect:    held-out accuracy from 0.52 to 0.64 (mean of five seeds, each of which gains; seed 0: 0.545 to 0.680), as with
+           a fixed Challenger (0.67) within what can be told; without documents it falls to 0.33. docs/lab.md has all.
 """
 
 from spicejax.games.spice.game import SpiceConfig

@@ -15,6 +15,7 @@ from spicejax.games.game import Exam
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.score import judge, qa
+from spicejax.score.answers import plain
 
 RESAMPLES = 10_000
 ROUND = 5  # answers of each question at a time
@@ -96,6 +97,7 @@ def grade(world: World, items: Sequence[Item], exam: Exam, limit: int) -> list[d
 
 
 def _scores(answer: str | None, right: Sequence[str]) -> dict[str, float]:
+    answer = plain(answer) if answer and "\\" in answer else answer  # a box holds LaTeX: \text{Paris}, 5\%
     covers = {f"cover_{kind}": float(qa.covers(answer, right, kind)) for kind in ("substring", "words", "either")}
     same = {"exact": float(qa.exact(answer, right)), "near": float(qa.near(answer, right))}
     return {**same, "f1": qa.f1(answer, right), "f1_space": qa.f1(answer, right, "space"), **covers}

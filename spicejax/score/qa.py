@@ -50,8 +50,9 @@ def _typed(text: str) -> str:
 
 
 def number(text: str) -> float | None:
-    """Read a number or a fraction such as 3/4, ignoring commas, $ and %; None for other texts."""
-    above, _, below = _typed(text).replace(",", "").strip().strip("$%").partition("/")
+    """Read a number or a fraction such as 3/4, ignoring commas, $, % and a final stop; None for other texts."""
+    plain = _typed(text).replace(",", "").replace("$", "").strip().rstrip(".").strip("%")
+    above, _, below = plain.partition("/")
     try:
         value = float(above) / float(below or 1)
     except (ValueError, ZeroDivisionError):

@@ -30,6 +30,7 @@ _SYMBOL_CHARS = 24  # with what may stand around it
 _LETTER = re.compile(
     r"(?:(?:option|choice|answer)\s*:?\s*)?\(?\s*([A-Za-z])\s*\)?(?:[).:]+\s*(.*))?", re.DOTALL | re.IGNORECASE
 )
+_BRACKETS = re.compile(r"[\[\](){}<>\s]+")  # what closes a Dyck word (BBH)
 _AND = r"(?<![A-Za-z])and(?![A-Za-z])"
 _LIST_SEPARATORS = (r"[,;]\s*", r"[,;]\s+", rf"[,;]\s*(?:{_AND}\s+)?|{_AND}|\\q?quad(?![A-Za-z])")
 BUILT_IN = "math_verify"
@@ -105,6 +106,10 @@ def check_text(answer: str | None, task: Task) -> Verdict | Claim:
         return _check_letter(answer, task)
     if answer.strip() == task.answer.strip():
         return Verdict(True, "exact")
+    if _BRACKETS.fullmatch(task.answer):
+        said = answers.clean(answer).replace("\\{", "{").replace("\\}", "}")  # as a box has them
+        if said == " ".join(task.answer.split()):
+            return Verdict(True, "exact")
     if task.answer_type == "Boolean":
         value, gold_value = answers.parse_boolean(answer), answers.parse_boolean(task.answer)
         return Verdict(value is not None and value == gold_value, "boolean")

@@ -9,7 +9,7 @@ from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.types import Rollout, Task
 
-SAID = ["\\boxed{the U.S.}", "I think it is Paris \\boxed{Paris, in France}", "no idea"]
+SAID = ["\\boxed{the U.S.}", "I think it is Paris \\boxed{\\text{Paris}, in France}", "no idea"]
 
 
 def exam(read) -> Exam:
@@ -40,7 +40,7 @@ def test_each_answer_gets_every_score_and_the_means_their_intervals():
     right = ["U.S.", "Paris", "Rome"]
     items = [Item(Task(f"q{k}", answer, "String", str(k), aliases=("us",))) for k, answer in enumerate(right)]
     records = scores.examine(world, items, exam(lambda r: r.text.partition("\\boxed{")[2][:-1] or None))
-    assert [r["prediction"] for r in records] == ["the U.S.", "Paris, in France", None]
+    assert [r["prediction"] for r in records] == ["the U.S.", "\\text{Paris}, in France", None]
     assert [r["scores"]["exact"] for r in records] == [1, 0, 0]
     assert [r["scores"]["f1"] for r in records] == [1, 0.5, 0]
     assert [r["scores"]["cover_words"] for r in records] == [1, 1, 0]

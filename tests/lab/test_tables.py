@@ -1,7 +1,9 @@
 """Means, intervals and verdicts by hand, and a page of a study."""
 
 import pytest
+from processes import ROOT
 
+from spicejax.commands import lab
 from spicejax.lab import tables
 from spicejax.lab.studies import Arm, Claim, Place, Study
 
@@ -70,3 +72,8 @@ def test_stages_of_a_chain_follow_one_another():
     values = [(0, 0, 0.1), (0, 5, 0.2), (5, 0, 0.2), (5, 4, 0.4)]
     own = [{"before": before, "iteration": at, "eval/accuracy": value} for before, at, value in values]
     assert tables.line(own) == ([0, 5, 5, 9], [0.1, 0.2, 0.2, 0.4])
+
+
+def test_the_page_is_that_of_the_records(tmp_path):
+    lab.main([f"--page={tmp_path / 'lab.md'}", f"--records={ROOT / 'docs' / 'runs' / 'lab'}"])
+    assert (tmp_path / "lab.md").read_text() == (ROOT / "docs" / "lab.md").read_text()

@@ -19,7 +19,8 @@ def test_two_ways_to_normalise(text, deleted, spaced):
     ("12.34", "12.3378", True), ("12.34", "12.3", False), ("100.14", "100", True), ("100.16", "100", False),
     ("-12.34", "12.34", False), ("123.4", "12.34", False), ("0.1234", "12.34", True), ("12.34%", "0.1234", True),
     ("1,234", "1234", True), ("1/3", "0.3333", True), ("0", "0.0", True), ("nan", "1", False), ("1e400", "inf", False),
-    ("", "0", False), ("the Danube", "Danube", True), ("3 million", "3", False),
+    ("12.34.", "12.3378", True), ("-$12.34", "-12.3378", True), ("12.34%.", "12.3378", True), ("5.", "5", True),
+    ("", "0", False), ("...", "0", False), ("the Danube", "Danube", True), ("3 million", "3", False),
 ])  # fmt: skip
 def test_near_takes_numbers_that_differ_by_rounding(said, right, same):
     assert qa.near(said, ["x", right]) == same

@@ -98,6 +98,7 @@ _TEXT_RULES = {  # (type, whether it is right, what says so): pairs of an answer
         ("the nile", "Nile"), ("\\text{Nile}", "nile"), ("1,000", "1000"), ("(B)", "B"), ("Up", "up"),
     ],
     ("String", False, "text"): [
+        ("\\{", "}"), ("] ]", "]"), ("unknown", "} )"),
         ("Nile or Amazon", "Nile"), ("Nile, Amazon", "Nile"), ("N\u0456le", "Nile"), ("Nile river", "Nile"),
         ("C", "C++"), ("X", "x"), ("f", "f'"), ("b", "B"), ("No", "NO"), ("mg", "Mg"), ("F'(x)", "f'(x)"),
     ],
@@ -111,7 +112,8 @@ _TEXT_RULES = {  # (type, whether it is right, what says so): pairs of an answer
         ("2, 3 and 1", "3, 2, 1"), ("sugar", "salt and pepper, sugar"), ("red or blue", "red, blue"),
     ],
     ("List", True, "exact"): [("salt and pepper, sugar", "salt and pepper, sugar")],
-    ("String", True, "exact"): [("f'", "f'")],
+    ("String", True, "exact"): [("f'", "f'"), ("\\}", "}"), ("\\} ) \\}.", "} ) }")],
+    ("Expression", True, "exact"): [("\\} ] >", "} ] >"), ("**> > )**", "> > )")],
 }  # fmt: skip
 
 
