@@ -4,7 +4,7 @@ Command:   python launch/tpu_run.py --config=spice_nano --workdir=runs/nano     
 Hardware:  2 CPU cores, 2 GiB of memory
 Cost:      3 minutes, of which 1.6 are the warm start (kept in runs/cache afterwards)
 Expect:    held-out accuracy from 0.52 to 0.64 (mean of five seeds, each of which gains; seed 0: 0.545 to 0.680), as
-           with a fixed Challenger (0.67) within what can be told; without documents it falls to 0.33. docs/lab.md has all.
+           with a fixed Challenger (0.67) within what can be told, and without documents to 0.33. Tables: docs/lab.md
 """
 
 from spicejax.games.spice.game import SpiceConfig
