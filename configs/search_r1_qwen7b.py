@@ -3,8 +3,8 @@
 Command:   python launch/tpu_run.py --config=search_r1_qwen7b --workdir=DIR model.path=FOLDER --corpus=QUESTIONS.jsonl \
                retrieval.index=INDEX retrieval.encoder=FOLDER, or retrieval.engine=http retrieval.url=http://.../retrieve
            FOLDER: Qwen2.5-7B as downloaded from Hugging Face. QUESTIONS: NQ and HotpotQA, {"question", "answer"} each.
-Form:      version 0.2 rewards the exact answer alone; 0.3's further reward for form (0.2 for the order of tags, 0.1
-           for answer tags) is not here.
+Others:    0.3 rewards the form as well: r1searcher.structure=0.2 r1searcher.tagged=0.1 learner.learning_rate=5e-7.
+           Without the mask on what was found: r1searcher.mask=false. 3B: model.path=FOLDER of Qwen2.5-3B is all.
 Hardware:  a TPU slice with 512 GiB of HBM or more. Not run by us on such hardware yet.
 """
 

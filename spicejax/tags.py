@@ -41,6 +41,8 @@ SEARCH_TAGS = Tags(
     passage="Doc {n} (Title: {title})\n{text}",
     ends=("</answer>",),
 )
+# R-Search.
+OBSERVATION_TAGS = dataclasses.replace(SEARCH_TAGS, observation=("<observation>", "</observation>"))
 # R1-Searcher, which lets a row write on behind its answer.
 QUERY_TAGS = Tags(
     query=("<|begin_of_query|>", "<|end_of_query|>"),

@@ -102,11 +102,16 @@ class Rollout:
     prompt_ids: np.ndarray  # int32 [P]
     token_ids: np.ndarray  # int32 [R], the stop token included when there was one
     logprobs: np.ndarray  # float32 [R], under the plain model (temperature 1, nothing cut); 0 where not written by it
-    sample_logprobs: np.ndarray  # float32 [R], under the distribution sampled from; 0 likewise
+    sample_logprobs: np.ndarray  # float32 [R], under the distribution sampled from; 0 likewise, 1 see unmasked
     loss_mask: np.ndarray  # float32 [R], 1 = the policy wrote this token
     text: str  # decoded response without stop token and stop string, behind thinking that the prompt opened
     finish_reason: FinishReason
     reference_logprobs: np.ndarray | None = None  # float32 [R], the first policy's, where they are kept
+
+    def unmasked(self) -> Rollout:
+        """The same with every token learnt. What nobody sampled has a logprob of 1, which the losses know."""
+        sampled = np.where(self.loss_mask > 0, self.sample_logprobs, 1.0).astype(np.float32)
+        return dataclasses.replace(self, sample_logprobs=sampled, loss_mask=np.ones_like(self.loss_mask))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,14 +12,15 @@ import numpy as np
 from spicejax.games.game import Exam, Reply
 from spicejax.games.world import World
 from spicejax.generate.search import Limits, Searched
-from spicejax.tags import NANO_TAGS, QUERY_TAGS, SEARCH_TAGS, Tags
+from spicejax.tags import NANO_TAGS, OBSERVATION_TAGS, QUERY_TAGS, SEARCH_TAGS, Tags
 from spicejax.text import prompts
 from spicejax.text.prompts import NO_TEMPLATES, Templates
 from spicejax.types import Messages, Metrics, Task
 
-# base, instruct: R1-Searcher's two; tags: Search-R1's, which Search Self-Play takes too; simple: two worked examples
-# with those tags and hardly a request, for small models; nano: the bare question.
-Request = Literal["base", "instruct", "tags", "simple", "nano"]
+# base, instruct: R1-Searcher's two; tags: Search-R1's, which Search Self-Play takes too; evidence: R-Search's, which
+# quotes what it found before it answers; simple: two worked examples with Search-R1's tags and hardly a request, for
+# small models; nano: the bare question.
+Request = Literal["base", "instruct", "tags", "evidence", "simple", "nano"]
 
 PACKAGE = "spicejax.games"  # that holds the templates
 GLOSSARY = {
@@ -33,9 +34,8 @@ _ANSWER_LINE = re.compile(r"^\W*Answer:[ \t*]*(\S.*)$", re.IGNORECASE | re.MULTI
 
 def tags_of(request: Request) -> Tags:
     """The tags that a request names."""
-    if request == "nano":
-        return NANO_TAGS
-    return QUERY_TAGS if request in ("base", "instruct") else SEARCH_TAGS
+    named = {"base": QUERY_TAGS, "instruct": QUERY_TAGS, "evidence": OBSERVATION_TAGS, "nano": NANO_TAGS}
+    return named.get(request, SEARCH_TAGS)
 
 
 def messages(question: str, request: Request, templates: Templates = NO_TEMPLATES) -> Messages:

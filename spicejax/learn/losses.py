@@ -119,7 +119,7 @@ def policy_loss(
     log_ratio = jnp.clip(logprobs - old_logprobs, -_MAX_LOG_RATIO, _MAX_LOG_RATIO) * trained
     tokens = Tokens(logprobs, log_ratio, advantages, trained, responses)
     losses, clipped = surrogate(tokens, clip_low, clip_high, dual_clip)
-    gap = (old_logprobs - behaviour_logprobs) * trained
+    gap = (old_logprobs - behaviour_logprobs) * trained * (behaviour_logprobs != 1)  # Rollout.unmasked
     bounded_gap = jnp.clip(gap, -_MAX_LOG_RATIO, _MAX_LOG_RATIO)
     importance = jnp.exp(bounded_gap)
     if tis_cap > 0:

@@ -124,6 +124,13 @@ def test_importance_weight_carries_no_gradient():
     np.testing.assert_allclose(by_old, [3.0], rtol=1e-5)
 
 
+def test_what_nobody_sampled_has_no_importance_weight():
+    """Rollout.unmasked gives it the logprob 1."""
+    shared = {"old": [-1.0, -6.0], "advantages": 2.0}
+    plain, got = loss_of([-1.0, -6.0], **shared), loss_of([-1.0, -6.0], behaviour=[-1.0, 1.0], **shared)
+    assert float(got.loss) == float(plain.loss) == -4.0 and float(got.sums["sampler_gap"]) == 0
+
+
 def test_k3_of_a_small_drift_is_not_rounded_away():
     """k3 = d^2 / 2 + O(d^3); e^d - d - 1 in float32 is off by more than that where d < 3e-4."""
     got = loss_of([0.0], reference=[1e-4], advantages=0.0, kl_coef=1.0, weight=1.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from spicejax.games import solver
 from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, read_prompts, require
 from spicejax.games.r1_searcher import rewards
 from spicejax.games.world import World
-from spicejax.generate.search import Limits
+from spicejax.generate.search import Limits, Searched
 from spicejax.score import qa
 from spicejax.types import Episode, Estimator, Metrics, Task
 
@@ -35,19 +35,25 @@ class R1SearcherConfig:
     # how rewards become advantages: mean_whiten = REINFORCE++ with the group's mean (R1-Searcher), mean_std = GRPO
     # (Search-R1), mean = Dr. GRPO; docs/losses.md has all
     estimator: Estimator = "mean_whiten"
-    # how a question is asked: base, instruct = R1-Searcher's tags; tags = Search-R1's; simple = two
-    # worked examples with those tags, for small models; nano = the bare question
+    # how a question is asked: base, instruct = R1-Searcher's tags; tags = Search-R1's; evidence = R-Search's; simple =
+    # two worked examples with Search-R1's tags, for small models; nano = the bare question
     request: solver.Request = "base"
     # what is rewarded: retrieve = that it searches and keeps the form (stage 1), answer = F1 of the answer and the form
     # (stage 2), answer_exact, answer_cover = exact and cover-exact match in the place of F1, exact = the right answer
     # alone (Search-R1)
-    reward: rewards.RewardKind = "answer"
+    reward: Literal[rewards.RewardKind, "exact"] = "answer"
     # answer, answer_exact, answer_cover: taken off where the form is wrong
     penalty: float = 2.0
     # retrieve: a right answer adds 1, a wrong one takes 1 off, as in the code's stage 1 for Llama; the paper has none
     correctness: bool = False
     # the form's further rules that the code has for Qwen
     strict: bool = True
+    # exact: what a row is worth for thoughts before each search and before the answer and not a word elsewhere, and
+    # without that a wrong answer between its tags (Search-R1: 0 in version 0.2, 0.2 and 0.1 in 0.3)
+    structure: float = 0.0
+    tagged: float = 0.0
+    # learn the model's own words alone; false = what was found as well (Search-R1's ablation)
+    mask: bool = True
     # of a row, in tokens
     limits: Limits = Limits(turns=9, turn=512, observation=768, total=4096)
     # folder of your own prompts, files named as in games/prompts/; read once, when the configuration is made
@@ -62,7 +68,11 @@ class R1SearcherConfig:
 
     def __post_init__(self) -> None:
         read_prompts(self, solver.PACKAGE)
-        require(self, {"questions": 1, "group_size": 1, "penalty": 0})
+        require(self, {"questions": 1, "group_size": 1, "penalty": 0, "structure": 0, "tagged": 0})
+        if max(self.structure, self.tagged) > 1:
+            raise ValueError(
+                f"r1searcher.structure={self.structure}, tagged={self.tagged}: shares of a reward, at most 1 each"
+            )
 
 
 def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: None = None) -> Played:
@@ -82,13 +92,11 @@ def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: 
     for k, rows in zip(fitting, sampled, strict=True):
         task = questions[k]
         broken = [rewards.fault(row, cfg.request, strict=cfg.strict) for row in rows]
-        earned = [
-            rewards.reward(row, task, fault, kind=cfg.reward, penalty=cfg.penalty, correctness=cfg.correctness)
-            for row, fault in zip(rows, broken, strict=True)
-        ]
+        earned = [_worth(row, task, fault, cfg) for row, fault in zip(rows, broken, strict=True)]
         answers = [solver.answer(row) for row in rows]
         right = [qa.exact(answer, (task.answer, *task.aliases)) for answer in answers]
-        lessons += [Episode("solver", k, row.rollout, r) for row, r in zip(rows, earned, strict=True)]
+        taught = [row.rollout if cfg.mask else row.rollout.unmasked() for row in rows]
+        lessons += [Episode("solver", k, rollout, r) for rollout, r in zip(taught, earned, strict=True)]
         faults.update(filter(None, broken))
         exact.append(float(np.mean(right)))
         extra = {"id": task.id, "rewards": earned, "fault": broken[0]}
@@ -111,6 +119,12 @@ def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: 
         progress={name: metrics.get(f"solver/{name}") for name in progress},
         totals={"questions_asked": len(fitting), "searches": sum(map(solver.searches, rows))},
     )
+
+
+def _worth(row: Searched, task: Task, fault: str, cfg: R1SearcherConfig) -> float:
+    if cfg.reward == "exact":
+        return rewards.exact(row, task, cfg.request, structure=cfg.structure, tagged=cfg.tagged)
+    return rewards.reward(row, task, fault, kind=cfg.reward, penalty=cfg.penalty, correctness=cfg.correctness)
 
 
 def _ask(cfg: R1SearcherConfig, task: Task) -> list[dict[str, str]]:

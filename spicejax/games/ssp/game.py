@@ -45,9 +45,9 @@ class SspConfig:
     solver_estimator: Estimator = "mean_std"
     # a role that the first policy keeps playing, untrained: proposer = the paper's Solver-Only, solver = Proposer-Only
     fixed: Literal["", "proposer", "solver"] = ""
-    # how questions and answers are asked for: tags = as in the paper, simple = by two worked examples (for small
-    # models), nano = without a word around them
-    request: Literal["tags", "simple", "nano"] = "tags"
+    # how questions and answers are asked for: tags = as in the paper, evidence = with R-Search's tags (for a start from
+    # its models), simple = by two worked examples (for small models), nano = without a word around them
+    request: Literal["tags", "evidence", "simple", "nano"] = "tags"
     # searches a Proposer is asked for where the answer does not say: least and most, drawn for each
     searches: tuple[int, int] = (2, 4)
     # what makes a question valid

@@ -81,7 +81,10 @@ def messages(answer: Answer, searches: int, request: Request, templates: Templat
     """Ask for a question with this answer."""
     if request == "nano":
         return [{"role": "user", "content": f"{searches} {answer.text}"}]
-    return _turns("propose", request, templates, {"answer": answer.text, "searches": str(searches)})
+    values = {"answer": answer.text, "searches": str(searches)}
+    if request != "simple":
+        values["observation"] = " and ".join(tags_of(request).observation)
+    return _turns("propose", request, templates, values)
 
 
 def read(row: Searched, answer: Answer, rules: Rules, examines: Callable[[str], bool]) -> Proposal:

@@ -9,6 +9,7 @@ from spicejax.data.questions import Item
 from spicejax.evaluation.held_out import held_out
 from spicejax.games.r1_searcher import game as r1_searcher
 from spicejax.games.r1_searcher.game import R1SearcherConfig
+from spicejax.games.solver import tags_of as solver_tags
 from spicejax.generate.layout import Buckets
 from spicejax.generate.search import Limits
 from spicejax.score.verifiers import Verifier
@@ -63,6 +64,18 @@ def test_rewards_groups_records_and_what_is_left_out():
     assert shown.loss_mask.sum() == len("<search>home of Ada</search><answer>Rome</answer>") < len(shown.token_ids)
 
 
+def test_without_the_mask_what_was_found_is_learnt_too():
+    masked, plain = (r1_searcher.play(world(typist(solver)), QUESTIONS, dataclasses.replace(CFG, mask=m))
+                     for m in (True, False))  # fmt: skip
+    assert plain.rows == masked.rows and plain.metrics == masked.metrics
+    for one, other in zip(plain.lessons, masked.lessons, strict=True):
+        mine = other.rollout.loss_mask > 0
+        assert one.reward == other.reward and one.rollout.loss_mask.all()
+        assert (one.rollout.sample_logprobs[~mine] == 1).all() and (other.rollout.sample_logprobs[~mine] == 0).all()
+        assert (one.rollout.sample_logprobs[mine] == other.rollout.sample_logprobs[mine]).all()
+    assert not masked.lessons[0].rollout.loss_mask.all()
+
+
 def test_stages_reward_the_same_rows_differently():
     for change, wanted in (
         ({"reward": "retrieve"}, [1.0, 0.5, 1.0, 0.5]),
@@ -92,7 +105,8 @@ def test_no_question_that_fits_teaches_nothing():
 def test_demand_and_requests():
     (ask,) = R1SearcherConfig.game.demand(CFG)
     assert (ask.prompts, ask.samples, ask.max_new, ask.turn_limits.turn, ask.behind) == (3, 2, 400, 60, 399)
-    for request in ("base", "instruct", "tags"):
+    for request in ("base", "instruct", "tags", "evidence"):
         cfg = dataclasses.replace(CFG, request=request)
         ((_, messages),) = R1SearcherConfig.game.prompts_of(cfg, QUESTIONS[0])
-        assert "home of Ada?" in messages[-1]["content"]
+        said = messages[-1]["content"]
+        assert "home of Ada?" in said and all(tag in said for tag in solver_tags(request).observation)

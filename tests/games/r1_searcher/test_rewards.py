@@ -103,4 +103,36 @@ def test_other_rewards_of_stage_2(said, f1, exact, cover):
 
 def test_search_r1_rewards_the_exact_answer_alone():
     for said, wanted in (("the New York City!", 1.0), ("nyc", 1.0), ("New York", 0.0)):
-        assert rewards.reward(row(f"</information><answer>{said}</answer>"), TASK, "documents", kind="exact") == wanted
+        assert rewards.exact(row(f"</information><answer>{said}</answer>", tags=SEARCH_TAGS), TASK, "tags") == wanted
+
+
+LOOKS = "<think>a city</think>\n<search>city</search>"
+
+
+@pytest.mark.parametrize(
+    ("texts", "order", "worth"),
+    [
+        ((LOOKS, " <think>there</think> <answer>NYC</answer>"), True, 1.0),
+        ((LOOKS, "<think>there</think><answer>Rome</answer>"), True, 0.2),
+        (("<think>I know</think><answer>NYC</answer>",), True, 1.0),  # nobody has to search
+        ((LOOKS, "<answer>NYC</answer>"), False, 0.8),
+        ((LOOKS, "<answer>Rome</answer>"), False, 0.1),
+        (("<search>city</search>", "<think>a</think><answer>Rome</answer>"), False, 0.1),
+        ((LOOKS, "<think>a</think>so <answer>Rome</answer>"), False, 0.1),  # a word outside
+        ((LOOKS, "<think>a <search>b</think><answer>Rome</answer>"), False, 0.1),  # a tag inside
+        ((LOOKS, "<think><think>a</think><answer>Rome</answer>"), False, 0.1),
+        ((LOOKS, "<think>a</think><information>b</information><answer>Rome</answer>"), False, 0.1),  # forged
+        ((LOOKS, "<think>a</think><answer>Rome"), False, 0.0),  # cut off
+        ((LOOKS, LOOKS), False, 0.0),  # a search that was not answered
+    ],
+)
+def test_form_of_search_r1_version_0_3(texts, order, worth):
+    """Its numbers: 1, less 0.2 out of order; 0.2 in order; 0.1 for a wrong answer out of order; 0 without one."""
+    one = row(*texts, tags=SEARCH_TAGS)
+    assert rewards.in_order(one, "tags") == order
+    assert rewards.exact(one, TASK, "tags", structure=0.2, tagged=0.1) == pytest.approx(worth)
+
+
+def test_order_is_that_of_the_tags_that_were_asked_for():
+    one = row(LOOKS, "<think>a</think><observation>b</observation><answer>x</answer>", tags=SEARCH_TAGS)
+    assert not rewards.in_order(one, "evidence")

@@ -81,10 +81,12 @@ def test_two_passages_with_one_id_are_two():
     assert found == [other]
 
 
-@pytest.mark.parametrize("request_", ["tags", "simple", "nano"])
+@pytest.mark.parametrize("request_", ["tags", "evidence", "simple", "nano"])
 def test_prompts_hold_what_they_are_about(request_):
     text = proposals.messages(ROME, 3, request_)[-1]["content"]
     assert "Rome" in text and "3" in text and "Roma" not in text
+    if request_ in ("tags", "evidence"):
+        assert f"between {' and '.join(proposals.tags_of(request_).observation)};" in text
     text = proposals.verification(GOOD, passages("1", "2"), request_)[-1]["content"]
     assert GOOD in text and "text 1" in text and "text 2" in text
     assert proposals.tags_of(request_).ends == ("</question>",)
