@@ -95,6 +95,9 @@ class Rejection:
     detail: str = ""  # for the log, at most 200 characters
 
 
+UNSAMPLED = 1.0  # an impossible logprob: of a token that is learnt though nobody sampled it
+
+
 @dataclasses.dataclass(frozen=True)
 class Rollout:
     """One sampled response, kept as token ids: text is for people and parsers, never re-tokenised for training."""
@@ -102,15 +105,15 @@ class Rollout:
     prompt_ids: np.ndarray  # int32 [P]
     token_ids: np.ndarray  # int32 [R], the stop token included when there was one
     logprobs: np.ndarray  # float32 [R], under the plain model (temperature 1, nothing cut); 0 where not written by it
-    sample_logprobs: np.ndarray  # float32 [R], under the distribution sampled from; 0 likewise, 1 see unmasked
+    sample_logprobs: np.ndarray  # float32 [R], under the distribution sampled from; 0 likewise, or UNSAMPLED
     loss_mask: np.ndarray  # float32 [R], 1 = the policy wrote this token
     text: str  # decoded response without stop token and stop string, behind thinking that the prompt opened
     finish_reason: FinishReason
     reference_logprobs: np.ndarray | None = None  # float32 [R], the first policy's, where they are kept
 
     def unmasked(self) -> Rollout:
-        """The same with every token learnt. What nobody sampled has a logprob of 1, which the losses know."""
-        sampled = np.where(self.loss_mask > 0, self.sample_logprobs, 1.0).astype(np.float32)
+        """The same with every token learnt; what nobody sampled has the logprob UNSAMPLED."""
+        sampled = np.where(self.loss_mask > 0, self.sample_logprobs, UNSAMPLED).astype(np.float32)
         return dataclasses.replace(self, sample_logprobs=sampled, loss_mask=np.ones_like(self.loss_mask))
 
 
@@ -157,7 +160,7 @@ class Batch(NamedTuple):
     # [A, B, S]: index s scores the token at T - S + s
     loss_weight: Any  # float32, loss_mask x the token's share of the loss; 0 = not trained
     advantages: Any  # float32
-    behaviour_logprobs: Any  # float32, under the distribution sampled from; 0 where not trained
+    behaviour_logprobs: Any  # float32, under the distribution sampled from; 0 where not trained, or UNSAMPLED
     old_logprobs: Any  # float32, the learner's own before the first update; 0 where not trained, not read on policy
     reference_logprobs: Any  # float32, the frozen reference's, for the KL term, dpo and ipo; 0 without one
     predict_from: Any  # int32, index in the row of the token before the scored one: its hidden state predicts it

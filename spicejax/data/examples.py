@@ -15,7 +15,7 @@ from spicejax.types import Example, Passage
 log = logging.getLogger(__name__)
 
 # The tags around queries and observations, by the name in a row's "tags"
-TAGS = {"search": tags.SEARCH_TAGS, "query": tags.QUERY_TAGS, "nano": tags.NANO_TAGS}
+TAGS = {"search": tags.SEARCH_TAGS, "evidence": tags.OBSERVATION_TAGS, "query": tags.QUERY_TAGS, "nano": tags.NANO_TAGS}
 _OBSERVATIONS = {tag for known in TAGS.values() for tag in known.observation}
 
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from spicejax.types import LessonKind
+from spicejax.types import UNSAMPLED, LessonKind
 
 PreferenceKind = Literal["dpo", "ipo", "simpo"]
 # `drgrpo` is what runs of old call ppo_clip
@@ -112,14 +112,15 @@ def policy_loss(
 
     With weight_t = loss_mask / (L N) (L the constant `loss_norm_length`, N trajectories) this is Dr. GRPO's mean over
     trajectories of the token sum over L (arXiv:2503.20783); other weights give the per-sequence and the token mean
-    (`packing.token_weights`). `w_t` corrects for a sampler that differs from the learner; it carries no gradient.
+    (`packing.token_weights`). `w_t` corrects for a sampler that differs from the learner; it carries no gradient, and
+    is 1 where behaviour is UNSAMPLED.
     `tis_cap` 0 turns it off.
     """
     trained = (weight > 0).astype(jnp.float32)
     log_ratio = jnp.clip(logprobs - old_logprobs, -_MAX_LOG_RATIO, _MAX_LOG_RATIO) * trained
     tokens = Tokens(logprobs, log_ratio, advantages, trained, responses)
     losses, clipped = surrogate(tokens, clip_low, clip_high, dual_clip)
-    gap = (old_logprobs - behaviour_logprobs) * trained * (behaviour_logprobs != 1)  # Rollout.unmasked
+    gap = (old_logprobs - behaviour_logprobs) * trained * (behaviour_logprobs != UNSAMPLED)
     bounded_gap = jnp.clip(gap, -_MAX_LOG_RATIO, _MAX_LOG_RATIO)
     importance = jnp.exp(bounded_gap)
     if tis_cap > 0:

@@ -36,7 +36,7 @@ from spicejax.run.store import earlier, record
 from spicejax.run.store.checkpoint import Checkpoints
 from spicejax.run.store.metrics import MetricsWriter, bars, progress_line
 from spicejax.run.store.track import Tracker
-from spicejax.types import Episode, Estimator, Lesson, Metrics
+from spicejax.types import UNSAMPLED, Episode, Estimator, Lesson, Metrics
 
 log = logging.getLogger("spicejax")
 
@@ -237,7 +237,8 @@ def _iterate(training: TrainingRun, iteration: int) -> tuple[Played, Metrics]:
         counters["totals"][name] = counters["totals"].get(name, 0) + count
     ended = time.perf_counter()
     rollouts = [rollout for lesson in played.lessons for rollout in responses(lesson)]
-    written = sum(int(rollout.loss_mask.sum()) for rollout in rollouts)  # tokens; observations were not written
+    # tokens; observations were not written
+    written = sum(int((r.loss_mask * (r.sample_logprobs != UNSAMPLED)).sum()) for r in rollouts)
     metrics |= {
         "time/play": played_at - began,
         "time/update": ended - played_at,

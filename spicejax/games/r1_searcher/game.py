@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from spicejax.games import solver
 from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, read_prompts, require
 from spicejax.games.r1_searcher import rewards
 from spicejax.games.world import World
-from spicejax.generate.search import Limits, Searched
+from spicejax.generate.search import Limits
 from spicejax.score import qa
 from spicejax.types import Episode, Estimator, Metrics, Task
 
@@ -41,7 +41,7 @@ class R1SearcherConfig:
     # what is rewarded: retrieve = that it searches and keeps the form (stage 1), answer = F1 of the answer and the form
     # (stage 2), answer_exact, answer_cover = exact and cover-exact match in the place of F1, exact = the right answer
     # alone (Search-R1)
-    reward: Literal[rewards.RewardKind, "exact"] = "answer"
+    reward: rewards.RewardKind = "answer"
     # answer, answer_exact, answer_cover: taken off where the form is wrong
     penalty: float = 2.0
     # retrieve: a right answer adds 1, a wrong one takes 1 off, as in the code's stage 1 for Llama; the paper has none
@@ -52,7 +52,8 @@ class R1SearcherConfig:
     # without that a wrong answer between its tags (Search-R1: 0 in version 0.2, 0.2 and 0.1 in 0.3)
     structure: float = 0.0
     tagged: float = 0.0
-    # learn the model's own words alone; false = what was found as well (Search-R1's ablation)
+    # learn the model's own words alone; false = what was found as well (Search-R1's ablation). What is measured over
+    # tokens that are learnt, learner/sampler_gap say, is then a mean over these too
     mask: bool = True
     # of a row, in tokens
     limits: Limits = Limits(turns=9, turn=512, observation=768, total=4096)
@@ -69,9 +70,15 @@ class R1SearcherConfig:
     def __post_init__(self) -> None:
         read_prompts(self, solver.PACKAGE)
         require(self, {"questions": 1, "group_size": 1, "penalty": 0, "structure": 0, "tagged": 0})
-        if max(self.structure, self.tagged) > 1:
+        if max(self.structure, self.tagged) > 1 or self.tagged and not self.structure:
             raise ValueError(
-                f"r1searcher.structure={self.structure}, tagged={self.tagged}: shares of a reward, at most 1 each"
+                f"r1searcher.structure={self.structure}, tagged={self.tagged}: shares of a reward, at most 1 each; the "
+                "second needs the first"
+            )
+        if self.structure and (self.reward, self.request) != ("exact", "tags"):
+            raise ValueError(
+                f"r1searcher.structure={self.structure}: the form of Search-R1, which r1searcher.request=tags asks for "
+                f"and r1searcher.reward=exact rewards, not {self.request} and {self.reward}"
             )
 
 
@@ -91,8 +98,13 @@ def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: 
     lessons, records, exact = [], [], []
     for k, rows in zip(fitting, sampled, strict=True):
         task = questions[k]
-        broken = [rewards.fault(row, cfg.request, strict=cfg.strict) for row in rows]
-        earned = [_worth(row, task, fault, cfg) for row, fault in zip(rows, broken, strict=True)]
+        broken = [
+            rewards.disorder(row, cfg.request) if cfg.structure else rewards.fault(row, cfg.request, strict=cfg.strict)
+            for row in rows
+        ]
+        numbers = {name: getattr(cfg, name) for name in ("penalty", "correctness", "structure", "tagged")}
+        judged = zip(rows, broken, strict=True)
+        earned = [rewards.reward(row, task, fault, kind=cfg.reward, **numbers) for row, fault in judged]
         answers = [solver.answer(row) for row in rows]
         right = [qa.exact(answer, (task.answer, *task.aliases)) for answer in answers]
         taught = [row.rollout if cfg.mask else row.rollout.unmasked() for row in rows]
@@ -119,12 +131,6 @@ def play(world: World, questions: Sequence[Task], cfg: R1SearcherConfig, state: 
         progress={name: metrics.get(f"solver/{name}") for name in progress},
         totals={"questions_asked": len(fitting), "searches": sum(map(solver.searches, rows))},
     )
-
-
-def _worth(row: Searched, task: Task, fault: str, cfg: R1SearcherConfig) -> float:
-    if cfg.reward == "exact":
-        return rewards.exact(row, task, cfg.request, structure=cfg.structure, tagged=cfg.tagged)
-    return rewards.reward(row, task, fault, kind=cfg.reward, penalty=cfg.penalty, correctness=cfg.correctness)
 
 
 def _ask(cfg: R1SearcherConfig, task: Task) -> list[dict[str, str]]:

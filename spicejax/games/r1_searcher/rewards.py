@@ -12,7 +12,7 @@ from spicejax.score import qa
 from spicejax.tags import THINK
 from spicejax.types import Task
 
-RewardKind = Literal["retrieve", "answer", "answer_exact", "answer_cover"]
+RewardKind = Literal["retrieve", "answer", "answer_exact", "answer_cover", "exact"]
 
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 LONGEST_ANSWER = 10  # words, where the rules are strict
@@ -46,8 +46,9 @@ def fault(row: Searched, request: Request, *, strict: bool) -> str:
 
 
 def reward(
-    row: Searched, task: Task, malformed: str, *, kind: RewardKind, penalty: float = 2.0, correctness: bool = False
-) -> float:
+    row: Searched, task: Task, malformed: str, *, kind: RewardKind, penalty: float = 2.0, correctness: bool = False,
+    structure: float = 0.0, tagged: float = 0.0,
+) -> float:  # fmt: skip
     """Reward a rollout; `malformed` is the fault of its form, "" for none.
 
     retrieve: 1/2 where it searched, and 1/2 where its form is right (R1-Searcher, stage 1); with `correctness` also
@@ -56,11 +57,17 @@ def reward(
               1 in the code for Llama)
     answer_exact, answer_cover: the same with 1 where the answer is the right one, or contains its words (the paper's
               other rewards of stage 2)
+    exact:    1 where the answer is the right one but for case, punctuation and articles, less `structure` where the
+              form is at fault; else `structure` where it is not, `tagged` for a wrong answer where it is (Search-R1)
     """
     answer, right = solver.answer(row), (task.answer, *task.aliases)
     if kind == "retrieve":
         covered = 2.0 * qa.covers(answer, right, "words") - 1 if correctness else 0.0
         return 0.5 * (solver.searches(row) > 0) + 0.5 * (not malformed) + covered
+    if kind == "exact" and qa.exact(answer, right):
+        return 1 - structure * bool(malformed)
+    if kind == "exact":
+        return tagged * (answer is not None) if malformed else structure
     if kind == "answer":
         worth = qa.f1(answer, right, "space")
     else:
@@ -68,29 +75,19 @@ def reward(
     return worth - penalty * bool(malformed)
 
 
-def exact(row: Searched, task: Task, request: Request, *, structure: float = 0.0, tagged: float = 0.0) -> float:
-    """Reward a rollout as Search-R1 does (arXiv:2503.09516): 1 where the answer is right but for case, punctuation and
-    articles, `structure` less where the row is not in order; else `structure` where it is, `tagged` for a wrong answer.
-    """
-    answer, order = solver.answer(row), in_order(row, request)
-    if qa.exact(answer, (task.answer, *task.aliases)):
-        return 1 - structure * (not order)
-    return structure if order else tagged * (answer is not None)
-
-
-def in_order(row: Searched, request: Request) -> bool:
-    """Whether each turn is thoughts, then a search that was answered or, in the last, the answer; nothing else."""
+def disorder(row: Searched, request: Request) -> str:
+    """ "" where each turn is thoughts, then a search that was answered or, in the last, the answer, and nothing else
+    (Search-R1's form in its version 0.3); else order."""
     tags = solver.tags_of(request)
-    outer = (THINK, tags.query, tags.observation, ANSWER)
-    inside = f"(?:(?!{'|'.join(re.escape(tag) for pair in outer for tag in pair)}).)*"
+    known = "|".join(re.escape(tag) for pair in (THINK, tags.query, tags.observation, ANSWER) for tag in pair)
 
     def block(pair: tuple[str, str]) -> str:
-        return rf"\s*{re.escape(pair[0])}{inside}{re.escape(pair[1])}\s*"
+        return rf"{re.escape(pair[0])}(?:(?!{known}).)*{re.escape(pair[1])}\s*"
 
     ends = [tags.query] * (len(row.turns) - 1) + [ANSWER]
-    return all(
-        re.fullmatch(block(THINK) + block(end), turn.text, re.DOTALL) for turn, end in zip(row.turns, ends, strict=True)
-    )
+    turns = zip(row.turns, ends, strict=True)
+    ordered = all(re.fullmatch(rf"\s*{block(THINK)}{block(end)}", turn.text, re.DOTALL) for turn, end in turns)
+    return "" if ordered else "order"
 
 
 def _one_pair(text: str, tags: tuple[str, str]) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from spicejax.games import solver
 from spicejax.games.solver import Request
 from spicejax.generate.search import Searched
-from spicejax.tags import Tags
+from spicejax.tags import SEARCH_TAGS, Tags
 from spicejax.text import prompts
 from spicejax.text.prompts import NO_TEMPLATES, Templates
 from spicejax.types import Answer, Messages, Passage
@@ -81,10 +81,7 @@ def messages(answer: Answer, searches: int, request: Request, templates: Templat
     """Ask for a question with this answer."""
     if request == "nano":
         return [{"role": "user", "content": f"{searches} {answer.text}"}]
-    values = {"answer": answer.text, "searches": str(searches)}
-    if request != "simple":
-        values["observation"] = " and ".join(tags_of(request).observation)
-    return _turns("propose", request, templates, values)
+    return _turns("propose", request, templates, {"answer": answer.text, "searches": str(searches)})
 
 
 def read(row: Searched, answer: Answer, rules: Rules, examines: Callable[[str], bool]) -> Proposal:
@@ -111,9 +108,12 @@ def verification(
 
 
 def _turns(name: str, request: Request, templates: Templates, values: Mapping[str, str]) -> Messages:
-    """The request of that name; `simple` is another one, behind worked examples."""
+    """The request of that name, with its tags; `simple` is another one, behind worked examples."""
     if request != "simple":
-        return prompts.turns(prompts.read(PACKAGE, name, templates), "[]", values)
+        template = prompts.read(PACKAGE, name, templates)
+        for tag, other in zip(SEARCH_TAGS.observation, tags_of(request).observation, strict=True):
+            template = template.replace(tag, other)
+        return prompts.turns(template, "[]", values)
     template, examples = (prompts.read(PACKAGE, f"{name}_{part}", templates) for part in ("simple", "simple_examples"))
     return prompts.turns(template, examples, values)
 

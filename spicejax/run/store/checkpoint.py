@@ -23,8 +23,9 @@ import os
 import re
 import shutil
 import stat
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -219,6 +220,10 @@ class Checkpoints(Saved):
         Steps that are damaged, not older, or newer than what was restored are first set aside as `superseded.*`.
         Raises CheckpointError if the step could not be written: nothing of it is left, older steps are untouched.
         """
+        with _told_once():
+            self._save(step, state, extra)
+
+    def _save(self, step: int, state: Any, extra: dict[str, Any]) -> None:
         folder, extra_text = self.path(step), json.dumps(extra)
         draft = manifest.partial(folder)
         try:
@@ -297,6 +302,28 @@ class Checkpoints(Saved):
             if not self._keep_period or step % self._keep_period:
                 with contextlib.suppress(OSError):  # tried again at the next save
                     _drop(self.path(step).rename(manifest.partial(self.path(step))))
+
+
+@contextlib.contextmanager
+def _told_once() -> Iterator[None]:
+    """Hide what Orbax's threads say, in hundreds of lines, of a save that failed: the save raises it. They go on saying
+    it afterwards, so that it stays hidden then."""
+    before, loggers = sys.unraisablehook, [logging.getLogger(name) for name in ("absl", "asyncio")]
+
+    def hook(unraisable: sys.UnraisableHookArgs) -> None:
+        if str(unraisable.exc_value) != "Event loop is closed":
+            before(unraisable)
+
+    def other(record: logging.LogRecord) -> bool:
+        return not any(word in str(record.msg) for word in ("run() raised an exception", "orbax"))
+
+    sys.unraisablehook = hook
+    for logger in loggers:
+        logger.addFilter(other)
+    yield
+    sys.unraisablehook = before
+    for logger in loggers:
+        logger.removeFilter(other)
 
 
 def _drop(folder: Path, *, ignore_errors: bool = False) -> None:

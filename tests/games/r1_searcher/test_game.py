@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 import scripted
 from scripted import typist
 
@@ -74,6 +75,28 @@ def test_without_the_mask_what_was_found_is_learnt_too():
         assert (one.rollout.sample_logprobs[~mine] == 1).all() and (other.rollout.sample_logprobs[~mine] == 0).all()
         assert (one.rollout.sample_logprobs[mine] == other.rollout.sample_logprobs[mine]).all()
     assert not masked.lessons[0].rollout.loss_mask.all()
+
+
+def test_the_form_that_is_rewarded_is_what_is_counted():
+    player = typist(lambda text, row: "<think>I know</think>" * (row % 2) + "<answer>Rome</answer>")
+    cfg = dataclasses.replace(CFG, structure=0.2, tagged=0.1, request="tags")
+    played = r1_searcher.play(world(player), QUESTIONS, cfg)
+    assert [e.reward for e in played.lessons] == [0.8, 1.0, 0.1, 0.2]
+    assert played.metrics["solver/well_formed"] == 0.5 and played.metrics["fault/order"] == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"structure": 1.5}, "structure=1.5"),
+        ({"tagged": 0.1}, "the second needs the first"),
+        ({"structure": 0.2, "request": "evidence"}, "r1searcher.request=tags asks for"),
+        ({"structure": 0.2, "request": "tags", "reward": "answer"}, "not tags and answer"),
+    ],
+)
+def test_a_reward_for_a_form_that_nobody_asks_for_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(CFG, **change)
 
 
 def test_stages_reward_the_same_rows_differently():

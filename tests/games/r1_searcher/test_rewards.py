@@ -103,7 +103,8 @@ def test_other_rewards_of_stage_2(said, f1, exact, cover):
 
 def test_search_r1_rewards_the_exact_answer_alone():
     for said, wanted in (("the New York City!", 1.0), ("nyc", 1.0), ("New York", 0.0)):
-        assert rewards.exact(row(f"</information><answer>{said}</answer>", tags=SEARCH_TAGS), TASK, "tags") == wanted
+        one = row(f"</information><answer>{said}</answer>", tags=SEARCH_TAGS)
+        assert rewards.reward(one, TASK, "documents", kind="exact") == wanted
 
 
 LOOKS = "<think>a city</think>\n<search>city</search>"
@@ -129,10 +130,11 @@ LOOKS = "<think>a city</think>\n<search>city</search>"
 def test_form_of_search_r1_version_0_3(texts, order, worth):
     """Its numbers: 1, less 0.2 out of order; 0.2 in order; 0.1 for a wrong answer out of order; 0 without one."""
     one = row(*texts, tags=SEARCH_TAGS)
-    assert rewards.in_order(one, "tags") == order
-    assert rewards.exact(one, TASK, "tags", structure=0.2, tagged=0.1) == pytest.approx(worth)
+    fault = rewards.disorder(one, "tags")
+    assert fault == ("" if order else "order")
+    assert rewards.reward(one, TASK, fault, kind="exact", structure=0.2, tagged=0.1) == pytest.approx(worth)
 
 
-def test_order_is_that_of_the_tags_that_were_asked_for():
-    one = row(LOOKS, "<think>a</think><observation>b</observation><answer>x</answer>", tags=SEARCH_TAGS)
-    assert not rewards.in_order(one, "evidence")
+def test_a_long_gap_costs_no_time():
+    texts = (LOOKS, "<think>a</think>" + "\n" * 200_000 + "so <answer>x</answer>")
+    assert rewards.disorder(row(*texts, tags=SEARCH_TAGS), "tags") == "order"
