@@ -5,7 +5,7 @@ Command:   python launch/tpu_run.py --config=acesearcher_graded_nano_offline --w
            Beside other ways, over seeds: spicejax lab ace_algorithms
 Hardware:  2 CPU cores, 2 GiB of memory
 Cost:      as acesearcher_graded_nano
-Expect:    not run yet
+Expect:    held-out accuracy from 0.18 to 0.31 (five seeds); docs/lab.md
 """
 
 import dataclasses

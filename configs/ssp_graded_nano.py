@@ -4,7 +4,7 @@ Command:   python launch/tpu_run.py --config=ssp_graded_nano --workdir=runs/ssp_
            With other opponents, pools and estimators, over seeds: spicejax lab ssp_opponents
 Hardware:  2 CPU cores, 2 GiB of memory
 Cost:      9 minutes on one core, of which 5 are the warm start (kept in runs/cache afterwards)
-Expect:    held-out accuracy from 0.31 to 0.64 (seed 0), the less the more facts a question needs; docs/lab.md
+Expect:    held-out accuracy from 0.40 to 0.58 (five seeds), the less the more facts a question needs; docs/lab.md
 """
 
 import dataclasses
