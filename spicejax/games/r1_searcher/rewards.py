@@ -76,8 +76,8 @@ def reward(
 
 
 def disorder(row: Searched, request: Request) -> str:
-    """ "" where each turn is thoughts, then a search that was answered or, in the last, the answer, and nothing else
-    (Search-R1's form in its version 0.3); else order."""
+    """Return order where a turn is anything but thoughts, then a search that was answered or, in the last one, the
+    answer (Search-R1's form in its version 0.3); else ""."""
     tags = solver.tags_of(request)
     known = "|".join(re.escape(tag) for pair in (THINK, tags.query, tags.observation, ANSWER) for tag in pair)
 
