@@ -5,7 +5,7 @@ Command:   python launch/tpu_run.py --config=r_zero_nano --workdir=runs/r_zero
            1/, 3/ are turns of the Challenger, 2/, 4/ of the Reasoner, whose last policy is the outcome.
 Hardware:  2 CPU cores, 2 GiB of memory
 Cost:      a minute a round, and 1.6 the warm start (kept in runs/cache afterwards)
-Expect:    no gain in held-out accuracy (0.50 to 0.48, three seeds): half of what the votes teach is false
+Expect:    no gain in held-out accuracy (0.52 to 0.47, five seeds): half of what the votes teach is false
            (docs/log/2026-11-26.md)
 """
 
