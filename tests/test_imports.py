@@ -35,6 +35,7 @@ ALLOWED["report"] = ALLOWED["games"] | {"games"}
 ALLOWED["run"] = {"evaluation", *ALLOWED}
 ALLOWED["flight"] = {"run", *ALLOWED}
 ALLOWED["lab"] = {"configs", "run", *ALLOWED["run"]}
+ALLOWED["endurance"] = {"run", *ALLOWED["run"]}
 ALLOWED["commands"] = {"configs", *ALLOWED}
 ALLOWED["door"] = {"configs", *ALLOWED}  # spicejax/__init__.py, when it is called, and __main__.py
 for room, others in ALLOWED.items():

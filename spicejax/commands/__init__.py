@@ -32,6 +32,7 @@ COMMANDS = {
     "index": "build the index that searches read",
     "serve": "serve an index to runs on other machines",
     "lab": "repeat the papers' ablations over seeds, with intervals",
+    "torture": "try what a recipe survives: kills, signals, full disks, damaged checkpoints",
     "configs": "list the recipes",
     "doctor": "say what a run would find on this machine",
 }
@@ -41,6 +42,7 @@ KEPT = {
     "train": "what was saved stays, and the same command goes on",
     "index": "what was encoded stays, and the same command goes on",
     "lab": "what was saved stays, and the same command goes on",
+    "torture": "the trials that ended stay, and the same command goes on",
     **dict.fromkeys(("evaluate", "mix", "prepare", "transcripts"), "nothing was written"),
     **dict.fromkeys(("export", "tasks"), "a folder that is there is whole"),
 }

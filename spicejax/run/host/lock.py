@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import logging
@@ -58,8 +59,9 @@ class Lock:
             return
         self._stop.set()
         self._thread.join()
-        if holds(self._path.parent, self.token):
-            self._path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # one that cannot be read is stale once this process has ended
+            if holds(self._path.parent, self.token):
+                self._path.unlink(missing_ok=True)
 
     def _acquire(self, directory: Path, stale_seconds: float) -> None:
         still_since, last = time.monotonic(), None

@@ -25,6 +25,7 @@ import shutil
 import stat
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -238,8 +239,10 @@ class Checkpoints(Saved):
                 _remove_while_written(draft)
             if not isinstance(error, Exception):
                 raise
-            older = [s for s in self.steps() if s != step]
-            still = f"step {older[-1]} is untouched" if older else "no older step exists"
+            still = "older steps are untouched"
+            with contextlib.suppress(OSError):  # without descriptors they cannot be listed
+                older = [s for s in self.steps() if s != step]
+                still = f"step {older[-1]} is untouched" if older else "no older step exists"
             raise CheckpointError(f"step {step} was not saved in {self.directory}: {error}; {still}") from error
         self.newest = step
         hosts.by_first(self._prune)
@@ -311,7 +314,7 @@ def _told_once() -> Iterator[None]:
     before, loggers = sys.unraisablehook, [logging.getLogger(name) for name in ("absl", "asyncio")]
 
     def hook(unraisable: sys.UnraisableHookArgs) -> None:
-        if str(unraisable.exc_value) != "Event loop is closed":
+        if not any(word in str(unraisable.exc_value) for word in ("Event loop is closed", "_ssock")):
             before(unraisable)
 
     def other(record: logging.LogRecord) -> bool:
@@ -320,7 +323,11 @@ def _told_once() -> Iterator[None]:
     sys.unraisablehook = hook
     for logger in loggers:
         logger.addFilter(other)
-    yield
+    try:
+        yield
+    except Exception:
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+        raise
     sys.unraisablehook = before
     for logger in loggers:
         logger.removeFilter(other)

@@ -1,0 +1,57 @@
+"""Comparison of runs: equal ones, and each thing that may differ."""
+
+import json
+import shutil
+
+import jax.numpy as jnp
+import pytest
+
+from spicejax.endurance import compare
+from spicejax.run.store.checkpoint import Checkpoints
+
+
+def run(folder, *, array=(1.0, 2.0), seconds=1.0, tokens=5, reward=0.5, accuracy=0.5):
+    """A work folder with a checkpoint, metrics and a policy."""
+    counters = {"totals": {"tokens": tokens}, "seconds": seconds, "stages": {"playing": seconds}}
+    with Checkpoints(folder / "checkpoints", config={}) as checkpoints:
+        checkpoints.save(3, {"w": jnp.asarray(array)}, {"items": {"next": 3}, "counters": counters})
+    (folder / "metrics.jsonl").write_text(json.dumps({"iteration": 0, "reward": reward, "time/play": seconds}) + "\n")
+    (folder / "summary.json").write_text(json.dumps({"iterations": 3, "seconds": seconds, "accuracy_end": accuracy}))
+    (folder / "policy").mkdir()
+    (folder / "policy" / "weights").write_bytes(b"w")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("whole"))
+
+
+def test_runs_that_took_another_time_are_the_same(whole, tmp_path):
+    assert compare.differences([whole], [run(tmp_path / "a", seconds=7.0)]) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"array": (1.0, 2.0000002)}, r"1 of 1 arrays, such as ['w']"),
+        ({"array": (1.0, -0.0)}, r"1 of 1 arrays, such as ['w']"),
+        ({"tokens": 6}, "the state's counters"),
+        ({"accuracy": 0.25}, "the summary's accuracy_end"),
+        ({"reward": 0.25}, "metrics.jsonl differs in 1 lines, first in line 1: reward"),
+    ],
+)
+def test_what_differs_is_named(whole, tmp_path, change, line):
+    assert compare.differences([whole], [run(tmp_path / "a", **change)]) == [line]
+
+
+def test_lines_steps_and_files_that_are_not_there(whole, tmp_path):
+    other = run(tmp_path / "a")
+    (other / "policy" / "weights").write_bytes(b"v")
+    (other / "metrics.jsonl").write_text("")
+    shutil.move(other / "checkpoints" / "00000003", other / "checkpoints" / "00000004")
+    assert compare.differences([whole, whole], [whole, other]) == [
+        f"{whole.name}: checkpoints [3], not [4]",
+        f"{whole.name}: metrics.jsonl has 1 lines, not 0",
+        f"{whole.name}: file policy/weights",
+    ]

@@ -1,0 +1,124 @@
+"""Faults: drawn from their seed, each at its moment, none accepted in silence; endings that were told."""
+
+import json
+import random
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import pytest
+
+from spicejax.endurance import faults
+from spicejax.endurance.faults import Fault
+from spicejax.run.store.checkpoint import CheckpointError, Checkpoints
+
+LOOP = """
+import sys
+from spicejax.endurance import faults
+from spicejax.run import train
+train.update = lambda number: print("update", number, flush=True)
+faults.arm(sys.argv[1])
+for number in range(1, 4):
+    train.update(number)
+"""
+
+
+def saved(folder, steps=(1, 2)):
+    """Checkpoints of two small arrays."""
+    with Checkpoints(folder, config={"name": "r"}) as checkpoints:
+        for step in steps:
+            state = {"a": jnp.full(32, step), "b": jnp.full((4, 4), 0.5 + step)}
+            checkpoints.save(step, state, {"counters": {}, "step": step})
+
+
+def test_the_same_seed_draws_the_same_faults_and_chains_alone_have_exports():
+    def drawn(chain):
+        rng = random.Random("0/7")
+        return [faults.draw(rng, chain, 4) for _ in range(400)]
+
+    assert drawn(True) == drawn(True)
+    assert {fault.moment for fault in drawn(True)} == {"", *faults.MOMENTS}
+    assert not {fault.moment for fault in drawn(False)} & set(faults.OF_CHAINS)
+    assert {fault.action for fault in drawn(False)} == set(faults.ACTIONS)
+    assert {fault.damage for fault in drawn(False)} == {"", *faults.DAMAGES}
+
+
+@pytest.mark.parametrize(("action", "code", "updates"), [("SIGKILL", -9, 2), ("pause", 0, 3), ("clock jumps", 0, 3)])
+def test_a_fault_happens_at_its_moment(action, code, updates):
+    fault = json.dumps(vars(Fault(action, "before the logs", 2)))
+    done = subprocess.run([sys.executable, "-c", LOOP, fault], capture_output=True, text=True, timeout=3600)
+    assert (done.returncode, done.stdout.count("update")) == (code, updates), done.stderr
+
+
+@pytest.mark.parametrize("action", ["full disk", "no descriptors"])
+def test_a_save_without_disk_or_descriptors_is_refused_and_leaves_the_older_step(action, tmp_path):
+    code = f"""
+import sys, jax.numpy as jnp
+from spicejax.endurance import faults
+from spicejax.run.store.checkpoint import Checkpoints
+faults.arm(sys.argv[1])
+with Checkpoints({str(tmp_path)!r}, config={{}}) as checkpoints:
+    for step in (1, 2):
+        checkpoints.save(step, {{"a": jnp.arange(4096.0)}}, {{}})
+"""
+    fault = json.dumps(vars(Fault(action, "before the arrays", 2)))
+    done = subprocess.run([sys.executable, "-c", code, fault], capture_output=True, text=True, timeout=3600)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].partition(":")[0].endswith("CheckpointError"), done.stderr
+    assert "step 2 was not saved" in done.stderr.splitlines()[-1]
+    with Checkpoints(tmp_path, config={}) as checkpoints:
+        assert checkpoints.latest_good() == 1
+
+
+def test_every_moment_names_a_function_of_the_loop():
+    code = "import sys; from spicejax.endurance import faults; [faults.arm(a) for a in sys.argv[1:]]"
+    armed = [json.dumps(vars(Fault("SIGKILL", moment))) for moment in faults.MOMENTS]
+    subprocess.run([sys.executable, "-c", code, *armed], check=True, timeout=3600)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in faults.DAMAGES if kind != "torn logs"])
+def test_damage_is_seen_and_taken_back(kind, tmp_path):
+    saved(tmp_path / "checkpoints")
+    seen = 0
+    for seed in range(12):
+        step, undo = faults.damage(kind, tmp_path / "checkpoints", random.Random(seed))
+        with Checkpoints(tmp_path / "checkpoints", config={}) as checkpoints:
+            assert checkpoints.latest_good() == (2 if step is None else 1), (kind, seed)
+            undo()
+            assert checkpoints.latest_good() == 2
+        seen += step is not None
+    assert seen > 3
+
+
+def test_the_only_step_damaged_is_refused(tmp_path):
+    saved(tmp_path / "checkpoints", steps=(1,))
+    assert faults.damage("cut file", tmp_path / "checkpoints", random.Random(1))[0] == 1
+    with (
+        Checkpoints(tmp_path / "checkpoints", config={}) as checkpoints,
+        pytest.raises(CheckpointError, match="all are damaged"),
+    ):
+        checkpoints.latest_good()
+
+
+def test_torn_logs_end_in_half_a_line_and_nothing_saved_is_not_damaged(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"iteration": 0}\n')
+    assert faults.damage("torn logs", tmp_path / "checkpoints", random.Random(0))[0] is None
+    assert (tmp_path / "metrics.jsonl").read_text().endswith('"cut')
+    assert faults.damage("cut file", tmp_path / "checkpoints", random.Random(0))[0] is None
+
+
+@pytest.mark.parametrize(
+    ("action", "code", "output", "why"),
+    [
+        ("SIGTERM", 75, "saved", ""),
+        ("SIGKILL", -9, "Traceback", ""),
+        ("full disk", 2, "error: no room", ""),
+        ("full disk", 0, "", ""),  # it came after the last write
+        ("full disk", 2, "error: no room\nTraceback", "full disk made a traceback"),
+        ("full disk", 2, "", "full disk ended it with 2 and 0 lines of errors"),
+        ("SIGTERM", 0, "error: a line", "SIGTERM ended it with 0 and 1 lines of errors"),
+        ("pause", -6, "", "pause ended it with -6"),
+    ],
+)
+def test_an_ending_is_as_it_was_told(action, code, output, why):
+    assert faults.told(action, code, output) == why
