@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--config", required=True, metavar="NAME", help="a recipe; give it few, short iterations")
     parser.add_argument("--hours", type=float, default=1.0, help="no trial begins after that; default 1")
     parser.add_argument("--trials", type=int, default=0, metavar="N", help="no more than so many; default: any number")
-    parser.add_argument("--seed", type=int, default=0, help="of the faults; trial K of a seed is always the same")
+    parser.add_argument("--seed", type=int, default=0, help="of the faults: trial K is always the same")
     parser.add_argument("--workdir", type=Path, default=Path("runs/torture"))
     parser.add_argument("--patience", type=float, default=3600.0, help="seconds until a start counts as hung")
     parser.add_argument("fields", nargs="*", metavar="a.b=c", help="fields of the recipe")

@@ -70,13 +70,13 @@ def reference(recipe: Recipe, folder: Path, patience: float) -> float:
 
 
 def trial(recipe: Recipe, folder: Path, whole: Path, number: int, seed: int, usual: float, patience: float) -> Trial:
-    """Disturb one run by faults that (seed, number) draw, go on with it, and compare it with the run in `whole`.
+    """Disturb a run by faults drawn of its words, seed and number, go on with it, and compare it with that in `whole`.
 
     Args:
       usual: seconds of the undisturbed run.
       patience: seconds until a start counts as hung.
     """
-    rng, began, made = random.Random(f"{seed}/{number}"), time.monotonic(), Trial(number, seed)
+    rng, began, made = random.Random(f"{recipe.words} {seed}/{number}"), time.monotonic(), Trial(number, seed)
     stages = recipe.folders(folder)
     shutil.rmtree(folder, ignore_errors=True)
     drawn = [faults.draw(rng, len(stages) > 1, max(recipe.iterations)) for _ in range(rng.randint(1, MOST))]
