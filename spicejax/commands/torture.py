@@ -53,14 +53,13 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(f"{options.workdir} holds trials of other words ({asked}); choose another --workdir")
     asked.write_text(json.dumps(recipe.words))
     usual = trials.reference(recipe, options.workdir / "reference", options.patience)
-    tell(f"one run takes {usual:.0f} s")
+    tell(f"one run takes {usual.seconds:.0f} s")
     rows = read.read_rows(record)
     first = 1 + max((row["number"] for row in rows if row["seed"] == options.seed), default=0)
     number = first
     while time.monotonic() < end and (not options.trials or number < first + options.trials):
         folder = options.workdir / f"trial{number}-{options.seed}"
-        whole = options.workdir / "reference"
-        made = trials.trial(recipe, folder, whole, number, options.seed, usual, options.patience)
+        made = trials.trial(recipe, folder, usual, number, options.seed, options.patience)
         rows.append(dataclasses.asdict(made))
         with record.open("a") as file:
             file.write(json.dumps(rows[-1]) + "\n")

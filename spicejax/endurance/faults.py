@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import functools
+import itertools
 import json
 import os
 import random
@@ -39,14 +41,6 @@ MOMENTS: dict[str, tuple[Any, str, str]] = {
     "in an export": (export, "_write_ends", "after"),
     "after an export": (export, "write_policy", "after"),
 }
-OF_CHAINS = ("before an export", "in an export", "after an export")
-ONCE = (
-    "at the start",
-    "in an evaluation",
-    "after an evaluation",
-    "before the summary",
-    *OF_CHAINS,
-)  # come once, at least
 SAVING = ("before the arrays", "before the manifest")  # from where on a disk is full
 
 # What happens, and the exit codes that a run may have then. A signal in the last iteration finds the run finished.
@@ -60,6 +54,7 @@ ACTIONS: dict[str, tuple[int, ...]] = {
     "no descriptors": (2,),
     "clock jumps": (0,),
 }
+CAME = "torture:"  # a process says so of its fault
 DAMAGES = ("flipped bit", "cut file", "deleted file", "swapped files", "older file", "torn logs")
 PAUSE = 2.0  # seconds
 
@@ -83,49 +78,62 @@ class Fault:
         return f"{self.action} {where}" + (f", then {self.damage}" if self.damage else "")
 
 
-def draw(rng: random.Random, chain: bool, iterations: int) -> Fault:
+def draw(rng: random.Random, times: dict[str, int]) -> Fault:
     """A fault at random. Half of all are kills; a third of those is followed by damage.
 
     Args:
-      chain: whether the run exports policies between its stages.
-      iterations: of the longest stage: the latest call of a moment.
+      times: how often each moment comes in an undisturbed run, see `counted`.
     """
     if rng.random() < 0.5:
         damage = rng.choice(DAMAGES) if rng.random() < 1 / 3 else ""
         if rng.random() < 0.5:
             return Fault("SIGKILL", after=rng.random(), damage=damage)
-        moment = rng.choice([moment for moment in MOMENTS if chain or moment not in OF_CHAINS])
-        return Fault("SIGKILL", moment, 1 if moment in ONCE else rng.randint(1, iterations), damage=damage)
+        moment = rng.choice([moment for moment in MOMENTS if times[moment]])
+        return Fault("SIGKILL", moment, rng.randint(1, times[moment]), damage=damage)
     action = rng.choice([action for action in ACTIONS if action != "SIGKILL"])
-    moments = SAVING if action in ("full disk", "no descriptors") else [m for m in MOMENTS if m not in OF_CHAINS]
-    moments = [moment for moment in moments if moment != "at the start" or action in ("pause", "clock jumps")]
-    moment = rng.choice(moments)
-    return Fault(action, moment, 1 if moment in ONCE else rng.randint(1, iterations))
+    of_saves = SAVING if action in ("full disk", "no descriptors") else MOMENTS
+    moment = rng.choice([moment for moment in of_saves if times[moment]])
+    return Fault(action, moment, rng.randint(1, times[moment]))
 
 
 def arm(text: str) -> None:
-    """Let a fault, as JSON, happen in this process at its moment."""
-    fault = Fault(**json.loads(text))
-    if not fault.moment:
+    """Let a fault, as JSON, happen in this process at its moment; of an empty text, count how often each one comes."""
+    if text:
+        fault = Fault(**json.loads(text))
+        times = itertools.count(1)
+        _watch(fault.moment, lambda: _happen(fault.action) if next(times) == fault.call else None)
         return
-    owner, name, when = MOMENTS[fault.moment]
-    usual, calls = getattr(owner, name), 0
+    counts = dict.fromkeys(MOMENTS, 0)
+    atexit.register(lambda: os.write(2, f"{CAME} {json.dumps(counts)}\n".encode()))
+    for moment in MOMENTS:
+        _watch(moment, lambda moment=moment: counts.update({moment: counts[moment] + 1}))
+
+
+def counted(output: str) -> dict[str, int]:
+    """How often each moment came, from what a process said that counted them."""
+    line = next(line for line in output.splitlines() if line.startswith(f"{CAME} {{"))
+    return json.loads(line.removeprefix(CAME))
+
+
+def _watch(moment: str, act: Callable[[], object]) -> None:
+    """Call `act` whenever a moment comes in this process."""
+    owner, name, when = MOMENTS[moment]
+    usual = getattr(owner, name)
 
     @functools.wraps(usual)
-    def disturbed(*words: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == fault.call and when == "before":
-            _happen(fault.action)
+    def watched(*words: Any, **named: Any) -> Any:
+        if when == "before":
+            act()
         result = usual(*words, **named)
-        if calls == fault.call and when == "after":
-            _happen(fault.action)
+        if when == "after":
+            act()
         return result
 
-    setattr(owner, name, disturbed)
+    setattr(owner, name, watched)
 
 
 def _happen(action: str) -> None:
+    os.write(2, f"{CAME} {action}\n".encode())
     if action.startswith("SIG"):
         os.kill(os.getpid(), signal.Signals[action])
     elif action == "pause":
@@ -142,10 +150,10 @@ def _happen(action: str) -> None:
         time.time = lambda: usual() - 86_400.0
 
 
-def damage(kind: str, checkpoints: Path, rng: random.Random) -> tuple[int | None, Callable[[], None]]:
+def damage(kind: str, checkpoints: Path, rng: random.Random) -> tuple[int | None, Callable[[], None]] | None:
     """Damage a file of the newest checkpoint, or the ends of the logs beside it.
 
-    Returns: the step that is damaged, None where the logs are or there is nothing to damage; what takes it back.
+    Returns: the step that is damaged, None where the logs are; what takes it back. None where nothing could be damaged.
     """
     steps = sorted(path for path in checkpoints.glob("[0-9]*") if path.name.isdigit())
     if kind == "torn logs":
@@ -155,7 +163,7 @@ def damage(kind: str, checkpoints: Path, rng: random.Random) -> tuple[int | None
                     file.write('{"iteration": 0, "cut')
         return None, lambda: None
     if not steps:
-        return None, lambda: None
+        return None
     newest = steps[-1]
     files = sorted(path for path in newest.rglob("*") if path.is_file() and path.stat().st_size)
     file, other = rng.sample(files, 2)
@@ -174,10 +182,10 @@ def damage(kind: str, checkpoints: Path, rng: random.Random) -> tuple[int | None
     else:
         older = steps[-2] / file.relative_to(newest) if len(steps) > 1 else newest / manifest.NAME
         if not older.is_file():
-            return None, lambda: None
+            return None
         shutil.copyfile(older, file) if older != file else file.write_bytes(kept[other])
     if all(path.exists() and path.read_bytes() == data for path, data in kept.items()):
-        return None, lambda: None  # equal files
+        return None  # equal files
 
     def undo() -> None:
         """Bring the step back, from wherever the run has set it aside."""
@@ -188,13 +196,26 @@ def damage(kind: str, checkpoints: Path, rng: random.Random) -> tuple[int | None
     return int(newest.name), undo
 
 
+def came(fault: Fault, code: int, output: str) -> bool:
+    """Whether a start met its fault: the run may have ended before its moment."""
+    return f"{CAME} {fault.action}\n" in output if fault.moment else code == -signal.SIGKILL
+
+
 def told(action: str, code: int, output: str) -> str:
-    """Why an ending is not as a user was told it is; empty if it is: its exit code, and one line for an error."""
-    if code not in ACTIONS[action] and code != 0:  # 0: its moment did not come
-        return f"{action} ended it with {code}"
+    """Why an ending is not as a user was told it is; empty if it is: its exit code, and one line for an error.
+
+    Args:
+      action: one of ACTIONS, or empty for a start without a fault, which ends with 0.
+    """
+    if code not in ACTIONS.get(action, (0,)):
+        return f"{action or 'no fault'} ended it with {code}"
     if code == -signal.SIGKILL:
         return ""
     if "Traceback" in output:
-        return f"{action} made a traceback"
+        return f"{action or 'no fault'} made a traceback"
     lines = [line for line in output.splitlines() if line.startswith("error:")]
-    return "" if len(lines) == (code == 2) else f"{action} ended it with {code} and {len(lines)} lines of errors"
+    return (
+        ""
+        if len(lines) == (code == 2)
+        else f"{action or 'no fault'} ended it with {code} and {len(lines)} lines of errors"
+    )

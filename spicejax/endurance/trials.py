@@ -14,16 +14,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spicejax.endurance import compare, faults
 from spicejax.endurance.faults import Fault
 from spicejax.run.host.disk import POLICY
 
-ARMED = (
+ARMED = [
+    "-c",
     "import sys; from spicejax.endurance import faults; faults.arm(sys.argv.pop(1)); "
-    "from spicejax.__main__ import main; sys.exit(main())"
-)
+    "from spicejax.__main__ import main; sys.exit(main())",
+]
+PLAIN = ["-m", "spicejax"]
 MOST = 3  # faults in a trial
 REFUSED = "are damaged"  # what a start says that finds every step damaged
 
@@ -43,66 +45,77 @@ class Trial:
 
     number: int
     seed: int
-    faults: list[str] = dataclasses.field(default_factory=list)  # those that happened
+    faults: list[str] = dataclasses.field(default_factory=list)  # those that came
     starts: int = 0
     iterations_again: int = 0  # that a fault cost
     wrong: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
 
 
-def reference(recipe: Recipe, folder: Path, patience: float) -> float:
-    """Make the undisturbed run where it is not there; return its seconds without compiling.
+class Usual(NamedTuple):
+    """The undisturbed run: its folder, its seconds without compiling, how often each moment came."""
+
+    folder: Path
+    seconds: float
+    times: dict[str, int]
+
+
+def reference(recipe: Recipe, folder: Path, patience: float) -> Usual:
+    """Make the undisturbed run where it is not there.
 
     Raises: OSError where it does not end well; its words stand in `folder`.log.
     """
-    marker = folder.with_suffix(".seconds")
-    if not marker.exists():
+    known = folder.with_suffix(".json")
+    if not known.exists():
         shutil.rmtree(folder, ignore_errors=True)
         began = time.monotonic()
-        code, output = _start(recipe, folder, None, patience, patience)
+        code, output = _start(recipe, folder, [*ARMED, ""], None, patience)
         folder.with_suffix(".log").write_text(output)
         if code:
             raise OSError(f"the undisturbed run ended with {code}; {folder.with_suffix('.log')} says why")
         summaries = [json.loads((stage / "summary.json").read_text()) for stage in recipe.folders(folder)]
         compiling = sum(summary.get("seconds/compiling", 0.0) for summary in summaries)  # once, for all trials
-        marker.write_text(f"{time.monotonic() - began - compiling:.3f}\n")
-    return float(marker.read_text())
+        known.write_text(json.dumps([time.monotonic() - began - compiling, faults.counted(output)]) + "\n")
+    return Usual(folder, *json.loads(known.read_text()))
 
 
-def trial(recipe: Recipe, folder: Path, whole: Path, number: int, seed: int, usual: float, patience: float) -> Trial:
-    """Disturb a run by faults drawn of its words, seed and number, go on with it, and compare it with that in `whole`.
+def trial(recipe: Recipe, folder: Path, usual: Usual, number: int, seed: int, patience: float) -> Trial:
+    """Disturb a run by faults drawn of its words, seed and number, go on with it, and compare it with the usual one.
 
     Args:
-      usual: seconds of the undisturbed run.
       patience: seconds until a start counts as hung.
     """
     rng, began, made = random.Random(f"{recipe.words} {seed}/{number}"), time.monotonic(), Trial(number, seed)
     stages = recipe.folders(folder)
     shutil.rmtree(folder, ignore_errors=True)
-    drawn = [faults.draw(rng, len(stages) > 1, max(recipe.iterations)) for _ in range(rng.randint(1, MOST))]
+    drawn = [faults.draw(rng, usual.times) for _ in range(rng.randint(1, MOST))]
     waiting: list[Fault | None] = [*drawn, None]
     good = {stage: set(compare.steps(stage)) for stage in stages}  # steps that must not be lost
     while waiting and not made.wrong:
         fault = waiting.pop(0)
         expected = _next(recipe, stages, good)
-        code, output = _start(recipe, folder, fault, usual, patience)
+        inside = [*ARMED, json.dumps(dataclasses.asdict(fault))] if fault and fault.moment else PLAIN
+        after = fault.after * usual.seconds if fault and not fault.moment else None
+        code, output = _start(recipe, folder, inside, after, patience)
         made.starts += 1
         with folder.with_suffix(".log").open("a" if made.starts > 1 else "w") as log:
             log.write(f"--- start {made.starts}: {fault or 'no fault'}: ended with {code}\n{output}\n")
         made.wrong += _went_on(expected, output)
-        action = fault.action if fault else "no fault"
-        if why := faults.told(action, code, output) if fault else f"ended with {code}" if code else "":
+        happened = fault is not None and faults.came(fault, code, output)
+        if why := faults.told(fault.action if fault and happened else "", code, output):
             made.wrong.append(why)
-        if code == 0:
+        made.faults += [str(dataclasses.replace(fault, damage=""))] if fault and happened else []
+        if code == 0 or fault is None or made.wrong:
             break
-        assert fault is not None
-        made.faults.append(str(fault))
         for stage in stages:
             good[stage] = set(compare.steps(stage))
             made.iterations_again += max(0, _written(stage) - max(good[stage], default=0))
         if fault.damage:
-            made.wrong += _damage(recipe, folder, stages, fault.damage, good, rng, usual, patience)
-    made.wrong = made.wrong or compare.differences(stages, recipe.folders(whole))
+            stage = max((each for each in stages if each.exists()), key=stages.index, default=stages[0])
+            if done := faults.damage(fault.damage, stage / "checkpoints", rng):
+                made.faults[-1] += f", then {fault.damage}"
+                made.wrong += _refused(recipe, folder, good[stage], *done, patience)
+    made.wrong = made.wrong or compare.differences(stages, recipe.folders(usual.folder))
     made.seconds = round(time.monotonic() - began, 1)
     if not made.wrong:
         shutil.rmtree(folder)
@@ -110,30 +123,24 @@ def trial(recipe: Recipe, folder: Path, whole: Path, number: int, seed: int, usu
     return made
 
 
-def _damage(
+def _refused(
     recipe: Recipe,
     folder: Path,
-    stages: Sequence[Path],
-    kind: str,
-    good: dict[Path, set[int]],
-    rng: random.Random,
-    usual: float,
+    good: set[int],
+    step: int | None,
+    undo: Callable[[], None],
     patience: float,
 ) -> list[str]:
-    """Damage the stage that was going on; where no other step is left, see the start refuse, and take it back."""
-    stage = max((each for each in stages if each.exists()), key=stages.index, default=stages[0])
-    step, undo = faults.damage(kind, stage / "checkpoints", rng)
-    if step is None:
+    """Take a damaged step from the good ones; where it was the only one, see the start refuse, and take it back."""
+    good.discard(-1 if step is None else step)
+    if good or step is None:
         return []
-    good[stage].discard(step)
-    if good[stage]:
-        return []
-    code, output = _start(recipe, folder, None, usual, patience)
+    code, output = _start(recipe, folder, PLAIN, None, patience)
     undo()
-    good[stage].add(step)
+    good.add(step)
     if code == 2 and REFUSED in output and "Traceback" not in output:
         return []
-    return [f"{kind}: the only step was damaged, and the start was not refused but ended with {code}"]
+    return [f"the only step was damaged, and the start was not refused but ended with {code}"]
 
 
 def _written(stage: Path) -> int:
@@ -159,10 +166,15 @@ def _went_on(expected: int, output: str) -> list[str]:
     return [f"went on with iteration {found[1]}, not with {expected or 'none'}"]
 
 
-def _start(recipe: Recipe, folder: Path, fault: Fault | None, usual: float, patience: float) -> tuple[int, str]:
-    """Start the run, with a fault; return its exit code and what it said. One that hangs is killed: code -1000."""
-    inside = [json.dumps(dataclasses.asdict(fault))] if fault and fault.moment else []
-    program = ["-c", ARMED, *inside] if inside else ["-m", "spicejax"]
+def _start(
+    recipe: Recipe, folder: Path, program: Sequence[str], after: float | None, patience: float
+) -> tuple[int, str]:
+    """Start the run; return its exit code and what it said. One that hangs is killed: code -1000.
+
+    Args:
+      program: words of Python before those of the command.
+      after: seconds until it is killed; None = it is not.
+    """
     words = [sys.executable, *program, "train", f"--workdir={folder}", *recipe.words]
     kept = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(folder.parent / "compiled")}
     process = subprocess.Popen(
@@ -170,9 +182,9 @@ def _start(recipe: Recipe, folder: Path, fault: Fault | None, usual: float, pati
         start_new_session=True, errors="replace",
     )  # fmt: skip
     try:
-        if fault and not fault.moment:
+        if after is not None:
             try:
-                output, _ = process.communicate(timeout=fault.after * usual)
+                output, _ = process.communicate(timeout=after)
             except subprocess.TimeoutExpired:
                 process.kill()
         output, _ = process.communicate(timeout=patience)

@@ -31,16 +31,24 @@ def saved(folder, steps=(1, 2)):
             checkpoints.save(step, state, {"counters": {}, "step": step})
 
 
-def test_the_same_seed_draws_the_same_faults_and_chains_alone_have_exports():
-    def drawn(chain):
-        rng = random.Random("0/7")
-        return [faults.draw(rng, chain, 4) for _ in range(400)]
+def test_the_same_seed_draws_the_same_faults_at_moments_that_come():
+    times = {moment: 3 for moment in faults.MOMENTS} | {"in an export": 0, "at the start": 1}
 
-    assert drawn(True) == drawn(True)
-    assert {fault.moment for fault in drawn(True)} == {"", *faults.MOMENTS}
-    assert not {fault.moment for fault in drawn(False)} & set(faults.OF_CHAINS)
-    assert {fault.action for fault in drawn(False)} == set(faults.ACTIONS)
-    assert {fault.damage for fault in drawn(False)} == {"", *faults.DAMAGES}
+    def drawn():
+        rng = random.Random("0/7")
+        return [faults.draw(rng, times) for _ in range(600)]
+
+    assert drawn() == drawn()
+    assert {fault.moment for fault in drawn()} == {"", *faults.MOMENTS} - {"in an export"}
+    assert {fault.call for fault in drawn() if fault.moment == "at the start"} == {1}
+    assert {fault.call for fault in drawn() if fault.moment == "before a save"} == {1, 2, 3}
+    assert {fault.action for fault in drawn()} == set(faults.ACTIONS)
+    assert {fault.damage for fault in drawn()} == {"", *faults.DAMAGES}
+
+
+def test_moments_are_counted():
+    done = subprocess.run([sys.executable, "-c", LOOP, ""], capture_output=True, text=True, timeout=3600)
+    assert {moment: n for moment, n in faults.counted(done.stderr).items() if n} == {"before the logs": 3}
 
 
 @pytest.mark.parametrize(("action", "code", "updates"), [("SIGKILL", -9, 2), ("pause", 0, 3), ("clock jumps", 0, 3)])
@@ -48,6 +56,7 @@ def test_a_fault_happens_at_its_moment(action, code, updates):
     fault = json.dumps(vars(Fault(action, "before the logs", 2)))
     done = subprocess.run([sys.executable, "-c", LOOP, fault], capture_output=True, text=True, timeout=3600)
     assert (done.returncode, done.stdout.count("update")) == (code, updates), done.stderr
+    assert faults.came(Fault(action, "before the logs", 2), code, done.stderr)
 
 
 @pytest.mark.parametrize("action", ["full disk", "no descriptors"])
@@ -81,18 +90,21 @@ def test_damage_is_seen_and_taken_back(kind, tmp_path):
     saved(tmp_path / "checkpoints")
     seen = 0
     for seed in range(12):
-        step, undo = faults.damage(kind, tmp_path / "checkpoints", random.Random(seed))
+        done = faults.damage(kind, tmp_path / "checkpoints", random.Random(seed))
         with Checkpoints(tmp_path / "checkpoints", config={}) as checkpoints:
-            assert checkpoints.latest_good() == (2 if step is None else 1), (kind, seed)
-            undo()
+            assert checkpoints.latest_good() == (1 if done else 2), (kind, seed)
+            if done:
+                assert done[0] == 2
+                done[1]()
             assert checkpoints.latest_good() == 2
-        seen += step is not None
+        seen += done is not None
     assert seen > 3
 
 
 def test_the_only_step_damaged_is_refused(tmp_path):
     saved(tmp_path / "checkpoints", steps=(1,))
-    assert faults.damage("cut file", tmp_path / "checkpoints", random.Random(1))[0] == 1
+    done = faults.damage("cut file", tmp_path / "checkpoints", random.Random(1))
+    assert done is not None and done[0] == 1
     with (
         Checkpoints(tmp_path / "checkpoints", config={}) as checkpoints,
         pytest.raises(CheckpointError, match="all are damaged"),
@@ -102,9 +114,10 @@ def test_the_only_step_damaged_is_refused(tmp_path):
 
 def test_torn_logs_end_in_half_a_line_and_nothing_saved_is_not_damaged(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"iteration": 0}\n')
-    assert faults.damage("torn logs", tmp_path / "checkpoints", random.Random(0))[0] is None
+    done = faults.damage("torn logs", tmp_path / "checkpoints", random.Random(0))
+    assert done is not None and done[0] is None
     assert (tmp_path / "metrics.jsonl").read_text().endswith('"cut')
-    assert faults.damage("cut file", tmp_path / "checkpoints", random.Random(0))[0] is None
+    assert faults.damage("cut file", tmp_path / "checkpoints", random.Random(0)) is None
 
 
 @pytest.mark.parametrize(
@@ -113,7 +126,9 @@ def test_torn_logs_end_in_half_a_line_and_nothing_saved_is_not_damaged(tmp_path)
         ("SIGTERM", 75, "saved", ""),
         ("SIGKILL", -9, "Traceback", ""),
         ("full disk", 2, "error: no room", ""),
-        ("full disk", 0, "", ""),  # it came after the last write
+        ("full disk", 0, "", "full disk ended it with 0"),
+        ("", 0, "", ""),
+        ("", 2, "error: a line", "no fault ended it with 2"),
         ("full disk", 2, "error: no room\nTraceback", "full disk made a traceback"),
         ("full disk", 2, "", "full disk ended it with 2 and 0 lines of errors"),
         ("SIGTERM", 0, "error: a line", "SIGTERM ended it with 0 and 1 lines of errors"),
