@@ -7,11 +7,13 @@ import sys
 
 import processes
 import pytest
+from tiny_runs import SPICE
 
 from spicejax.endurance import trials
 from spicejax.endurance.trials import Recipe
 
-FIELDS = ("iterations=2", "checkpoint.every=1", "spice.documents=4", "eval.max_tasks=8", "eval.every=1")
+CHANGES = {"iterations": "2", "checkpoint.every": "1", "eval.every": "1"}
+FIELDS = [f"{key}={value}" for key, value in (SPICE | CHANGES).items()]
 
 
 def torture(*words):
@@ -28,7 +30,7 @@ def test_a_run_under_faults_ends_the_same(cache, tmp_path):
     (row,) = map(json.loads, (tmp_path / "t" / "trials.jsonl").read_text().splitlines())
     assert row["wrong"] == [] and row["number"] == 1 and row["starts"] >= 1
     assert "| all | 1 | 0 |" in done.stdout
-    done = torture(*words, "spice.documents=5")
+    done = torture(*words, "seed=5")
     assert done.returncode == 2 and "holds trials of other words" in done.stderr
 
 
