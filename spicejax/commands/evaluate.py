@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> None:
     parser = Parser(__name__, __doc__)
     answered = parser.add_mutually_exclusive_group(required=True)
     answered.add_argument("--model", help="work folder of a run, or what model.path takes")
-    answered.add_argument("--results", type=Path, help="folder that --out=FOLDER wrote: nothing is asked again")
+    answered.add_argument("--results", type=Path, help="what --out=FOLDER wrote, or a run: nothing is asked again")
     parser.add_argument(
         "--config",
         default="",

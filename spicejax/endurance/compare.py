@@ -14,8 +14,8 @@ import orbax.checkpoint as ocp
 
 from spicejax.report.read import read_rows
 from spicejax.run.host.disk import POLICY
+from spicejax.run.store.metrics import LOGS
 
-LOGS = ("metrics", "evaluations", "tasks", "documents")
 # Counters in a checkpoint of when it was saved: an evaluation that a signal cut short is made after it, and compared in
 # the logs and the summary.
 WHEN = ("seconds", "stages", "unevaluated", "accuracy_start", "accuracy_end")

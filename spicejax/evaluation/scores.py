@@ -1,4 +1,4 @@
-"""Every question of a set with its answer, its scores and how it was answered; means with bootstrap intervals."""
+"""Every question of a set with its answer, its scores and how it was answered; means, some with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -16,9 +16,44 @@ from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.score import judge, qa
 from spicejax.score.answers import plain
+from spicejax.types import Metrics
 
 RESAMPLES = 10_000
 ROUND = 5  # answers of each question at a time
+_LOGGED = ("exact", "f1", "said", "verifier")  # scores of a question that a run keeps
+
+
+def held_out(world: World, items: Sequence[Item], exam: Exam) -> tuple[Metrics, list[dict[str, Any]]]:
+    """What a run measures: scores on `items`, greedy, and for each item what `examine` says, less the texts.
+
+    Returns: of the first suite eval/accuracy (the verifier's word on the box), eval/said (the answer stands anywhere in
+      the text: what is known without the form), both also by /CATEGORY, and eval/truncated, each in [0, 1]; of other
+      suites eval/SUITE/accuracy and so on. The items of each suite, in order.
+    """
+    # Differs: the training's verifier judges; SPICE's evaluation (section 3.1) asks GPT-4o whether answers are equal
+    records = examine(world, items, exam)
+    values = {
+        "accuracy": np.array([record["scores"]["verifier"] for record in records]),
+        "said": np.array([record["scores"]["said"] for record in records]),
+        "truncated": np.array([float(record["finish_reason"] == "length") for record in records]),
+    }
+    metrics: Metrics = {}
+    for suite in sorted({item.suite for item in items}):
+        in_suite = [k for k, item in enumerate(items) if item.suite == suite]
+        prefix = f"eval/{suite}" if suite else "eval"
+        reported = values if items[in_suite[0]].boxed else {name: v for name, v in values.items() if name != "accuracy"}
+        metrics |= {f"{prefix}/{name}": float(value[in_suite].mean()) for name, value in reported.items()}
+        categories = sorted({items[k].category for k in in_suite})
+        for category in categories if len(categories) > 1 else ():
+            members = [k for k in in_suite if items[k].category == category]
+            for name in set(reported) - {"truncated"}:
+                metrics[f"{prefix}/{name}/{category}"] = float(reported[name][members].mean())
+    logged = [
+        {name: value for name, value in record.items() if name not in ("text", "transcript")}
+        | {"scores": {name: record["scores"][name] for name in _LOGGED}}
+        for record in records
+    ]
+    return metrics, logged
 
 
 def examine(

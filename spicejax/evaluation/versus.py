@@ -18,15 +18,22 @@ Question = tuple[str | None, str]  # its id, and its text
 
 
 def load(folder: Path) -> list[dict[str, Any]]:
-    """Read the records that `spicejax evaluate --out=FOLDER` wrote.
+    """Read the records that `spicejax evaluate --out=FOLDER` wrote, or a run in its work folder: the last answers to
+    the first of its sets.
 
     Raises: FileNotFoundError, ValueError where there are none.
     """
     if not (folder / ITEMS).is_file():
-        raise FileNotFoundError(f"{folder} holds no {ITEMS}; give a folder that spicejax evaluate --out=FOLDER wrote")
+        raise FileNotFoundError(
+            f"{folder} holds no {ITEMS}; give a folder that spicejax evaluate --out=FOLDER wrote, or that of a run "
+            "which has evaluated (of a chain, of one of its runs: RUN/2)"
+        )
     try:
         records = [json.loads(line) for line in (folder / ITEMS).read_text(encoding="utf-8").splitlines()]
         if all(record["question"] and record["scores"] for record in records) and records:
+            if "iteration" in records[0]:
+                newest = max(record["iteration"] for record in records)
+                records = [record for record in records if record["iteration"] == newest and "suite" not in record]
             return records
         why = "no questions with scores"
     except (ValueError, KeyError, TypeError) as error:

@@ -17,8 +17,8 @@ import numpy as np
 
 from spicejax import config as configuration
 from spicejax import hosts
-from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.probes import probes
+from spicejax.evaluation.scores import held_out
 from spicejax.games.game import Played
 from spicejax.interrupt import Interrupt, Stopped
 from spicejax.learn.deal import responses
@@ -350,13 +350,13 @@ def _evaluate(training: TrainingRun, done: int) -> None:
     counters["unevaluated"] = True  # until it is: a run that is saved before goes on with it
     began = time.perf_counter()
     with training.clock.stage("evaluating"):
-        metrics = evaluation(training.run, done)
+        metrics, answered = evaluation(training.run, done)
     del counters["unevaluated"]
     if not metrics:
         return
     _count_accuracy(counters, metrics)
     metrics |= {"time/evaluate": time.perf_counter() - began}
-    training.writer.evaluation(done, metrics)
+    training.writer.evaluation(done, metrics, answered)
     training.tracker.log(done, metrics)
     if "eval/accuracy" in metrics:
         training.screen.show(f"held-out accuracy after {done} iterations: {metrics['eval/accuracy']:.3f}")
@@ -369,14 +369,16 @@ def _count_accuracy(counters: dict[str, Any], metrics: Metrics) -> None:
         counters["accuracy_end"] = metrics["eval/accuracy"]
 
 
-def evaluation(run: Run, done: int) -> Metrics:
-    """Answer the held-out questions by the policy, and play the probes."""
+def evaluation(run: Run, done: int) -> tuple[Metrics, list[dict[str, Any]]]:
+    """Answer the held-out questions by the policy, and play the probes; return what was measured, and each answer."""
     cfg, game = run.cfg, run.game
     metrics: Metrics = {}
+    answered: list[dict[str, Any]] = []
     world = run.world(done, evaluating=True)
     if run.held_out:
         exam = game.exam(cfg.game)
-        metrics |= held_out(world, run.held_out, exam._replace(max_new=cfg.eval.max_new or exam.max_new))
+        exam = exam._replace(max_new=cfg.eval.max_new or exam.max_new)
+        metrics, answered = held_out(world, run.held_out, exam)
     if cfg.eval.probe_documents:
         room = run.probe_buckets.kv_tokens / max(cfg.buckets.kv_tokens, 1)
         metrics |= probes(
@@ -389,7 +391,7 @@ def evaluation(run: Run, done: int) -> Metrics:
             others={role: dataclasses.replace(p, buckets=p.buckets.with_share(room)) for role, p in run.others.items()},
             group=cfg.eval.probe_group,
         )
-    return metrics
+    return metrics, answered
 
 
 def _summarise(training: TrainingRun) -> dict[str, Any]:

@@ -5,8 +5,8 @@ import pytest
 from scripted import Scripted
 
 from spicejax.data import questions
-from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.said import said
+from spicejax.evaluation.scores import held_out
 from spicejax.games import reasoner
 from spicejax.games.world import World
 from spicejax.generate.sampler import SamplerConfig
@@ -55,10 +55,13 @@ def test_suites_are_scored_apart(tmp_path):
     player = Scripted(answers)
     with Verifier() as verifier:
         world = World({"reasoner": player}, verifier.check, SamplerConfig(), seed=0, iteration=0)
-        found = held_out(world, items, reasoner.exam("full", 9))
+        found, answered = held_out(world, items, reasoner.exam("full", 9))
     assert player.asked[2][0] == "Write red." and "boxed" in player.asked[0][0]
     assert found == {
         "eval/accuracy": 0.5, "eval/accuracy/a": 0.0, "eval/accuracy/b": 1.0,
         "eval/said": 1.0, "eval/said/a": 1.0, "eval/said/b": 1.0,
         "eval/truncated": 0.0, "eval/plain/said": 0.5, "eval/plain/truncated": 0.0,
     }  # fmt: skip
+    assert [item.get("suite") for item in answered] == [None, None, "plain", "plain"]
+    assert [(item["prediction"], item["scores"]["exact"]) for item in answered[:2]] == [(None, 0), ("4", 1)]
+    assert "text" not in answered[0] and [item["scores"]["said"] for item in answered] == [1, 1, 1, 0]

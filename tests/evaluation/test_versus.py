@@ -64,3 +64,7 @@ def test_what_is_not_the_same_questions_or_no_result_is_refused(tmp_path):
             versus.load(tmp_path)
     jsonl.write(tmp_path / versus.ITEMS, result([1, 0]))
     assert versus.load(tmp_path) == result([1, 0])
+    newest = [row | {"iteration": 8} for row in result([1, 1])]  # a run's own file: its last evaluation, its first set
+    others = [row | {"iteration": 8, "suite": "facts:unseen"} for row in result([0])]
+    jsonl.write(tmp_path / versus.ITEMS, [*(row | {"iteration": 0} for row in result([1, 0])), *newest, *others])
+    assert versus.load(tmp_path) == newest

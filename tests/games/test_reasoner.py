@@ -7,7 +7,7 @@ import pytest
 from scripted import Scripted, world
 
 from spicejax.data.questions import Item
-from spicejax.evaluation.held_out import held_out
+from spicejax.evaluation.scores import held_out
 from spicejax.games import reasoner
 from spicejax.games.rlvr import game as rlvr
 from spicejax.games.spice import game as spice
@@ -42,5 +42,5 @@ def test_a_box_before_the_cut_counts_only_where_the_run_says_so(judged, worth):
             played = play(one, items, cfg)
             assert [e.reward for e in played.lessons if e.role == "reasoner"] == [worth] * 2
             exam = (spice if play is spice.play else rlvr).exam(cfg)
-            found = held_out(one, [Item(TASK)], exam)
+            found, _ = held_out(one, [Item(TASK)], exam)
             assert found["eval/accuracy"] == worth and found["eval/truncated"] == 1

@@ -21,6 +21,7 @@ from tiny_runs import SPICE, last_step, rows
 
 from spicejax import commands, configs
 from spicejax import config as configuration
+from spicejax.evaluation import versus
 from spicejax.generate import engine
 from spicejax.interrupt import Interrupt, Stopped
 from spicejax.models import hf
@@ -70,7 +71,12 @@ def test_a_run_leaves_what_it_promises(whole):
     assert (
         summary["tasks_valid"] > 0.2 * summary["tasks_generated"] and sum(r["learner/steps"] for r in metrics) >= 3
     ), "or nothing is compared"
-    assert [r["iteration"] for r in rows(workdir / "evaluations.jsonl")] == [0, 3, 6]
+    measured, items = rows(workdir / "evaluations.jsonl"), rows(workdir / "items.jsonl")
+    assert [r["iteration"] for r in measured] == [0, 3, 6]
+    for row in measured:
+        right = [item["scores"]["verifier"] for item in items if item["iteration"] == row["iteration"]]
+        assert len(right) == summary["held_out_questions"] and row["eval/accuracy"] == pytest.approx(np.mean(right))
+    assert versus.compare(versus.load(workdir), versus.load(workdir))["exact"]["gained"] == 0
     tasks = rows(workdir / "tasks.jsonl")
     assert len(tasks) == summary["tasks_generated"]
     assert all({"document_id", "format", "reward"} <= set(t) and ("question" in t or "rejected" in t) for t in tasks)

@@ -10,7 +10,7 @@ from pathlib import Path
 from spicejax.report.read import read_rows
 from spicejax.run.host.disk import POLICY
 from spicejax.run.host.lock import Lock
-from spicejax.run.store.metrics import SAVED
+from spicejax.run.store.metrics import LOGS, SAVED
 
 log = logging.getLogger("spicejax")
 
@@ -18,7 +18,7 @@ log = logging.getLogger("spicejax")
 _OWN = (
     *("checkpoints", POLICY, SAVED, "config.json", "starts.jsonl", "summary.json", "report.*"),
     *("tensorboard", "tracker.json"),
-    *(f"{name}*.jsonl" for name in ("metrics", "evaluations", "tasks", "documents")),
+    *(f"{name}*.jsonl" for name in LOGS),
 )
 
 

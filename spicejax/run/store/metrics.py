@@ -1,4 +1,4 @@
-"""The logs of a run: metrics.jsonl, evaluations.jsonl, tasks.jsonl, documents.jsonl, summary.json."""
+"""The logs of a run: metrics, evaluations, items, tasks and documents (.jsonl), and summary.json."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from spicejax.types import Document
 
 log = logging.getLogger(__name__)
 
+LOGS = ("metrics", "evaluations", "items", "tasks", "documents")  # files of lines
 SAVED = "saved.json"  # iterations of the newest checkpoint: `checkpoints` may be on another disk
 KEPT_BYTES = 64 * 2**20  # of each file that wait in memory; beyond that the oldest are dropped
 
@@ -52,7 +53,7 @@ class MetricsWriter:
         self._attempt("create the folder", lambda: self.workdir.mkdir(parents=True, exist_ok=True))
         if evaluated is None:
             evaluated = resume_step + 1 if resume_step else 0
-        firsts = {"metrics": resume_step, "evaluations": evaluated, "tasks": resume_step, "documents": resume_step}
+        firsts = {name: evaluated if name in ("evaluations", "items") else resume_step for name in LOGS}
         self._files = {name: _Lines(self.workdir / f"{name}.jsonl", first) for name, first in firsts.items()}
         self._flush(*self._files.values())
         for name, before in () if silent else (lines or {}).items():
@@ -72,7 +73,7 @@ class MetricsWriter:
     @property
     def lines(self) -> dict[str, int]:
         """Number of lines, including those that wait, of the files with any number of lines an iteration."""
-        return {name: self._files[name].count for name in ("tasks", "documents")}
+        return {name: self._files[name].count for name in ("tasks", "documents", "items")}
 
     def saved(self, iterations: int) -> None:
         """Note the newest checkpoint beside the logs: the checkpoints may be on another disk."""
@@ -83,8 +84,9 @@ class MetricsWriter:
         """One line of metrics.jsonl. Raises ValueError for an iteration that was already written."""
         self._append("metrics", iteration, [values])
 
-    def evaluation(self, done: int, values: dict[str, Any]) -> None:
-        """One line of evaluations.jsonl, keyed by the number of iterations done."""
+    def evaluation(self, done: int, values: dict[str, Any], items: Sequence[dict[str, Any]] = ()) -> None:
+        """One line of evaluations.jsonl, and one of items.jsonl a question, keyed by the number of iterations done."""
+        self._append("items", done, list(items))
         self._append("evaluations", done, [values])
 
     def tasks(self, iteration: int, records: Iterable[dict[str, Any]]) -> None:

@@ -8,7 +8,7 @@ import scripted
 from scripted import Scripted
 
 from spicejax.data.questions import Item
-from spicejax.evaluation.held_out import held_out
+from spicejax.evaluation.scores import held_out
 from spicejax.games.acesearcher import game as acesearcher
 from spicejax.games.acesearcher.game import AceSearcherConfig
 from spicejax.generate.layout import Buckets
@@ -189,7 +189,7 @@ def test_passages_are_cut_to_what_fits():
 def test_held_out_questions_are_planned_or_answered_at_once(how, accuracy, calls):
     player = Scripted(policy if how == "plan" else lambda text, row: "<answer>Rome</answer>")
     cfg = dataclasses.replace(CFG, exam=how)
-    got = held_out(world(player), [Item(TASK)], AceSearcherConfig.game.exam(cfg))
+    got, _ = held_out(world(player), [Item(TASK)], AceSearcherConfig.game.exam(cfg))
     assert got["eval/accuracy"] == accuracy and got["eval/truncated"] == 0
     assert len(player.asked) == calls
 
@@ -230,7 +230,7 @@ def test_document_questions_bring_their_text_and_look_nothing_up():
     assert played.metrics["solver/pass_rate"] == 0.5, "every path of the good plan"
     assert not any(ask.finds for ask in acesearcher.demand(cfg))
     exam = AceSearcherConfig.game.exam(cfg)
-    assert held_out(world(player), [Item(dataclasses.replace(TASK, context=told))], exam)["eval/accuracy"] == 1.0
+    assert held_out(world(player), [Item(dataclasses.replace(TASK, context=told))], exam)[0]["eval/accuracy"] == 1.0
     long = dataclasses.replace(TASK, context="x" * 5000)
     assert acesearcher.play(world(player), [long], cfg).metrics["decomposer/too_long"] == 1
 

@@ -7,7 +7,7 @@ import scripted
 from scripted import typist
 
 from spicejax.data.questions import Item
-from spicejax.evaluation.held_out import held_out
+from spicejax.evaluation.scores import held_out
 from spicejax.games.r1_searcher import game as r1_searcher
 from spicejax.games.r1_searcher.game import R1SearcherConfig
 from spicejax.games.solver import tags_of as solver_tags
@@ -114,7 +114,8 @@ def test_stages_reward_the_same_rows_differently():
 def test_the_exam_searches_as_training_does():
     player = typist(solver)
     items = [Item(task) for task in (QUESTIONS[0], QUESTIONS[2])]
-    found = held_out(world(player), items, R1SearcherConfig.game.exam(CFG))
+    found, answered = held_out(world(player), items, R1SearcherConfig.game.exam(CFG))
+    assert [item["searches"] for item in answered] == [1, 0]
     assert found["eval/accuracy"] == 0.5 and [text for text, _ in player.asked[:2]] == ["home of Ada?", "home of Bob?"]
     assert "</information>" in player.asked[2][0]
 

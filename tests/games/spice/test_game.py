@@ -9,8 +9,8 @@ from scripted import Scripted, world
 
 from spicejax import config
 from spicejax.data.questions import Item
-from spicejax.evaluation.held_out import held_out
 from spicejax.evaluation.probes import probes
+from spicejax.evaluation.scores import held_out
 from spicejax.games.spice import game as spice
 from spicejax.games.spice.game import SpiceConfig
 from spicejax.score import answers
