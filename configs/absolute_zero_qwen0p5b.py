@@ -3,8 +3,10 @@
 Command:   python launch/tpu_run.py --config=absolute_zero_qwen0p5b --workdir=DIR \
                model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf
 Hardware:  2 CPU cores, 12 GiB of memory, or one GPU; Linux with bubblewrap (docs/security.md)
-Cost:      not measured yet
-Expect:    not known yet: planned, and no iteration was run to its end
+Cost:      three minutes on one H200 (buckets.rows=144 learner.rows=4 learner.min_micro_batches=8); on two cores not
+           measured
+Expect:    valid proposals from 0.5 to 0.9, its own tasks solved from 0.09 to 0.31; half of them are about factorials
+           at the end (one seed, docs/log/2026-11-27.md)
 """
 
 import dataclasses
