@@ -17,7 +17,7 @@ from pathlib import Path
 
 from spicejax import configs
 from spicejax.commands import Parser, tell
-from spicejax.endurance import trials
+from spicejax.endurance import damages, trials
 from spicejax.report import read
 from spicejax.run import chain, preflight
 
@@ -28,6 +28,9 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--config", required=True, metavar="NAME", help="a recipe; give it few, short iterations")
     parser.add_argument("--hours", type=float, default=1.0, help="no trial begins after that; default 1")
     parser.add_argument("--trials", type=int, default=0, metavar="N", help="no more than so many; default: any number")
+    parser.add_argument(
+        "--damages", type=int, default=0, metavar="N", help="first damage files of the undisturbed run so often"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the faults: trial K is always the same")
     parser.add_argument("--workdir", type=Path, default=Path("runs/torture"))
     parser.add_argument("--patience", type=float, default=3600.0, help="seconds until a start counts as hung")
@@ -36,8 +39,9 @@ def main(argv: Sequence[str]) -> int:
     for name in ("hours", "patience"):
         if not getattr(options, name) > 0:
             parser.error(f"--{name}={getattr(options, name):g}: give more than 0")
-    if options.trials < 0:
-        parser.error(f"--trials={options.trials}: give 1 or more")
+    for name in ("trials", "damages"):
+        if getattr(options, name) < 0:
+            parser.error(f"--{name}={getattr(options, name)}: give 1 or more")
     stages = chain.override(configs.stages(options.config), options.fields)
     preflight.require_folder(options.workdir, "--workdir")
     end = time.monotonic() + 3600 * options.hours
@@ -54,6 +58,12 @@ def main(argv: Sequence[str]) -> int:
     asked.write_text(json.dumps(recipe.words))
     usual = trials.reference(recipe, options.workdir / "reference", options.patience)
     tell(f"one run takes {usual.seconds:.0f} s")
+    unseen: list[str] = []
+    if options.damages:
+        folders = recipe.folders(usual.folder)
+        done, unseen = damages.many(folders, options.workdir / "damaged", options.damages, options.seed)
+        told = ", ".join(f"{count} {kind}" for kind, count in sorted(done.items()))
+        tell("\n".join([*unseen, f"{done.total()} damages, {len(unseen)} of them not seen: {told}"]))
     rows = read.read_rows(record)
     first = 1 + max((row["number"] for row in rows if row["seed"] == options.seed), default=0)
     number = first
@@ -67,4 +77,4 @@ def main(argv: Sequence[str]) -> int:
         tell(f"trial {number}: {' | '.join(made.faults) or 'no fault came'}: {outcome} ({made.seconds:.0f} s)")
         number += 1
     tell(trials.table(rows))
-    return 1 if any(row["wrong"] for row in rows) else 0
+    return 1 if unseen or any(row["wrong"] for row in rows) else 0

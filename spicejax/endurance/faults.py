@@ -10,14 +10,13 @@ import json
 import os
 import random
 import resource
-import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from spicejax.endurance.damages import DAMAGES
 from spicejax.run import train
 from spicejax.run.store import checkpoint, export, manifest, metrics
 
@@ -55,7 +54,6 @@ ACTIONS: dict[str, tuple[int, ...]] = {
     "clock jumps": (0,),
 }
 CAME = "torture:"  # a process says so of its fault
-DAMAGES = ("flipped bit", "cut file", "deleted file", "swapped files", "older file", "torn logs")
 PAUSE = 2.0  # seconds
 
 
@@ -148,52 +146,6 @@ def _happen(action: str) -> None:
     else:
         usual = time.time
         time.time = lambda: usual() - 86_400.0
-
-
-def damage(kind: str, checkpoints: Path, rng: random.Random) -> tuple[int | None, Callable[[], None]] | None:
-    """Damage a file of the newest checkpoint, or the ends of the logs beside it.
-
-    Returns: the step that is damaged, None where the logs are; what takes it back. None where nothing could be damaged.
-    """
-    steps = sorted(path for path in checkpoints.glob("[0-9]*") if path.name.isdigit())
-    if kind == "torn logs":
-        for log in checkpoints.parent.glob("*.jsonl"):
-            if not log.name.endswith(".discarded.jsonl"):
-                with log.open("a") as file:
-                    file.write('{"iteration": 0, "cut')
-        return None, lambda: None
-    if not steps:
-        return None
-    newest = steps[-1]
-    files = sorted(path for path in newest.rglob("*") if path.is_file() and path.stat().st_size)
-    file, other = rng.sample(files, 2)
-    kept = {path: path.read_bytes() for path in (file, other)}
-    if kind == "flipped bit":
-        flipped = bytearray(kept[file])
-        flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
-        file.write_bytes(flipped)
-    elif kind == "cut file":
-        file.write_bytes(kept[file][: rng.randrange(len(kept[file]))])
-    elif kind == "deleted file":
-        file.unlink()
-    elif kind == "swapped files":
-        file.write_bytes(kept[other])
-        other.write_bytes(kept[file])
-    else:
-        older = steps[-2] / file.relative_to(newest) if len(steps) > 1 else newest / manifest.NAME
-        if not older.is_file():
-            return None
-        shutil.copyfile(older, file) if older != file else file.write_bytes(kept[other])
-    if all(path.exists() and path.read_bytes() == data for path, data in kept.items()):
-        return None  # equal files
-
-    def undo() -> None:
-        """Bring the step back, from wherever the run has set it aside."""
-        for path, data in kept.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-
-    return int(newest.name), undo
 
 
 def came(fault: Fault, code: int, output: str) -> bool:

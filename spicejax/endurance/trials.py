@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spicejax.endurance import compare, faults
+from spicejax.endurance import compare, damages, faults
 from spicejax.endurance.faults import Fault
 from spicejax.run.host.disk import POLICY
 
@@ -112,7 +112,7 @@ def trial(recipe: Recipe, folder: Path, usual: Usual, number: int, seed: int, pa
             made.iterations_again += max(0, _written(stage) - max(good[stage], default=0))
         if fault.damage:
             stage = max((each for each in stages if each.exists()), key=stages.index, default=stages[0])
-            if done := faults.damage(fault.damage, stage / "checkpoints", rng):
+            if done := damages.damage(fault.damage, stage / "checkpoints", rng):
                 made.faults[-1] += f", then {fault.damage}"
                 made.wrong += _refused(recipe, folder, good[stage], *done, patience)
     made.wrong = made.wrong or compare.differences(stages, recipe.folders(usual.folder))
@@ -128,7 +128,7 @@ def _refused(
     folder: Path,
     good: set[int],
     step: int | None,
-    undo: Callable[[], None],
+    undo: Callable[[], object],
     patience: float,
 ) -> list[str]:
     """Take a damaged step from the good ones; where it was the only one, see the start refuse, and take it back."""

@@ -28,6 +28,7 @@ from spicejax.generate.stops import stop_machine
 from spicejax.learn import learner
 from spicejax.learn.update import Updater
 from spicejax.models import files, hf, lora, transformer
+from spicejax.models.fingerprint import fingerprint
 from spicejax.models.transformer import TransformerConfig
 from spicejax.retrieval.search import Search
 from spicejax.retrieval.source import RetrievalConfig, open_search
@@ -67,6 +68,7 @@ class Run:
     sandbox: Sandbox | None = None  # where programs of the model run
     game_state: Any = None
     baselines: dict[str, float] = dataclasses.field(default_factory=dict)  # see deal.advantages
+    models: dict[str, str] = dataclasses.field(default_factory=dict)  # fingerprints of those that stay as they are
     searched: Counter[str] = dataclasses.field(default_factory=Counter)  # queries, and those that found nothing
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))  # see World
 
@@ -177,20 +179,22 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
     kept = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if compares or cfg.initial_plays else None
     optimizer = learner.make_optimizer(cfg.learner)
     learners = learner.make_learners(model, cfg.learner, optimizer, temperature=cfg.sampler.temperature)
+    others = {
+        role: dataclasses.replace(
+            seat_frozen(path, resolved.seats[role], formats[role], resolved.seat_buckets(role), resolved.sampler_mesh),
+            progress=progress,
+        )
+        for role, path in cfg.seats.items()
+    }
+    models = {f"seats.{role}": fingerprint(other.params) for role, other in others.items()}
+    if frozen or kept is not None:  # else training replaces all of it
+        models["model.path"] = fingerprint(params)
     return Run(
         cfg=cfg,
         game=cfg.game.game,
         workdir=workdir,
         player=player,
-        others={
-            role: dataclasses.replace(
-                seat_frozen(
-                    path, resolved.seats[role], formats[role], resolved.seat_buckets(role), resolved.sampler_mesh
-                ),
-                progress=progress,
-            )
-            for role, path in cfg.seats.items()
-        },
+        others=others,
         copy=copy,
         first=copy(kept) if cfg.initial_plays and kept is not None else None,
         probe_buckets=resolved.probe_buckets,
@@ -203,6 +207,7 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
         find=find,
         chat=asking,
         sandbox=sandbox,
+        models=models,
     )
 
 

@@ -17,7 +17,7 @@ from spicejax.run import preflight, train
 from spicejax.run.config import RunConfig, stage_of
 from spicejax.run.host import disk, session
 from spicejax.run.host.disk import POLICY
-from spicejax.run.store import earlier, export
+from spicejax.run.store import earlier, export, manifest
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def run(
     """Train every stage in its folder and write its report; return the summary of the last stage that ran.
 
     A stage before the last is finished, and skipped, once its folder `policy` holds its model; later stages find it
-    there.
+    there. One that is damaged is written again, from the checkpoint.
 
     Args:
       announce: called before each stage with its configuration, its folder and whether it is the last.
@@ -121,7 +121,7 @@ def run(
         for k, (cfg, folder) in enumerate(zip(link(stages, places), places, strict=True)):
             interrupt.check(f"stopped before stage {k + 1} of {len(stages)}; the same command goes on from there")
             last = k == len(stages) - 1
-            if not last and hosts.by_first((folder / POLICY).is_dir):
+            if not last and hosts.by_first(lambda folder=folder: _left(folder)):
                 continue
             if len(stages) > 1 and hosts.leads():
                 print(f"stage {k + 1} of {len(stages)}: {cfg.name}")
@@ -135,7 +135,7 @@ def run(
             if not summary["complete"]:
                 break  # stopped by a signal, or by the end of the session
             if not last:
-                export.write_policy(folder, folder / POLICY)
+                export.write_policy(folder, folder / POLICY, lambda made, step: manifest.note(made))
     return summary
 
 
@@ -143,11 +143,20 @@ def _require_models(places: Sequence[Path]) -> None:
     """Raise FileNotFoundError if a stage has begun and an earlier one has lost its model."""
     begun = max((k for k, folder in enumerate(places) if export.has_saved(folder)), default=0)
     for before in places[:begun]:
-        if not (before / POLICY).is_dir() and not export.has_saved(before):  # from a checkpoint it is written again
+        if not export.has_saved(before) and not _left(before):  # from a checkpoint it is written again
             raise FileNotFoundError(
                 f"{places[begun]} has begun from a model that {before / POLICY} no longer holds; bring it back, or add "
                 "--restart to set all stages aside and begin anew"
             )
+
+
+def _left(folder: Path) -> bool:
+    """Whether a stage has left its model whole; warn of a damaged one."""
+    if not (folder / POLICY).is_dir():
+        return False
+    if why := manifest.damaged(folder / POLICY):
+        log.warning("the model in %s is not as it was written: %s", folder / POLICY, why)
+    return not why
 
 
 def _report(folder: Path) -> str:

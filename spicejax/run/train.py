@@ -138,7 +138,7 @@ class TrainingRun(NamedTuple):
         self.counters.update(stages=dict(self.clock.seconds), seconds=self.clock.wall, lines=self.writer.lines)
         with self.clock.stage("saving"):
             host = {"items": items, "game": self.run.game_state, "counters": self.counters}
-            host["baselines"] = self.run.baselines
+            host |= {"baselines": self.run.baselines, "models": self.run.models}
             self.checkpoints.save(done, self.run.state, host)
             self.writer.saved(done)
 
@@ -330,11 +330,21 @@ def _digest(lessons: Sequence[Lesson]) -> int:
 
 
 def _restore(run: Run, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
-    """Restore `run` from the newest good checkpoint; return its iterations and counters."""
+    """Restore `run` from the newest good checkpoint; return its iterations and counters.
+
+    Raises: ValueError where a frozen model is not the one that the run was saved with.
+    """
     abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), run.state)
     restored = checkpoints.restore(abstract)
     if restored is None:
         return 0, {"totals": {}}
+    for name, was in restored.extra.get("models", {}).items():  # checkpoints of old have none
+        if (now := run.models.get(name, was)) != was:
+            path = run.cfg.seats.get(name.removeprefix("seats."), run.cfg.model.path)
+            raise ValueError(
+                f"{name}={path} holds other weights than when the run was saved after {restored.step} iterations (they "
+                f"add up to {now}, not {was}); bring those back, or add --restart to set the run aside and begin anew"
+            )
     run.state = restored.state
     run.refresh()
     run.items.set_state(restored.extra["items"])

@@ -5,12 +5,11 @@ import random
 import subprocess
 import sys
 
-import jax.numpy as jnp
 import pytest
 
-from spicejax.endurance import faults
+from spicejax.endurance import damages, faults
 from spicejax.endurance.faults import Fault
-from spicejax.run.store.checkpoint import CheckpointError, Checkpoints
+from spicejax.run.store.checkpoint import Checkpoints
 
 LOOP = """
 import sys
@@ -21,14 +20,6 @@ faults.arm(sys.argv[1])
 for number in range(1, 4):
     train.update(number)
 """
-
-
-def saved(folder, steps=(1, 2)):
-    """Checkpoints of two small arrays."""
-    with Checkpoints(folder, config={"name": "r"}) as checkpoints:
-        for step in steps:
-            state = {"a": jnp.full(32, step), "b": jnp.full((4, 4), 0.5 + step)}
-            checkpoints.save(step, state, {"counters": {}, "step": step})
 
 
 def test_the_same_seed_draws_the_same_faults_at_moments_that_come():
@@ -43,7 +34,7 @@ def test_the_same_seed_draws_the_same_faults_at_moments_that_come():
     assert {fault.call for fault in drawn() if fault.moment == "at the start"} == {1}
     assert {fault.call for fault in drawn() if fault.moment == "before a save"} == {1, 2, 3}
     assert {fault.action for fault in drawn()} == set(faults.ACTIONS)
-    assert {fault.damage for fault in drawn()} == {"", *faults.DAMAGES}
+    assert {fault.damage for fault in drawn()} == {"", *damages.DAMAGES}
 
 
 def test_moments_are_counted():
@@ -83,41 +74,6 @@ def test_every_moment_names_a_function_of_the_loop():
     code = "import sys; from spicejax.endurance import faults; [faults.arm(a) for a in sys.argv[1:]]"
     armed = [json.dumps(vars(Fault("SIGKILL", moment))) for moment in faults.MOMENTS]
     subprocess.run([sys.executable, "-c", code, *armed], check=True, timeout=3600)
-
-
-@pytest.mark.parametrize("kind", [kind for kind in faults.DAMAGES if kind != "torn logs"])
-def test_damage_is_seen_and_taken_back(kind, tmp_path):
-    saved(tmp_path / "checkpoints")
-    seen = 0
-    for seed in range(12):
-        done = faults.damage(kind, tmp_path / "checkpoints", random.Random(seed))
-        with Checkpoints(tmp_path / "checkpoints", config={}) as checkpoints:
-            assert checkpoints.latest_good() == (1 if done else 2), (kind, seed)
-            if done:
-                assert done[0] == 2
-                done[1]()
-            assert checkpoints.latest_good() == 2
-        seen += done is not None
-    assert seen > 3
-
-
-def test_the_only_step_damaged_is_refused(tmp_path):
-    saved(tmp_path / "checkpoints", steps=(1,))
-    done = faults.damage("cut file", tmp_path / "checkpoints", random.Random(1))
-    assert done is not None and done[0] == 1
-    with (
-        Checkpoints(tmp_path / "checkpoints", config={}) as checkpoints,
-        pytest.raises(CheckpointError, match="all are damaged"),
-    ):
-        checkpoints.latest_good()
-
-
-def test_torn_logs_end_in_half_a_line_and_nothing_saved_is_not_damaged(tmp_path):
-    (tmp_path / "metrics.jsonl").write_text('{"iteration": 0}\n')
-    done = faults.damage("torn logs", tmp_path / "checkpoints", random.Random(0))
-    assert done is not None and done[0] is None
-    assert (tmp_path / "metrics.jsonl").read_text().endswith('"cut')
-    assert faults.damage("cut file", tmp_path / "checkpoints", random.Random(0)) is None
 
 
 @pytest.mark.parametrize(

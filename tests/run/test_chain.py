@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from tiny_runs import SPICE, WORLD
 
 from spicejax import config as configuration
 from spicejax import configs, sharding
+from spicejax.endurance import compare
 from spicejax.fields import ConfigError
 from spicejax.flight import plan, programs
 from spicejax.models import hf
@@ -83,6 +85,21 @@ def test_killed_in_either_stage_the_same_command_goes_on(whole, cache, tmp_path,
     assert arrays(tmp_path / "2") == arrays(whole / "2")
 
 
+def test_a_policy_that_is_damaged_is_written_again(whole, cache, tmp_path, caplog):
+    shutil.copytree(whole, tmp_path / "run")
+    weights = tmp_path / "run" / "1" / "policy" / "model.safetensors"
+    good = weights.read_bytes()
+    weights.write_bytes(good[:-9] + bytes([good[-9] ^ 4]) + good[-8:])
+    with caplog.at_level("WARNING"):
+        chain.run(stages(cache), tmp_path / "run")
+    assert "model.safetensors is damaged: its digest differs" in caplog.text
+    assert compare.differences(chain.folders(stages(cache), tmp_path / "run"), [whole / "1", whole / "2"]) == []
+    weights.unlink()
+    shutil.rmtree(tmp_path / "run" / "1" / "checkpoints")
+    with pytest.raises(FileNotFoundError, match="no longer holds"):
+        chain.run(stages(cache), tmp_path / "run")
+
+
 def test_overrides_of_a_chain(cache):
     first, second = stages(cache, "seed=3", "2.learner.epochs=2")
     assert (first.seed, second.seed, first.learner.epochs, second.learner.epochs) == (3, 3, 1, 2)
@@ -142,7 +159,7 @@ def test_a_report_that_fails_stops_no_chain(cache, tmp_path, monkeypatch, caplog
         raise ValueError("no such glyph\nand more")
 
     monkeypatch.setattr(train, "train", lambda cfg, folder, **_: trained.append(folder) or {"complete": True})
-    monkeypatch.setattr(export, "write_policy", lambda folder, out: out.mkdir(parents=True))
+    monkeypatch.setattr(export, "write_policy", lambda folder, out, finish: out.mkdir(parents=True))
     monkeypatch.setattr(chain.page, "write", fails)
     with caplog.at_level("WARNING"):
         assert chain.run(stages(cache), tmp_path)["complete"]
@@ -164,7 +181,8 @@ def another(cache, tmp_path_factory):
 
 
 def test_a_frozen_seat_is_played_by_another_model(another, tmp_path):
-    cfg, folder, shape = another
+    cfg, model, shape = another
+    folder = shutil.copytree(model, tmp_path / "seat")
     cfg = dataclasses.replace(cfg, seats={"challenger": str(folder)}, iterations=1)
     train.train(cfg, tmp_path / "whole")
     rows = jsonl.read(tmp_path / "whole" / "metrics.jsonl")
@@ -175,6 +193,9 @@ def test_a_frozen_seat_is_played_by_another_model(another, tmp_path):
         seated.cfg.family == "qwen2" and seated.cfg.d_model == shape.d_model and seated.stop.transitions.shape[1] == 1
     )
     jax.tree.map(np.testing.assert_array_equal, seated.params, hf.load(folder)[1])
+    hf.save(folder, shape, jax.tree.map(lambda x: x * 2, hf.load(model)[1]), tokenizer_files_from=model)
+    with pytest.raises(ValueError, match=r"seats.challenger=.*seat holds other weights than .* after 1 iterations"):
+        train.train(dataclasses.replace(cfg, iterations=2), tmp_path / "whole")
 
 
 def test_a_frozen_seat_is_counted_by_plan_and_flight_check(another):

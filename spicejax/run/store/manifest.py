@@ -100,6 +100,21 @@ def write(folder: Path, step: int, state: Any) -> None:
     _flush_folder(folder.parent)
 
 
+def note(folder: Path) -> None:
+    """Keep the digests of all files of a folder that is no checkpoint, in a manifest among them."""
+    files = {path.relative_to(folder).as_posix(): _flushed_digest(path) for path in folder.rglob("*") if path.is_file()}
+    (folder / NAME).write_text(json.dumps({"files": files}, indent=0))
+
+
+def damaged(folder: Path) -> str | None:
+    """Why a folder is not as `note` saw it, None if it is; older versions left no manifest, and nothing to compare."""
+    try:
+        files = json.loads((folder / NAME).read_text())["files"].items() if (folder / NAME).exists() else ()
+        return next((why for name, (size, sha) in files if (why := _file_fault(folder, name, size, sha, True))), None)
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+        return f"{NAME} cannot be read: {error!r}"
+
+
 def _own_digest(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
