@@ -7,7 +7,7 @@ import hashlib
 import jax
 import jax.numpy as jnp
 
-from spicejax.types import Params
+from spicejax.models.transformer import Params
 
 
 def fingerprint(params: Params) -> str:

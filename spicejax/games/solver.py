@@ -29,7 +29,7 @@ GLOSSARY = {
     "solver/answered": "share of replies with an answer",
 }
 ANSWER = ("<answer>", "</answer>")
-_ANSWER_LINE = re.compile(r"^\W*Answer:[ \t*]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+_ANSWER_LINE = re.compile(r"^[^\w\n]*Answer:[ \t*]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 
 
 def tags_of(request: Request) -> Tags:

@@ -66,6 +66,21 @@ def _allowed(task):
     return task and programs.allowed(task)
 
 
+@pytest.mark.parametrize(
+    ("piece", "only"),
+    [("\n", "reply with searches"), ("<question>", "question full"), pytest.param(None, "", marks=pytest.mark.slow)],
+)
+def test_no_piece_again_and_again_keeps_a_reader_for_long(piece, only):
+    """The first two did: two minutes for as long a text."""
+    for each in outputs.PIECES if piece is None else [piece]:
+        text = (each * 500_000)[: 50_000 if piece is None else 500_000]
+        for name, read in readers().items():
+            began = time.process_time()
+            if only in name:
+                read(text)
+            assert time.process_time() - began < LONG, (name, each)
+
+
 @pytest.mark.parametrize("count", [1_000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_no_output_stops_a_reader_or_keeps_it_for_long(count):
     wrong, all_readers = [], readers()

@@ -20,6 +20,7 @@ from spicejax.games import reasoner
 from spicejax.games.game import About, Ask, Exam, Game, Panel, Played, Prompts, Record, read_prompts, require
 from spicejax.games.r_zero import repetition, votes
 from spicejax.games.r_zero.votes import Vote
+from spicejax.games.solver import last_pair
 from spicejax.games.world import World
 from spicejax.score.answers import extract_answer
 from spicejax.text import prompts
@@ -27,7 +28,7 @@ from spicejax.types import Episode, Estimator, Messages, Metrics, Rollout
 
 PACKAGE = "spicejax.games.r_zero"  # that holds the Challenger's prompts
 _WRITE, _VOTE, _ANSWER, _ORDER = range(4)  # random streams
-_TAG = re.compile(r"<question>(.*?)</question>", re.DOTALL)
+_QUESTION = ("<question>", "</question>")
 _LINES = re.compile(r"question: (.+)\nanswer: (.+)")  # the nano style
 
 
@@ -122,8 +123,8 @@ def read(text: str, style: reasoner.Style = "full") -> tuple[str, str | None] | 
     if style == "nano":
         found = _LINES.fullmatch(text.strip())
         return (found[1].strip(), found[2].strip()) if found else None
-    questions = [question.strip() for question in _TAG.findall(text)]
-    return (questions[-1], extract_answer(text)) if questions and questions[-1] else None
+    question = last_pair(text, _QUESTION)
+    return (question, extract_answer(text)) if question else None
 
 
 def _write(world: World, cfg: RZeroConfig, groups: int, size: int) -> list[Proposal]:
