@@ -2,6 +2,7 @@
 
 One run is left alone, then others are killed, stopped, paused, given a full disk, no descriptors or another clock, at
 random and at named moments, and their checkpoints are damaged; each is started again by the same command until it ends.
+--damages=N damages the files of the run left alone so often before, in a copy, and reads them.
 A run that ends otherwise than the one left alone, in any bit of its arrays, state or logs, goes on from an older step
 than it had saved, or says an error in another form than one line, is a difference: its folder and its log stay in
 --workdir, whose trials.jsonl holds all trials. The same command goes on with new ones. Exit code 1 where one differed.

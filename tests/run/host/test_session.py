@@ -104,7 +104,7 @@ def test_a_chain_has_one_session(cache, tmp_path, monkeypatch):
 
     monkeypatch.setattr(train, "train", passed)
     monkeypatch.setattr(chain.page, "write", lambda folder: [])
-    monkeypatch.setattr(chain.export, "write_policy", lambda folder, out: None)
+    monkeypatch.setattr(chain.export, "write_policy", lambda folder, out, finish: None)
     stages = chain.override(configs.stages("sft_rlvr_nano"), ["checkpoint.session_hours=2"])
     monkeypatch.setenv(session.BEGAN, str(time.time() - 3600))
     chain.run(stages, tmp_path)

@@ -97,7 +97,7 @@ def test_a_chain_restarts_as_a_whole_and_refuses_a_stage_without_its_start(tmp_p
         return {"complete": True}
 
     monkeypatch.setattr(train, "train", trained)
-    monkeypatch.setattr(chain.export, "write_policy", lambda folder, out: out.mkdir())
+    monkeypatch.setattr(chain.export, "write_policy", lambda folder, out, finish: out.mkdir())
     monkeypatch.setattr(chain.page, "write", lambda folder: [])
     stages = configs.stages("sft_rlvr_nano")
     chain.run(stages, tmp_path)
