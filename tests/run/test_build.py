@@ -63,7 +63,7 @@ def test_a_run_with_a_frozen_solver_is_scored_by_its_policys_answers():
         run = seated("ssp_nano", {"ssp.fixed": "solver"} | ROOM, policy=knows, before=guesses, verifier=verifier,
                      find=lambda queries, most: [[] for _ in queries],
                      held_out=[Item(Task("home of zita?", "bako", "String", "1"), "facts_1")])  # fmt: skip
-        assert train.evaluation(run, 0)["eval/accuracy"] == 1
+        assert train.evaluation(run, 0)[0]["eval/accuracy"] == 1
 
 
 def test_training_questions_that_are_held_out_are_told(caplog):
