@@ -18,7 +18,7 @@ from pathlib import Path
 
 from spicejax import configs
 from spicejax.commands import Parser, tell
-from spicejax.endurance import damages, trials
+from spicejax.endurance import damages, faults, trials
 from spicejax.report import read
 from spicejax.run import chain, preflight
 
@@ -32,6 +32,10 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--damages", type=int, default=0, metavar="N", help="first damage files of the undisturbed run so often"
     )
+    parser.add_argument("--faults", type=int, default=3, metavar="N", help="most faults in a trial; default 3")
+    parser.add_argument(
+        "--actions", default=",".join(faults.ACTIONS), help="what may happen, joined by commas; default: %(default)s"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the faults: trial K is always the same")
     parser.add_argument("--workdir", type=Path, default=Path("runs/torture"))
     parser.add_argument("--patience", type=float, default=3600.0, help="seconds until a start counts as hung")
@@ -40,9 +44,12 @@ def main(argv: Sequence[str]) -> int:
     for name in ("hours", "patience"):
         if not getattr(options, name) > 0:
             parser.error(f"--{name}={getattr(options, name):g}: give more than 0")
-    for name in ("trials", "damages"):
-        if getattr(options, name) < 0:
+    for name, least in (("trials", 0), ("damages", 0), ("faults", 1)):
+        if getattr(options, name) < least:
             parser.error(f"--{name}={getattr(options, name)}: give 1 or more")
+    actions = tuple(options.actions.split(","))
+    if unknown := set(actions) - set(faults.ACTIONS):
+        parser.error(f"--actions: {min(unknown)!r} is none of {', '.join(faults.ACTIONS)}")
     stages = chain.override(configs.stages(options.config), options.fields)
     preflight.require_folder(options.workdir, "--workdir")
     end = time.monotonic() + 3600 * options.hours
@@ -52,6 +59,8 @@ def main(argv: Sequence[str]) -> int:
         (f"--config={options.config}", *options.fields),
         lambda folder: chain.folders(stages, folder),
         tuple(cfg.iterations for cfg in stages),
+        options.faults,
+        actions,
     )
     asked, record = options.workdir / "words.json", options.workdir / "trials.jsonl"
     if asked.exists() and json.loads(asked.read_text()) != list(recipe.words):

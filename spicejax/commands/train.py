@@ -150,6 +150,7 @@ def _run(
         return 0
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(workdir / "compilation_cache"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # many small ones: half of a nano's start
     summary = chain.run(stages, workdir, _announce, began=began, resume=resume)
     for name, value in summary.items() if hosts.leads() else ():
         print(f"{name:>24}  {value}")

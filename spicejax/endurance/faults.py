@@ -13,8 +13,11 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import jax
+import jax.numpy as jnp
 
 from spicejax.endurance.damages import DAMAGES
 from spicejax.run import train
@@ -41,6 +44,8 @@ MOMENTS: dict[str, tuple[Any, str, str]] = {
     "after an export": (export, "write_policy", "after"),
 }
 SAVING = ("before the arrays", "before the manifest")  # from where on a disk is full
+# Moments of actions that have not all of them
+OF_ACTION = {"full disk": SAVING, "no descriptors": SAVING, "NaN": ("after the logs",)}
 
 # What happens, and the exit codes that a run may have then. A signal in the last iteration finds the run finished.
 ACTIONS: dict[str, tuple[int, ...]] = {
@@ -52,6 +57,7 @@ ACTIONS: dict[str, tuple[int, ...]] = {
     "full disk": (2,),
     "no descriptors": (2,),
     "clock jumps": (0,),
+    "NaN": (2,),
 }
 CAME = "torture:"  # a process says so of its fault
 PAUSE = 2.0  # seconds
@@ -76,21 +82,22 @@ class Fault:
         return f"{self.action} {where}" + (f", then {self.damage}" if self.damage else "")
 
 
-def draw(rng: random.Random, times: dict[str, int]) -> Fault:
-    """A fault at random. Half of all are kills; a third of those is followed by damage.
+def draw(rng: random.Random, times: dict[str, int], actions: Sequence[str] = tuple(ACTIONS)) -> Fault:
+    """A fault at random. Half of all are kills, where kills are asked for; a third of those is followed by damage.
 
     Args:
       times: how often each moment comes in an undisturbed run, see `counted`.
+      actions: what may happen, of ACTIONS.
     """
-    if rng.random() < 0.5:
+    others = [action for action in actions if action != "SIGKILL"]
+    if not others or ("SIGKILL" in actions and rng.random() < 0.5):
         damage = rng.choice(DAMAGES) if rng.random() < 1 / 3 else ""
         if rng.random() < 0.5:
             return Fault("SIGKILL", after=rng.random(), damage=damage)
         moment = rng.choice([moment for moment in MOMENTS if times[moment]])
         return Fault("SIGKILL", moment, rng.randint(1, times[moment]), damage=damage)
-    action = rng.choice([action for action in ACTIONS if action != "SIGKILL"])
-    of_saves = SAVING if action in ("full disk", "no descriptors") else MOMENTS
-    moment = rng.choice([moment for moment in of_saves if times[moment]])
+    action = rng.choice(others)
+    moment = rng.choice([moment for moment in OF_ACTION.get(action, MOMENTS) if times[moment]])
     return Fault(action, moment, rng.randint(1, times[moment]))
 
 
@@ -99,12 +106,12 @@ def arm(text: str) -> None:
     if text:
         fault = Fault(**json.loads(text))
         times = itertools.count(1)
-        _watch(fault.moment, lambda: _happen(fault.action) if next(times) == fault.call else None)
+        _watch(fault.moment, lambda *words: _happen(fault.action, *words) if next(times) == fault.call else None)
         return
     counts = dict.fromkeys(MOMENTS, 0)
     atexit.register(lambda: os.write(2, f"{CAME} {json.dumps(counts)}\n".encode()))
     for moment in MOMENTS:
-        _watch(moment, lambda moment=moment: counts.update({moment: counts[moment] + 1}))
+        _watch(moment, lambda *_, moment=moment: counts.update({moment: counts[moment] + 1}))
 
 
 def counted(output: str) -> dict[str, int]:
@@ -113,24 +120,24 @@ def counted(output: str) -> dict[str, int]:
     return json.loads(line.removeprefix(CAME))
 
 
-def _watch(moment: str, act: Callable[[], object]) -> None:
-    """Call `act` whenever a moment comes in this process."""
+def _watch(moment: str, act: Callable[..., object]) -> None:
+    """Call `act`, with the words of the loop's function, whenever a moment comes in this process."""
     owner, name, when = MOMENTS[moment]
     usual = getattr(owner, name)
 
     @functools.wraps(usual)
     def watched(*words: Any, **named: Any) -> Any:
         if when == "before":
-            act()
+            act(*words)
         result = usual(*words, **named)
         if when == "after":
-            act()
+            act(*words)
         return result
 
     setattr(owner, name, watched)
 
 
-def _happen(action: str) -> None:
+def _happen(action: str, *words: Any) -> None:
     os.write(2, f"{CAME} {action}\n".encode())
     if action.startswith("SIG"):
         os.kill(os.getpid(), signal.Signals[action])
@@ -143,6 +150,11 @@ def _happen(action: str) -> None:
         lowest = os.open(os.devnull, os.O_RDONLY)
         os.close(lowest)
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    elif action == "NaN":  # one number of the first parameter, as a damaged memory would have it
+        run = words[0].run
+        leaves, tree = jax.tree.flatten(run.state.params)
+        leaves[0] = leaves[0].at[(0,) * leaves[0].ndim].set(jnp.nan)
+        run.state = run.state._replace(params=jax.tree.unflatten(tree, leaves))
     else:
         usual = time.time
         time.time = lambda: usual() - 86_400.0

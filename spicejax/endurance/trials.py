@@ -26,17 +26,18 @@ ARMED = [
     "from spicejax.__main__ import main; sys.exit(main())",
 ]
 PLAIN = ["-m", "spicejax"]
-MOST = 3  # faults in a trial
 REFUSED = "are damaged"  # what a start says that finds every step damaged
 
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """What is run: words of `spicejax train`, the folders of its stages in a work folder, iterations of each."""
+    """What is run, words of `spicejax train`, folders and iterations of its stages; and the faults of a trial."""
 
     words: tuple[str, ...]
     folders: Callable[[Path], list[Path]]
     iterations: tuple[int, ...]
+    most: int = 3  # faults in a trial, at least 1
+    actions: tuple[str, ...] = tuple(faults.ACTIONS)  # what may happen
 
 
 @dataclasses.dataclass
@@ -88,7 +89,7 @@ def trial(recipe: Recipe, folder: Path, usual: Usual, number: int, seed: int, pa
     rng, began, made = random.Random(f"{recipe.words} {seed}/{number}"), time.monotonic(), Trial(number, seed)
     stages = recipe.folders(folder)
     shutil.rmtree(folder, ignore_errors=True)
-    drawn = [faults.draw(rng, usual.times) for _ in range(rng.randint(1, MOST))]
+    drawn = [faults.draw(rng, usual.times, recipe.actions) for _ in range(rng.randint(1, recipe.most))]
     waiting: list[Fault | None] = [*drawn, None]
     good = {stage: set(compare.steps(stage)) for stage in stages}  # steps that must not be lost
     while waiting and not made.wrong:
@@ -177,6 +178,7 @@ def _start(
     """
     words = [sys.executable, *program, "train", f"--workdir={folder}", *recipe.words]
     kept = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(folder.parent / "compiled")}
+    kept |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}  # small programs too: there are many starts
     process = subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=kept,
         start_new_session=True, errors="replace",

@@ -236,6 +236,13 @@ class TrainState(NamedTuple):
     skipped: Int[Array, ""]  # steps not applied because a loss or gradient was not finite
 
 
+@jax.jit
+def is_finite(state: TrainState) -> Bool[Array, ""]:
+    """Whether no parameter and no moment of the optimizer is NaN or infinite."""
+    leaves = [x for x in jax.tree.leaves((state.params, state.opt_state)) if jnp.issubdtype(x.dtype, jnp.inexact)]
+    return jnp.all(jnp.stack([jnp.isfinite(x).all() for x in leaves]))
+
+
 def make_optimizer(cfg: LearnerConfig) -> optax.GradientTransformation:
     """Global-norm clip, then AdamW with the learning rate's warm-up and schedule."""
     rate: optax.ScalarOrSchedule = cfg.learning_rate

@@ -70,6 +70,11 @@ class Encoder:
                 vectors[start + np.asarray(chosen)] = sharding.fetch(result)[: len(chosen)]
         if cut:
             log.info("%d of %d texts cut at %d tokens", cut, len(texts), self.style.max_tokens)
+        if len(bad := np.flatnonzero(~np.isfinite(vectors).all(1))):
+            raise FloatingPointError(
+                f"{self.source} gave NaN or infinite numbers for {len(bad)} of {len(texts)} texts, such as "
+                f"{texts[bad[0]][:80]!r}; try it in float32"
+            )
         return vectors
 
     def _batches(self, rows: Sequence[Sequence[int]]) -> list[tuple[list[int], tuple[int, int]]]:

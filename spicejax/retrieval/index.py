@@ -173,8 +173,6 @@ def _shards(count: int, shard: int) -> list[str]:
 
 
 def _write_shard(folder: Path, name: str, vectors: np.ndarray) -> None:
-    if not np.isfinite(vectors).all():
-        raise ValueError(f"{folder}: the encoder gave NaN or infinite numbers for {name}; try dtype float32")
     beside = folder / f".{name}"
     np.save(beside, vectors)
     os.replace(beside, folder / name)

@@ -21,6 +21,7 @@ from spicejax.evaluation.probes import probes
 from spicejax.evaluation.scores import held_out
 from spicejax.games.game import Played
 from spicejax.interrupt import Interrupt, Stopped
+from spicejax.learn import learner
 from spicejax.learn.deal import responses
 from spicejax.remote import ServerError
 from spicejax.report import places
@@ -134,7 +135,12 @@ class TrainingRun(NamedTuple):
     counters: dict[str, Any]  # kept in checkpoints: totals, seconds, first and latest accuracy
 
     def save(self, done: int, items: dict[str, Any]) -> None:
-        """Write a checkpoint of `done` iterations."""
+        """Write a checkpoint of `done` iterations. Raises FloatingPointError where its numbers are damaged."""
+        if not learner.is_finite(self.run.state):
+            raise FloatingPointError(
+                f"the policy or its optimizer holds NaN or infinite numbers after iteration {done}; it is not saved, "
+                "and the same command goes on from what was saved before"
+            )
         self.counters.update(stages=dict(self.clock.seconds), seconds=self.clock.wall, lines=self.writer.lines)
         with self.clock.stage("saving"):
             host = {"items": items, "game": self.run.game_state, "counters": self.counters}

@@ -35,6 +35,8 @@ def test_the_same_seed_draws_the_same_faults_at_moments_that_come():
     assert {fault.call for fault in drawn() if fault.moment == "before a save"} == {1, 2, 3}
     assert {fault.action for fault in drawn()} == set(faults.ACTIONS)
     assert {fault.damage for fault in drawn()} == {"", *damages.DAMAGES}
+    for asked in (("SIGKILL",), ("pause", "NaN")):
+        assert {faults.draw(random.Random(seed), times, asked).action for seed in range(50)} == set(asked)
 
 
 def test_moments_are_counted():

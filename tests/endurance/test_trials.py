@@ -48,7 +48,13 @@ def test_a_run_that_ends_otherwise_is_kept(cache, tmp_path):
 
 @pytest.mark.parametrize(
     ("word", "line"),
-    [("--hours=0", "--hours=0: give more than 0"), ("--trials=-1", "give 1 or more"), ("spice.x=1", "unknown field")],
+    [
+        ("--hours=0", "--hours=0: give more than 0"),
+        ("--trials=-1", "give 1 or more"),
+        ("spice.x=1", "unknown field"),
+        ("--faults=0", "give 1 or more"),
+        ("--actions=SIGKILL,flood", "'flood' is none of SIGKILL, SIGTERM"),
+    ],
 )
 def test_wrong_words_are_one_line(word, line, tmp_path):
     done = torture("--config=spice_nano", f"--workdir={tmp_path / 't'}", word)

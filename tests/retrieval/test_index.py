@@ -35,6 +35,22 @@ def test_a_signal_stops_a_build_which_says_what_it_keeps(tmp_path, corpus, encod
     assert not encoded and [p.id for p in index.load(out).passages.take(0, 2)] == ["d0", "d1"] and len(whole) == 23
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_vectors_that_are_no_numbers_are_refused(tmp_path, corpus, encoder, value):
+    """Else a query of NaN finds passages by chance, in silence."""
+
+    def embed(ids, lengths):
+        return encoder.embed(ids, lengths).at[0, 3].set(value)
+
+    broken = dataclasses.replace(encoder, embed=embed)
+    built = index.build(tmp_path / "right", corpus, encoder)
+    with pytest.raises(FloatingPointError, match="gave NaN or infinite numbers for 1 of 1 texts, such as 'a whose'"):
+        search.in_graph(built, broken, encoder.mesh)(["whose"], 1)
+    with pytest.raises(FloatingPointError, match="for . of 23 texts"):
+        index.build(tmp_path / "out", corpus, broken)
+    assert not (tmp_path / "out" / "vectors-00000.npy").exists()
+
+
 @pytest.mark.parametrize("name", ["vectors-00001.npy", "tree/dataset.npy", "bm25/vocab.index.json", index.PASSAGES])
 def test_damage_is_refused_and_repaired(tmp_path, corpus, encoder, name):
     build = {"shard": 8, "tree_from": 20, "with_bm25": True}

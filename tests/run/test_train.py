@@ -214,6 +214,30 @@ def test_non_finite_updates_stop_the_run(whole, cache, tmp_path, monkeypatch):
         train.update(run, bad, 1)
 
 
+@pytest.mark.parametrize("part", ["params", "opt_state"])
+def test_a_state_that_holds_nan_is_not_saved(cache, tmp_path, part, monkeypatch):
+    """A damaged memory, say: the update itself leaves such steps out."""
+    iterate = train._iterate
+
+    def damaged(training, iteration):
+        made, state = iterate(training, iteration), training.run.state
+        if iteration == 1:
+            leaves, tree = jax.tree.flatten(getattr(state, part))
+            last = max(k for k, leaf in enumerate(leaves) if leaf.ndim)
+            leaves[last] = leaves[last].at[-1].set(np.nan)
+            training.run.state = state._replace(**{part: jax.tree.unflatten(tree, leaves)})
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train, "_iterate", damaged)
+        with pytest.raises(
+            FloatingPointError, match="holds NaN or infinite numbers after iteration 2; it is not saved"
+        ):
+            words = [*TINY, "checkpoint.every=1", "iterations=2", f"nano.cache={cache}"]
+            train.train(configuration.parse(configs.load("spice_nano"), words), tmp_path)
+    assert [path.name for path in (tmp_path / "checkpoints").glob("0*")] == ["00000001"]
+
+
 def test_a_run_does_not_go_on_with_other_prompts():
     nano = configs.load("spice_nano")
     texts = ("{question} " + "long " * 100, "{question}!")
