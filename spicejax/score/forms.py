@@ -72,6 +72,7 @@ _RELATION = re.compile(rf"{_SIGN.pattern}|\\not(?![A-Za-z])")
 _TURNED = {">": "<", "\\gt": "<", ">=": "\\le", "\\ge": "\\le", "\\geq": "\\le", "\\geqslant": "\\le"}
 _SETS = re.compile(r"\\(?:cup|cap|setminus|backslash)(?![A-Za-z])")
 _MOD = r"\\[pb]?mod(?![A-Za-z])|(?<![A-Za-z\\])mod(?![A-Za-z])"
+_OR = re.compile(r"(?<![A-Za-z\\])or(?![A-Za-z])|\\(?:lor|vee|pm|mp)(?![A-Za-z])")  # one of the parts, not both
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
 _BASE = re.compile(r"0*([0-9A-Za-z]*[0-9][0-9A-Za-z]*)_(?:\{([0-9]{1,2})\}|([0-9]))")
 _BRACKET = re.compile(r"\\[{}]|[\[\](){}]")
@@ -285,6 +286,8 @@ def equal(gold: Form, answer: Form, *, tolerance: float = FLOAT_TOLERANCE) -> bo
         return False
     if len(gold_parts) == 1:  # a set of one
         return same(gold_parts[0], answer_parts[0])
+    if gold.kind == "()" and answer.kind == "list" and _OR.search(answer.text):
+        return False
     gold_names, answer_names = ([part.name for part in parts] for parts in (gold_parts, answer_parts))
     if len(set(gold_names)) == len(gold_parts) and gold.kind in _LOOSE:  # p = 5, q = 2
         if sorted(gold_names) == sorted(answer_names):

@@ -47,6 +47,7 @@ def test_equal_forms(gold: str, answer: str) -> None:
     ("7.67", "22/3 \\approx 7.67"), ("7123", "(7,123)"), ("(7,123)", "7123"), ("7123", "\\{7,123\\}"),
     ("\\{1, 8\\}", "\\{\\{1, 8\\}\\}"), ("315", "315_{seven}"), ("C2H", "HC2"), ("2z", "z2"), ("46", '4"6'),
     ("46", "4\\$6"), ("11", "4\\phantom{1}6"), ("10", "4 \\~ 6"), ("46", "4\u20636"), ("(1, 8)", "1 < x < 8"),
+    ("(1, 8)", "1 \\text{ or } 8"), ("(8, 0)", "4 \\pm 4"), ("(3, 8)", "a = 3 \\text{ or } b = 8"), ("(3, 8)", "3 \\lor 8"),
 ])  # fmt: skip
 def test_different_forms(gold: str, answer: str) -> None:
     assert compare(gold, answer) is False
