@@ -1,10 +1,11 @@
-"""More than 500 answers that are wrong and could be taken for right: what each verifier and each metric makes of them."""
+"""Answers that are wrong and could be taken for right, over 1,500: what verifiers, metrics and the judge make of them."""
 
 import collections
 
 import pytest
 from attacks import attacks
 from attacks_on_metrics import BOXES, DISAGREED, FORMS, INJECTIONS, METRICS, QUESTIONS, SAME
+from right_answers import REFUSED, RIGHT
 
 from spicejax.games.acesearcher import rewards as acesearcher
 from spicejax.score import judge, qa
@@ -38,7 +39,27 @@ def test_no_verifier_rewards_an_attack(verifier):
     assert hows["math_verify"] > 200 and not hows["crashed"] + hows["breaker"]
 
 
+def test_right_answers_in_other_writing_are_right(verifier):
+    rivers = ("Nile", "Amazon", "Congo", "Volga")
+    tried = [
+        (answer, Task("Which?", gold, kind, options=rivers if kind == "MCQ" else ()))
+        for (kind, gold), answers in RIGHT.items()
+        for answer in answers
+    ]
+    verdicts = verifier.check(tried)
+    refused = {(t.answer, a) for (a, t), verdict in zip(tried, verdicts, strict=True) if not verdict.correct}
+    assert len(set(tried)) == 130 and refused == REFUSED
+
+
 # --------------------------------------------------------------------------------------------------------- metrics
+
+
+# Of 228 wrong answers: how many a metric pays something, and how many it pays in full. The full ones of `ace summed`
+# are a yes before its no; that of `near` is 1890 for 1889
+PAID = {
+    "exact": (0, 0), "exact space": (0, 0), "near": (1, 1), "substring": (131, 131), "words": (113, 113),
+    "either": (139, 139), "f1": (118, 0), "f1 space": (106, 0), "ace exact": (0, 0), "ace summed": (126, 9),
+}  # fmt: skip
 
 
 def _score(metric: str, said: str, right: str) -> float:
@@ -68,7 +89,8 @@ def test_how_many_attacks_a_metric_pays():
     pairs = [(_written(form, *each), each[0]) for form, _ in FORMS.values() for each in QUESTIONS]
     paid = {metric: sum(_score(metric, *pair) > 0 for pair in pairs) for metric in METRICS}
     full = {metric: sum(_score(metric, *pair) == 1 for pair in pairs) for metric in METRICS}
-    assert len(pairs) == 0 and paid == {} and full == {}
+    assert len(set(pairs)) == 228 and set(METRICS) == set(PAID)
+    assert {metric: (paid[metric], full[metric]) for metric in METRICS} == PAID
 
 
 @pytest.mark.parametrize("name", SAME)
