@@ -52,7 +52,7 @@ PAGES = "wiki-pages"  # FEVER's folder of them
 
 
 # What readers raise at entries that are not as published
-_FAULTS = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+_FAULTS = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
 class _Broken(ValueError):
@@ -101,7 +101,7 @@ def parsed(
 
 
 def _unlike(error: Exception) -> str:
-    return f"not as published ({type(error).__name__}: {error})"
+    return f"not as published ({type(error).__name__}: {error!s:.200})"
 
 
 def _rows(questions: Iterable[T], row: Callable[[T], Row]) -> Iterator[Any]:
@@ -135,7 +135,7 @@ def entries(path: Path) -> Iterator[tuple[str, Any]]:
             return
         try:
             whole = json.loads(first + stream.read())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}: not JSON: {error}") from None
     if not isinstance(whole, dict):
         raise ValueError(f"{path}: a {type(whole).__name__}, not a JSON object or array of questions with answers")
@@ -174,6 +174,8 @@ def _members(stream: IO[str], path: Path) -> Iterator[Any]:
                 raise ValueError(f"{path}: cut short, or not JSON: {error}") from None
             text, ended = text + more, False
             continue
+        except RecursionError as error:
+            raise ValueError(f"{path}: not JSON: {error}") from None
         yield member
         text = text[end:]
 

@@ -166,6 +166,22 @@ def test_a_packed_file_that_is_cut_is_named(tmp_path):
         list(published.read(path, published.natural_questions))
 
 
+@pytest.mark.parametrize("text", ["[%s]", '{"a": %s}', '[{"question": "q"}, %s'])
+def test_json_that_is_nested_too_deeply_is_named(tmp_path, text):
+    path = tmp_path / "nq.json"
+    path.write_text(text % ("[" * 100_000))
+    with pytest.raises(ValueError, match="nq.json: not JSON: "):
+        list(published.read(path, lambda entry: []))
+
+
+def test_a_fault_that_quotes_a_long_value_is_cut(tmp_path):
+    path = tmp_path / "strategyqa.json"
+    path.write_text(json.dumps([{"question": "q", "answer": "A" * 100_000}]))
+    with pytest.raises(ValueError, match="strategyqa.json: entry 1: not as published") as told:
+        list(published.read(path, published.strategyqa))
+    assert len(str(told.value)) < 500
+
+
 def test_flat_rows_of_tfds_are_read_too():
     flat = {"id": "5a", "context": "C", "question": "Q", "answers": {"text": ["A", "A"], "answer_start": [1, 1]}}
     assert list(published.squad(flat)) == [Row("5a", "Q", ("A",), "C")]
