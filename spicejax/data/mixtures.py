@@ -158,7 +158,10 @@ def read_leaks(path: Path) -> dict[str, set[str]]:
     `squad`, which is taken too.
     Raises: ValueError where the file is no such list.
     """
-    listed = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        listed = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON ({error}); fetch it again") from None
     if not isinstance(listed, dict) or not listed or not all(isinstance(entries, list) for entries in listed.values()):
         raise ValueError(f"{path}: give MuSiQue's dev_test_singlehop_questions_v1.0.json")
     leaks: dict[str, set[str]] = {}

@@ -103,6 +103,10 @@ def test_no_prompt_twice_none_of_musique_none_without_what_is_taught(tmp_path):
         (tmp_path / "leaks.json").write_text(text)
         with pytest.raises(ValueError, match="give MuSiQue's dev_test_singlehop_questions"):
             mixtures.read_leaks(tmp_path / "leaks.json")
+    for data in (b"", b"\xff", b'{"squad": [', b"[" * 100_000):
+        (tmp_path / "leaks.json").write_bytes(data)
+        with pytest.raises(ValueError, match=r"leaks.json is not JSON \(.*\); fetch it again"):
+            mixtures.read_leaks(tmp_path / "leaks.json")
 
 
 @pytest.mark.parametrize("key", ["squad2", "squad", "SQuAD"])
