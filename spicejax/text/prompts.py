@@ -88,7 +88,7 @@ def check(templates: Templates, originals: Templates) -> None:
         if file.endswith(".json"):
             try:
                 misfit = _misfit(json.loads(text), json.loads(originals[name]))
-            except json.JSONDecodeError as error:
+            except (ValueError, RecursionError) as error:
                 misfit = f"is no JSON ({error})"
             if misfit:
                 raise ValueError(f"{file}: {misfit}")

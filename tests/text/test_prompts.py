@@ -26,6 +26,7 @@ OURS = {
     ("bare", "Ask {document}.", "bare.txt: expected some text and no placeholder, .* found {document}"),
     ("bare", "\n", "bare.txt: expected some text .* found no text"),
     ("shown_examples", "[{", "shown_examples.json: is no JSON"),
+    ("shown_examples", "[" * 100_000, "shown_examples.json: is no JSON"),
     ("shown_examples", "[]", "shown_examples.json: the whole: expected a list"),
     ("shown_examples", '[{"question": "q"}]',
      r"shown_examples.json: \[0\]: expected an object with the keys question, reply"),
