@@ -40,6 +40,13 @@ class Manifest(TypedDict):
     counts: NotRequired[dict[str, int]]
 
 
+class ExamplesManifest(TypedDict):
+    """What must be there of that of examples."""
+
+    examples: int
+    digest: str
+
+
 class Documents(Protocol):
     """Documents by index."""
 
@@ -108,10 +115,11 @@ def open_examples(path: str | Path) -> tuple[Records[Example], str]:
     """
     folder = Path(path).expanduser()
     manifest = read_object(folder / MANIFEST, fix=_EXAMPLES_FIX)
-    if manifest.get("format") != EXAMPLE_FORMAT or not isinstance(manifest.get("examples"), int):
+    if manifest.get("format") != EXAMPLE_FORMAT:
         raise ValueError(
             f"{folder}: format {manifest.get('format')!r:.80}, expected {EXAMPLE_FORMAT!r}; {_EXAMPLES_FIX}"
         )
+    checked(manifest, ExamplesManifest, str(folder / MANIFEST), _EXAMPLES_FIX)
     return _open(folder / EXAMPLE_RECORDS, _example, manifest["examples"], _EXAMPLES_FIX), manifest["digest"]
 
 

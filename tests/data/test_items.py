@@ -7,6 +7,7 @@ from pathlib import Path
 import jsonl
 import pytest
 
+from spicejax.data import prepared
 from spicejax.data.examples import load_examples
 from spicejax.data.items import Items, check_items, open_items
 
@@ -98,6 +99,14 @@ def test_documents_questions_and_examples_are_read_by_kind(tmp_path: Path) -> No
     path.write_text(json.dumps({"text": "a document of nine words or so, no more."}))
     (document,) = open_items("documents", str(path), **options).fixed(5)
     assert document.text.startswith("a document")
+
+
+def test_a_manifest_of_examples_without_its_digest_is_named(tmp_path: Path) -> None:
+    prepared.write_examples(tmp_path / "x", [{"source": "s", "prompt": "p", "completion": "c"}], {"seed": 0})
+    file = tmp_path / "x" / prepared.MANIFEST
+    file.write_text(json.dumps({k: v for k, v in json.loads(file.read_text()).items() if k != "digest"}))
+    with pytest.raises(ValueError, match=r"manifest.json: digest=None: .*run launch/prepare_sft.py again"):
+        prepared.open_examples(tmp_path / "x")
 
 
 @pytest.mark.parametrize(
