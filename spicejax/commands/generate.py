@@ -86,7 +86,10 @@ def _read(path: str) -> list[Messages]:
                 raise ValueError(f"{where}: needs a text under prompt, or a list of role and content under messages")
             conversations.append(messages)
     else:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
+        try:
+            text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"--prompts={path} is no UTF-8 text ({error}); write it again") from None
         conversations = [[{"role": "user", "content": line}] for line in text.splitlines() if line.strip()]
     if not all(conversations) or not conversations:
         raise ValueError(f"--prompts={path}: there is no prompt in it")

@@ -40,6 +40,9 @@ def test_a_file_of_prompts_is_answered_line_by_line(run, tmp_path):
     (tmp_path / "b.jsonl").write_text('{"text": "a"}\n')
     code, _, err = run(*words, f"--prompts={tmp_path}/b.jsonl")
     assert code == 2 and "b.jsonl:1: needs a text under prompt" in err
+    (tmp_path / "c.txt").write_bytes(b"caf\xe9\n")
+    code, _, err = run(*words, f"--prompts={tmp_path}/c.txt")
+    assert code == 2 and "c.txt is no UTF-8 text" in err
 
 
 @pytest.mark.slow  # as a prompt of a file, above, with what was said before it
