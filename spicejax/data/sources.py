@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import difflib
@@ -14,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from spicejax import interrupt
 from spicejax.data import problems
@@ -60,6 +61,11 @@ class Reader:
     def fields(self) -> tuple[str, ...]:
         """The fields that may hold a record's text."""
         return (self.text_field,) if self.text_field else TEXT_FIELDS
+
+    @property
+    def _longest(self) -> int:
+        """Of a line: JSON may write a byte as six, and there are other fields."""
+        return 8 * self.max_bytes + 2**20
 
     def skip(self, reason: str) -> None:
         self.read += 1
@@ -134,10 +140,9 @@ class Reader:
 
     def _jsonl(self, path: Path) -> Iterator[Raw]:
         # Binary lines end at "\n" alone; str.splitlines would also cut at U+2028 inside a string.
-        longest = 8 * self.max_bytes + 2**20  # JSON may write a byte as six, and there are other fields
         with path.open("rb") as file:
-            while line := file.readline(longest):
-                if len(line) == longest and line[-1:] != b"\n":
+            while line := file.readline(self._longest):
+                if len(line) == self._longest and line[-1:] != b"\n":
                     self.skip("too_large")
                     while line and line[-1:] != b"\n":
                         line = file.readline(2**20)
@@ -198,9 +203,9 @@ class Reader:
     def _tsv(self, path: Path) -> Iterator[Raw]:
         """Lines of a table with a header (DPR's psgs_w100.tsv), or of an id and a text (R1-Searcher's)."""
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            names = file.readline().rstrip("\r\n").split("\t")
+            names = file.readline(self._longest).rstrip("\r\n").split("\t")
             if set(names) & set(self.fields):
-                for line in file:
+                for line in self._bounded(file):
                     yield from self._record(dict(zip(names, _cells(line.rstrip("\r\n")), strict=False)))
                 return
             if len(names) != 2:
@@ -209,31 +214,42 @@ class Reader:
                     "lines of an id, a tab and a text"
                 )
             file.seek(0)
-            for line in file:
+            for line in self._bounded(file):
                 name, _, text = line.rstrip("\r\n").partition("\t")
                 # R1-Searcher's title ends at three spaces, of which its text has none
                 title, between, rest = text.partition("   ")
                 several = bool(between) and "  " not in rest.strip()
                 yield from self._text(rest if several else text, name, title if several else "")
 
+    def _bounded(self, file: TextIO) -> Iterator[str]:
+        """The lines of a table; one that no document has room in is skipped, and never held as a whole."""
+        while line := file.readline(self._longest):
+            if len(line) < self._longest or line[-1] in "\r\n":
+                yield line
+                continue
+            self.skip("too_large")
+            while line and line[-1] not in "\r\n":
+                line = file.readline(2**20)
+
     def _parquet(self, path: Path) -> Iterator[Raw]:
         try:
             import pyarrow.parquet as parquet
         except ImportError as error:
             raise ImportError('reading .parquet needs pyarrow: pip install "spicejax[parquet]"') from error
-        try:
+        with _named(path):
             table = parquet.ParquetFile(path)
-        except ValueError as error:
-            other = looks_like(path, "Parquet")
-            message = f"{path} looks like {other}" if other else f"{path}: {error}; write or download it again"
-            raise ValueError(message) from error
         columns = [c for c in (*ID_FIELDS, "title", *self.fields) if c in table.schema_arrow.names]
         if not set(columns) & set(self.fields):
             raise ValueError(
                 f"{path} has no column {' or '.join(self.fields)}, but {', '.join(table.schema_arrow.names)}; "
                 "text_field=NAME says which holds the text"
             )
-        for batch in table.iter_batches(batch_size=256, columns=columns):
+        batches = table.iter_batches(batch_size=256, columns=columns)
+        while True:
+            with _named(path):
+                batch = next(batches, None)
+            if batch is None:
+                return
             for row in range(batch.num_rows):
                 try:
                     record = {c: batch.column(c)[row].as_py() for c in columns}
@@ -271,6 +287,20 @@ class Reader:
             raise ValueError(f"tfds:{name}: {reason}; TFDS_DATA_DIR=FOLDER names one for a copy") from error
         for i in range(len(source)):
             yield from self._record(source[i], (field,) if field else ())
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file of Parquet that pyarrow cannot read, whose errors name none and are of all kinds."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        other = looks_like(path, "Parquet")
+        why = " ".join(str(error).split())
+        message = f"{path} looks like {other}" if other else f"{path}: {why:.300}; write or download it again"
+        raise ValueError(message) from error
 
 
 def titled(contents: str) -> tuple[str, str] | None:

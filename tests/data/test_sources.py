@@ -198,9 +198,13 @@ def test_pipes_and_devices_are_refused(tmp_path: Path, name: str) -> None:
             _read(path)
 
 
-def test_a_line_without_end_takes_no_memory(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(b'{"text": "' + b"y" * 30_000_000 + b'"}\n{"text": "after it"}\n')
+@pytest.mark.parametrize(("name", "before", "after"), [
+    ("x.jsonl", b'{"text": "', b'"}\n{"text": "after it"}\n'),
+    ("x.tsv", b"id\ttext\n1\t", b"\n\tafter it\n"),
+])  # fmt: skip
+def test_a_line_without_end_takes_no_memory(tmp_path: Path, name: str, before: bytes, after: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(before + b"y" * 30_000_000 + after)
     tracemalloc.start()
     documents, skipped, _ = _read(path, max_bytes=1000)
     peak = tracemalloc.get_traced_memory()[1]
@@ -219,6 +223,19 @@ def test_a_run_that_is_no_text_is_skipped(tmp_path: Path, run: str) -> None:
     (tmp_path / "without_spaces.txt").write_text("\u8a00\u8449\u3001" * MAX_RUN)
     documents, skipped, _ = _read(tmp_path, max_bytes=1 << 24)
     assert len(documents) == 3 and skipped == {"long_word": 1}
+
+
+@pytest.mark.parametrize("at", [4, -60])
+def test_a_damaged_parquet_file_is_named_in_one_line(tmp_path: Path, at: int) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"text": ["a text", "another"]}), tmp_path / "x.parquet")
+    data = bytearray((tmp_path / "x.parquet").read_bytes())
+    data[at : at + 40] = b"\xff" * 40
+    (tmp_path / "x.parquet").write_bytes(data)
+    with pytest.raises(ValueError, match="x.parquet: .*; write or download it again$") as told:
+        _read(tmp_path / "x.parquet")
+    assert "\n" not in str(told.value)
 
 
 def test_a_parquet_file_cut_short_is_named(tmp_path: Path) -> None:
