@@ -13,8 +13,9 @@ import numpy as np
 import tokenizers
 from safetensors.numpy import save_file
 
-from spicejax.models import encoder, transformer
+from spicejax.models import encoder, hf, transformer
 from spicejax.models.config import RopeScaling, TransformerConfig
+from spicejax.models.layers import rope_frequencies
 from spicejax.models.lora import flatten
 from spicejax.text.vocabulary import byte_of_char
 
@@ -126,3 +127,63 @@ def write_encoder(folder: Path, seed: int = 0) -> None:
     words.enable_truncation(6)
     words.enable_padding(length=6)
     words.save(str(folder / "tokenizer.json"))
+
+
+def interleaved(weight: np.ndarray, head_dim: int) -> np.ndarray:
+    """llama.cpp's row order: pairs (i, i + h/2) next to each other, written out element by element."""
+    out = np.empty_like(weight)
+    for row in range(len(weight)):
+        head, inside = divmod(row, head_dim)
+        pair, half = inside % (head_dim // 2), inside // (head_dim // 2)
+        out[head * head_dim + 2 * pair + half] = weight[row]
+    return out
+
+
+def write_gguf(path, cfg, params, **overrides) -> None:
+    """A float32 GGUF of `params`, written with the library as llama.cpp's converter would."""
+    import gguf  # here: slow to import
+
+    writer = gguf.GGUFWriter(path, overrides.get("arch", cfg.family))
+    writer.add_block_count(cfg.num_layers)
+    writer.add_context_length(cfg.max_position)
+    writer.add_embedding_length(cfg.d_model)
+    writer.add_feed_forward_length(cfg.d_ff)
+    writer.add_head_count(cfg.num_heads)
+    writer.add_head_count_kv(cfg.num_kv_heads)
+    writer.add_key_length(cfg.head_dim)
+    writer.add_value_length(cfg.head_dim)
+    writer.add_layer_norm_rms_eps(cfg.rms_norm_eps)
+    writer.add_rope_freq_base(cfg.rope_theta)
+    if "sliding_window" in overrides:
+        writer.add_sliding_window(overrides["sliding_window"])
+    if cfg.rope_scaling is not None:
+        plain, scaled = (rope_frequencies(cfg.head_dim, cfg.rope_theta, s) for s in (None, cfg.rope_scaling))
+        factors = np.asarray(plain / scaled, np.float32) * overrides.get("spoil", 1.0)
+        writer.add_tensor("rope_freqs.weight", factors.astype(np.float32))
+    known = gguf.get_tensor_name_map(gguf.MODEL_ARCH[cfg.family.upper()], cfg.num_layers)
+    folder = path.with_suffix(".hf")
+    hf.save(folder, cfg, params)
+    for name, tensor in sorted(hf.open_folder(folder).items()):
+        value = tensor.read()
+        if cfg.row.gguf_interleaved and ("q_proj" in name or "k_proj" in name):
+            value = interleaved(value, cfg.head_dim)
+        writer.add_tensor(known.get_name(name, (".weight", ".bias")), value)
+    if "tokenizer" in overrides:
+        add_tokenizer(writer, overrides["tokenizer"])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def add_tokenizer(writer: Any, folder: Path) -> None:
+    """The tokenizer of `write_tokenizer` as metadata of a GGUF."""
+    spec, options = (json.loads((folder / name).read_text()) for name in ("tokenizer.json", "tokenizer_config.json"))
+    added = [token["content"] for token in spec["added_tokens"]]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list([*spec["model"]["vocab"], *added])
+    writer.add_token_types([1] * len(spec["model"]["vocab"]) + [3] * len(added))
+    writer.add_token_merges(spec["model"]["merges"])
+    writer.add_eos_token_id(len(spec["model"]["vocab"]) + added.index(options["eos_token"]))
+    writer.add_chat_template(options["chat_template"])

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_models import LLAMA3, QWEN2, QWEN3, full_logits, random_params
+from tiny_models import LLAMA3, QWEN2, QWEN3, full_logits, random_params, write_gguf
 
 from spicejax import sharding
 from spicejax.generate.layout import Buckets
@@ -111,50 +111,6 @@ def test_real_model_exports_to_transformers(smollm2, golden, tmp_path):
         theirs = model(torch.tensor([ids])).logits.numpy()
     ours = np.asarray(full_logits(cfg, params, jnp.asarray(ids)[None]))
     assert np.abs(ours - theirs).max() <= 2e-4 * np.abs(theirs).max()
-
-
-def interleaved(weight: np.ndarray, head_dim: int) -> np.ndarray:
-    """llama.cpp's row order: pairs (i, i + h/2) next to each other, written out element by element."""
-    out = np.empty_like(weight)
-    for row in range(len(weight)):
-        head, inside = divmod(row, head_dim)
-        pair, half = inside % (head_dim // 2), inside // (head_dim // 2)
-        out[head * head_dim + 2 * pair + half] = weight[row]
-    return out
-
-
-def write_gguf(path, cfg, params, **overrides) -> None:
-    """A float32 GGUF of `params`, written with the library as llama.cpp's converter would."""
-    library = pytest.importorskip("gguf")
-    writer = library.GGUFWriter(path, overrides.get("arch", cfg.family))
-    writer.add_block_count(cfg.num_layers)
-    writer.add_context_length(cfg.max_position)
-    writer.add_embedding_length(cfg.d_model)
-    writer.add_feed_forward_length(cfg.d_ff)
-    writer.add_head_count(cfg.num_heads)
-    writer.add_head_count_kv(cfg.num_kv_heads)
-    writer.add_key_length(cfg.head_dim)
-    writer.add_value_length(cfg.head_dim)
-    writer.add_layer_norm_rms_eps(cfg.rms_norm_eps)
-    writer.add_rope_freq_base(cfg.rope_theta)
-    if "sliding_window" in overrides:
-        writer.add_sliding_window(overrides["sliding_window"])
-    if cfg.rope_scaling is not None:
-        plain, scaled = (rope_frequencies(cfg.head_dim, cfg.rope_theta, s) for s in (None, cfg.rope_scaling))
-        factors = np.asarray(plain / scaled, np.float32) * overrides.get("spoil", 1.0)
-        writer.add_tensor("rope_freqs.weight", factors.astype(np.float32))
-    known = library.get_tensor_name_map(library.MODEL_ARCH[cfg.family.upper()], cfg.num_layers)
-    folder = path.with_suffix(".hf")
-    hf.save(folder, cfg, params)
-    for name, tensor in sorted(hf.open_folder(folder).items()):
-        value = tensor.read()
-        if cfg.row.gguf_interleaved and ("q_proj" in name or "k_proj" in name):
-            value = interleaved(value, cfg.head_dim)
-        writer.add_tensor(known.get_name(name, (".weight", ".bias")), value)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
 
 
 # Llama 3's original length, which the file does not keep, is 8192: the only one that can be recognised.
