@@ -1,10 +1,11 @@
 """Damaged files read in a process apart, whose memory and time are bounded: what became of each.
 
-python tests/apart.py KIND SEED FIRST STOP FOLDER reads the damaged files FIRST to STOP-1 of a kind and of a seed, and
-prints one line of JSON for each.
+python tests/apart.py SEED COUNT FIRST FOLDER KIND... reads COUNT damaged files of each kind and of a seed, one kind
+after the other, from the one FIRST on, and prints one line of JSON for each.
 """
 
 import collections
+import itertools
 import json
 import os
 import random
@@ -13,7 +14,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import damaged
 import whole
@@ -24,27 +27,29 @@ from spicejax.errors import LINES, SpicejaxError, plain
 LONG = 60.0  # seconds of processor time for one file: a hang, on any machine
 ROOM = 2**30  # bytes that reading one may take beyond what the whole one has taken
 LONGEST = 1500  # characters of an error
+_ROOT = Path(__file__).resolve().parent.parent
+_PATHS = [str(_ROOT), str(_ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
+_ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(_PATHS), "JAX_PLATFORMS": "cpu"}
 TOLD = (ValueError, OSError, ImportError, FloatingPointError, SpicejaxError)  # of commands.run, as one line
 
 
-def tried(kind: str, seed: int, count: int, folder: Path) -> tuple[collections.Counter[str], list[str]]:
+def tried(kinds: Sequence[str], seed: int, count: int, folder: Path) -> tuple[collections.Counter[str], list[str]]:
     """How many were "loaded" and "refused", and what went wrong; each with the number that brings it back."""
     outcomes, wrong, first = collections.Counter[str](), [], 0
-    whole_folder = folder / "whole"
-    whole_folder.mkdir(parents=True)
-    whole.KINDS[kind].write(whole_folder)
-    while first < count:
-        words = [sys.executable, __file__, kind, seed, first, count, folder]
-        done = subprocess.run(list(map(str, words)), capture_output=True, text=True, errors="replace")
-        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"number"')]
-        for line in lines:
-            outcomes[line["outcome"]] += 1
-            if line["outcome"] == "wrong":
-                wrong.append(f"{kind}, number {line['number']} of seed {seed}, {line['told']}")
-        first = lines[-1]["number"] + 1 if lines else first
+    for kind in kinds:
+        (folder / kind).mkdir()
+        whole.KINDS[kind].write(folder / kind)
+    while first < count * len(kinds):
+        words = [sys.executable, __file__, seed, count, first, folder, *kinds]
+        done = subprocess.run(list(map(str, words)), env=_ENVIRONMENT, capture_output=True, text=True, errors="replace")
+        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"outcome"')]
+        outcomes.update(line["outcome"] for line in lines)
+        wrong += [line["told"] for line in lines if line["outcome"] == "wrong"]
+        first += len(lines)
         if done.returncode:
             how = signal.Signals(-done.returncode).name if done.returncode < 0 else done.returncode
-            wrong.append(f"{kind}, number {first} of seed {seed}: ended by {how}: {done.stderr[-600:]}")
+            kind, number = kinds[first // count % len(kinds)], first % count
+            wrong.append(f"{kind}, number {number} of seed {seed}: ended by {how}: {done.stderr[-600:]}")
             outcomes["wrong"] += 1
             first += 1
     return outcomes, wrong
@@ -60,7 +65,7 @@ def damage(kind: str, seed: int, number: int, folder: Path) -> str:
     return " and ".join(str(file.relative_to(folder)) for file in chosen)
 
 
-def judged(read, folder: Path) -> tuple[str, str]:
+def judged(read: Callable[[Path], Any], folder: Path) -> tuple[str, str]:
     """What became of reading a folder, and what was told."""
     try:
         read(folder)
@@ -74,22 +79,23 @@ def judged(read, folder: Path) -> tuple[str, str]:
     return "loaded", ""
 
 
-def main(kind: str, seed: int, first: int, stop: int, folder: Path) -> None:
-    read, place = whole.KINDS[kind].read, folder / "damaged"
-    read(folder / "whole")  # imports, compiles
+def main(seed: int, count: int, first: int, folder: Path, kinds: Sequence[str]) -> None:
+    place = folder / "damaged"
+    for kind in kinds[first // count :]:
+        whole.KINDS[kind].read(folder / kind)  # imports, compiles
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + ROOM, taken + ROOM))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process, wherever it is
-    for number in range(first, stop):
+    for kind, number in itertools.islice(itertools.product(kinds, range(count)), first, None):
         shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(folder / "whole", place)
+        shutil.copytree(folder / kind, place)
         signal.setitimer(signal.ITIMER_PROF, LONG)
         names = damage(kind, seed, number, place)
-        outcome, told = judged(read, place)
-        print(json.dumps({"number": number, "outcome": outcome, "told": f"{names}: {told}"}), flush=True)
+        outcome, told = judged(whole.KINDS[kind].read, place)
+        told = f"{kind}, number {number} of seed {seed}, {names}: {told}"
         signal.setitimer(signal.ITIMER_PROF, 0)
+        print(json.dumps({"outcome": outcome, "told": told}), flush=True)
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    main(sys.argv[1], *map(int, sys.argv[2:5]), Path(sys.argv[5]))
+    main(*map(int, sys.argv[1:4]), Path(sys.argv[4]), sys.argv[5:])
