@@ -206,7 +206,7 @@ def open_folder(folder: Path) -> dict[str, Tensor]:
         if not (folder / INDEX).is_file():
             raise FileNotFoundError(f"{folder}: neither {SINGLE} nor {INDEX}; other formats are not read")
         named = sorted(set(read_object(folder / INDEX, Index)["weight_map"].values()))
-        if outside := [name for name in named if Path(name).name != name]:
+        if outside := [name for name in named if Path(name).name != name or len(name.encode()) > 255]:
             raise ValueError(
                 f"{folder / INDEX}: weight_map names {outside[0]!r:.100}, no file of this folder; correct it"
             )
@@ -248,7 +248,7 @@ def require_shapes(what: str, wanted: dict[str, tuple[int, ...]], found: dict[st
     for title, names in (("unexpected", sorted(found.keys() - wanted)), ("missing", sorted(wanted.keys() - found))):
         if names:
             more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-            problems.insert(0, f"{len(names)} tensors {title}: {', '.join(names[:6])}{more}")
+            problems.insert(0, f"{len(names)} tensors {title}: {', '.join(name[:200] for name in names[:6])}{more}")
     if problems:
         raise ValueError(f"{what}: the tensors do not fit the config. " + "; ".join(problems))
 

@@ -176,7 +176,10 @@ def _flat(config: dict[str, Any], row: Family) -> dict[str, Any]:
     """What transformers 5 says by kind of layer, in the attributes that transformers 4 has for it."""
     flat, rope, kinds = dict(config), config.get("rope_parameters"), config.get("layer_types")
     if "sliding_theta" in row.fields and isinstance(rope, dict) and not rope.keys().isdisjoint((_FULL, _SLIDING)):
-        flat["rope_parameters"], local = rope.get(_FULL), dict(rope.get(_SLIDING) or {})
+        flat["rope_parameters"], local = rope.get(_FULL), rope.get(_SLIDING) or {}
+        if not isinstance(local, dict):
+            raise ValueError(f"config.json: rope_parameters.{_SLIDING}={local!r:.100}: give an object")
+        local = dict(local)
         flat[row.fields["sliding_theta"]] = local.pop("rope_theta", None)
         if rope.keys() - {_FULL, _SLIDING} or local not in ({}, {"rope_type": "default"}):
             raise ValueError(f"config.json: rope_parameters={rope!r:.300}: sliding layers' rotation is never scaled")
@@ -209,10 +212,10 @@ def require_known(config: dict[str, Any], known: Set[str], neutral: Mapping[str,
     for name, value in config.items():
         if value not in neutral.get(name, (value,)):
             allowed = " or ".join(repr(v) for v in neutral[name])
-            raise ValueError(f"config.json: {name}={value!r:.200} changes the maths; supported only as {allowed}")
+            raise ValueError(f"config.json: {name:.100}={value!r:.200} changes the maths; supported only as {allowed}")
         if name not in known | neutral.keys():
             raise ValueError(
-                f"config.json: unknown attribute {name}={value!r:.200}. If it cannot change the logits, add it to "
+                f"config.json: unknown attribute {name:.100}={value!r:.200}. If it cannot change the logits, add it to "
                 "its row in models/families.py; if it can, this model needs code first"
             )
 

@@ -156,6 +156,7 @@ def test_neutral_values_pass():
         (GEMMA3, {"sliding_window_pattern": 1, "layer_types": ["full_attention"] * 3 + ["sliding_attention"]}, "s.3."),
         (GEMMA3, {"rope_parameters": {"full_attention": {}, "sliding_attention": {"rope_theta": 7.0}}}, "freq=900.0"),
         (GEMMA3, {"rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2.0}}}, "never scaled"),
+        (GEMMA3, {"rope_parameters": {"sliding_attention": 5}}, "sliding_attention=5: give an object"),
         (GEMMA3, {"final_logit_softcapping": 30.0}, "final_logit_softcapping=30.0 changes the maths"),
     ],
 )
