@@ -95,6 +95,9 @@ _GGUF_KNOWN = {
     "tokenizer.ggml.pre": tuple(GGUF_TOKENIZERS),
 }
 
+_GGUF_ARRAY = 9  # a value's type
+_GGUF_LONGEST = 2**22  # members of an array: vocabularies have some hundred thousand tokens and merges
+
 
 class Tensor(NamedTuple):
     """One array on disk, as Hugging Face lays it out."""
@@ -218,6 +221,18 @@ def _gguf_reader(path: Path, *_: int) -> Any:
                 raise _Unknown(field.name, value, known)
             return super()._push_field(field, skip_sum)
 
+        def _get(self, offset: Any, dtype: Any, count: Any = 1, override_order: Any = None) -> Any:
+            found = super()._get(offset, dtype, count, override_order)
+            if len(found) < int(count):  # the library would go on, as often as a count says
+                raise ValueError(f"it ends within {int(count)} values at byte {offset}")
+            return found
+
+        def _get_field_parts(self, orig_offs: Any, raw_type: Any) -> Any:
+            # Behind the type of its members; each costs the library some hundred bytes
+            if raw_type == _GGUF_ARRAY and (count := int(self._get(orig_offs + 4, np.uint64)[0])) > _GGUF_LONGEST:
+                raise ValueError(f"an array of {count} values at byte {orig_offs}")
+            return super()._get_field_parts(orig_offs, raw_type)
+
     try:
         return Reader(path)
     except _Unknown as error:
@@ -226,7 +241,7 @@ def _gguf_reader(path: Path, *_: int) -> Any:
             f"{path}: GGUF metadata {name}={value!r:.100} is not supported; known are {', '.join(known)}; give the "
             "model's Hugging Face folder instead"
         ) from None
-    except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
+    except (ValueError, LookupError, TypeError, ArithmeticError, MemoryError, RecursionError) as error:
         raise ValueError(why_not(path, "GGUF", error)) from error
 
 

