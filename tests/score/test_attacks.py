@@ -1,4 +1,4 @@
-"""Answers that are wrong and could be taken for right, over 1,500: what verifiers, metrics and the judge make of them."""
+"""Answers that are wrong and could be taken for right, over 1,500: what verifiers, metrics and judge make of them."""
 
 import collections
 
