@@ -1,7 +1,8 @@
 """Programs that try to get out of the sandbox. Each returns "out" where it got what it wanted; {names} are filled in.
 
 `free_at_1`: what tier 1 does not keep from a program, as docs/security.md says; `harms`: where it got out it would harm
-this machine, so that it is not tried at tier 1.
+this machine, so that it is not tried at tier 1. More of them, by kind: hostile_bombs.py, hostile_calls.py,
+hostile_files.py, hostile_python.py.
 """
 
 import dataclasses
@@ -15,6 +16,9 @@ class Hostile:
     how: tuple[str, ...] = ("error", "value")  # what may come of it: refused, or a value that is not "out"
     free_at_1: bool = False
     harms: bool = False
+    kind: str = ""
+    like: str = ""  # one that is free at tier 1, to which this is another way
+    filtered: bool = False  # the filter alone keeps it in: without it a program of root's gets out
 
 
 def _program(body: str) -> str:
