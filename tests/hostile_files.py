@@ -21,9 +21,8 @@ _WRITES = [
         "overwrite by a newer call",
         CALL
         + """
-how = (2).to_bytes(8, 'little') + bytes(16)  # O_RDWR, where no filter can see it
-fd = call({calls[openat2]}, -100, b'{victim}', how, 24)
-os.write(fd, b'y')
+how = (0o1002).to_bytes(8, 'little') + bytes(16)  # O_RDWR and O_TRUNC, where no filter can see it
+call({calls[openat2]}, -100, b'{victim}', how, 24)
 return 'out'""",
     ),
     _writes(
