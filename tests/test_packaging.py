@@ -1,5 +1,8 @@
 """The wheel: models, configs, prompts and tables arrive inside spicejax, and nothing else lands beside it."""
 
+import importlib.metadata
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -31,3 +34,49 @@ def test_wheel(tmp_path):
     file, count = done.stdout.split()
     assert file == str(tmp_path / "site" / "spicejax" / "models" / "transformer.py")
     assert int(count) == len(list((ROOT / "configs").glob("*.py"))) - 1
+
+
+def _tracked() -> list[str]:
+    """Files of the repository; a test without git is skipped."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    done = subprocess.run(command, capture_output=True, text=True) if shutil.which("git") else None
+    if done is None or done.returncode:
+        pytest.skip("this is no checkout of git")
+    return [name for name in done.stdout.split("\0") if name]
+
+
+def _built(names: list[str], folder: Path, date: float, epoch: str) -> Path:
+    """The wheel of a copy of the repository in `folder`, all of whose files have the date `date`."""
+    for name in names:
+        copy = folder / "tree" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, copy, follow_symlinks=False)
+        os.utime(copy, (date, date), follow_symlinks=False)
+    words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    # the rights of a new file are in a wheel too, and the build's umask gives them
+    options = {"umask": 0o022, "env": os.environ | {"SOURCE_DATE_EPOCH": epoch}, "timeout": PATIENCE, "check": True}
+    subprocess.run([*words, "--wheel-dir", str(folder), str(folder / "tree")], **options)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.mark.slow
+def test_two_copies_of_the_tree_give_the_same_wheel_and_it_holds_what_is_tracked_alone(tmp_path):
+    if int(importlib.metadata.version("setuptools").partition(".")[0]) < 77:
+        pytest.skip("the build needs setuptools >= 77")
+    names = _tracked()
+    epoch = subprocess.run(
+        ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    one = _built(names, tmp_path / "one", 1.7e9, epoch)
+    other = _built(names[::-1], tmp_path / "another folder", 1.6e9, epoch)
+    assert one.name == other.name and one.read_bytes() == other.read_bytes()
+
+    with zipfile.ZipFile(one) as wheel:
+        held = {name: wheel.read(name) for name in wheel.namelist() if ".dist-info/" not in name}
+        about = sorted(name.partition(".dist-info/")[2] for name in wheel.namelist() if ".dist-info/" in name)
+    assert about == ["METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "top_level.txt"]
+    packages = [name for name in names if name.split("/")[0] in ("spicejax", "models", "configs")]
+    inside = {name if name.startswith("spicejax/") else f"spicejax/{name}": ROOT / name for name in packages}
+    wanted = {name: path.read_bytes() for name, path in inside.items() if not path.is_symlink()}
+    assert held.keys() == wanted.keys() and held == wanted
