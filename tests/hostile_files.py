@@ -69,7 +69,8 @@ return 'out'""",
         "room for a file",
         CALL
         + """
-try: call({calls[fallocate]}, os.open('{victim}', os.O_RDONLY), 0, 0, 1)
+fd = os.open('{victim}', os.O_RDONLY)
+try: call({calls[fallocate]}, fd, 0, 0, 1)
 except OSError as error: return '' if error.errno == 38 else 'out'
 return 'out'""",
     ),
@@ -92,7 +93,8 @@ return 'out'""",
         "a flag of a file",
         """
         import fcntl, os
-        try: fcntl.ioctl(os.open('{victim}', os.O_RDONLY), 0x40086602, b'12345678')
+        fd = os.open('{victim}', os.O_RDONLY)
+        try: fcntl.ioctl(fd, 0x40086602, b'12345678')
         except OSError as error: return '' if error.errno == 1 else 'out'""",
         filtered=False,
     ),
@@ -146,8 +148,9 @@ return 'out'""",
         "a terminal to command",
         """
         import fcntl, os
-        try: fcntl.ioctl(os.open('/dev/ptmx', os.O_RDONLY), 0x540E, 0)
-        except OSError as error: return '' if error.errno in (1, 2) else 'out'
+        fd = os.open('/dev/ptmx', os.O_RDONLY)
+        try: fcntl.ioctl(fd, 0x540E, 0)
+        except OSError as error: return '' if error.errno == 1 else 'out'
         return 'out'""",
         filtered=False,
     ),

@@ -39,14 +39,12 @@ os._exit(0)""",
 send(next(iter(sys._current_frames().values())), {_BAD}); os._exit(0)""",
     ),
     _forges(
-        "a reply by what the frames hold",
+        "a reply by a picture of the stack",
         f"""
-import gc
-frame = sys._getframe()
-while frame:
-    for each in gc.get_referents(frame):
-        if type(each) is str and len(each) == 32: os.write(int(sys.argv[1]), each.encode() + {_BAD})
-    frame = frame.f_back
+import traceback
+found = traceback.StackSummary.extract(traceback.walk_stack(None), capture_locals=True)
+nonce = next(each.locals['nonce'] for each in found if 'nonce' in each.locals)
+os.write(int(sys.argv[1]), nonce.strip(chr(39)).encode() + {_BAD})
 os._exit(0)""",
     ),
     _forges(
