@@ -447,9 +447,10 @@ print(accepted.tier, accepted.run(["def solution():\\n    return 6 * 7"])[0].val
     assert ran == "1 42"
 
 
-def test_the_probe_notices_what_is_missing(monkeypatch):
+def test_the_probe_notices_what_is_missing(monkeypatch, tmp_path):
     """Without the filter neither tier holds; where there can be none nothing runs; without bubblewrap tier 1 does."""
     with monkeypatch.context() as patch:
+        patch.setattr(sandbox, "_FOLDER", str(tmp_path))  # where the probe then writes
         patch.setattr(sandbox, "_SOURCE", sandbox._SOURCE.replace("if forbid()", "if True"))
         assert {"processes", "network", "signals", "writing"} <= sandbox._free(1)
     with monkeypatch.context() as patch:
