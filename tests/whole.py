@@ -272,7 +272,7 @@ def _write_sentencepiece(folder: Path) -> None:
 
     texts = [f"The year {n} had {n * 7} days of rain, {n % 13} storms.\n\nEnd." for n in range(200)]
     template = "{% for m in messages %}{{ '<|im_start|>' + m['content'] + '<|im_end|>' }}{% endfor %}"
-    train_sentencepiece(texts, 340, folder / "model", chat_template=template, text_pieces=["year"])
+    train_sentencepiece(texts, 320, folder / "model", chat_template=template, text_pieces=["year"])
 
 
 def _read_tokenizer(folder: Path) -> None:

@@ -92,6 +92,7 @@ def trial(recipe: Recipe, folder: Path, usual: Usual, number: int, seed: int, pa
     drawn = [faults.draw(rng, usual.times, recipe.actions) for _ in range(rng.randint(1, recipe.most))]
     waiting: list[Fault | None] = [*drawn, None]
     good = {stage: set(compare.steps(stage)) for stage in stages}  # steps that must not be lost
+    bad: set[tuple[int, int]] = set()  # damaged steps
     while waiting and not made.wrong:
         fault = waiting.pop(0)
         expected = _next(recipe, stages, good)
@@ -109,19 +110,25 @@ def trial(recipe: Recipe, folder: Path, usual: Usual, number: int, seed: int, pa
         if code == 0 or fault is None or made.wrong:
             break
         for stage in stages:
-            good[stage] = set(compare.steps(stage))
+            good[stage] = {step for step in compare.steps(stage) if _identity(stage, step) not in bad}
             made.iterations_again += max(0, _written(stage) - max(good[stage], default=0))
         if fault.damage:
             stage = max((each for each in stages if each.exists()), key=stages.index, default=stages[0])
             if done := damages.damage(fault.damage, stage / "checkpoints", rng):
                 made.faults[-1] += f", then {fault.damage}"
                 made.wrong += _refused(recipe, folder, good[stage], *done, patience)
+                bad |= {_identity(stage, step) for step in compare.steps(stage) if step not in good[stage]}
     made.wrong = made.wrong or compare.differences(stages, recipe.folders(usual.folder))
     made.seconds = round(time.monotonic() - began, 1)
     if not made.wrong:
         shutil.rmtree(folder)
         folder.with_suffix(".log").unlink()
     return made
+
+
+def _identity(stage: Path, step: int) -> tuple[int, int]:
+    """Step and inode of a checkpoint: one that is saved again has another."""
+    return step, (stage / "checkpoints" / f"{step:08d}").stat().st_ino
 
 
 def _refused(
