@@ -26,7 +26,7 @@ def damage(rng: random.Random, name: str, data: bytes) -> bytes:
             continue
         try:
             data = form(rng, data)
-        except (ValueError, RecursionError, struct.error, IndexError):  # damaged before
+        except (ValueError, LookupError, RecursionError, struct.error):  # damaged before
             data = of_bytes(rng, data)
     return data
 
@@ -146,6 +146,8 @@ def gguf_spots(data: bytes) -> list[tuple[str, int, int]]:
 
     def number(kind: str, size: int) -> int:
         nonlocal at
+        if at + size > len(data):
+            raise ValueError("ends within its header")
         spots.append((kind, at, size))
         at += size
         return int.from_bytes(data[at - size : at], "little")
