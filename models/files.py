@@ -133,7 +133,9 @@ def why_not(path: Path, kind: str, error: object) -> str:
     other = looks_like(path, kind, "no text")
     if not other and head.strip() and all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head):
         other = f"text ({' '.join(head.decode().split())[:40]!r}): download it again"
-    return f"{path} looks like {other}" if other else f"{path} is broken or cut short ({error}); download it again"
+    return (
+        f"{path} looks like {other}" if other else f"{path} is broken or cut short ({error!s:.300}); download it again"
+    )
 
 
 def read_object(

@@ -248,7 +248,9 @@ def require_shapes(what: str, wanted: dict[str, tuple[int, ...]], found: dict[st
     for title, names in (("unexpected", sorted(found.keys() - wanted)), ("missing", sorted(wanted.keys() - found))):
         if names:
             more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-            problems.insert(0, f"{len(names)} tensors {title}: {', '.join(name[:200] for name in names[:6])}{more}")
+            problems.insert(
+                0, f"{len(names)} tensors {title}: {', '.join(repr(name[:200])[1:-1] for name in names[:6])}{more}"
+            )
     if problems:
         raise ValueError(f"{what}: the tensors do not fit the config. " + "; ".join(problems))
 

@@ -27,6 +27,7 @@ from spicejax.errors import LINES, SpicejaxError, plain
 LONG = 60.0  # seconds of processor time for one file: a hang, on any machine
 ROOM = 2**30  # bytes that reading one may take beyond what the whole one has taken
 LONGEST = 1500  # characters of an error
+NAMED = ("chat template failed", "MuSiQue's dev_test_singlehop_questions")  # what errors name instead of a file
 _ROOT = Path(__file__).resolve().parent.parent
 _PATHS = [str(_ROOT), str(_ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
 _ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(_PATHS), "JAX_PLATFORMS": "cpu"}
@@ -71,7 +72,7 @@ def judged(read: Callable[[Path], Any], folder: Path) -> tuple[str, str]:
         read(folder)
     except TOLD as error:
         text = plain(commands._last_words(error, "train")[0], LINES)
-        if "\n" in text or len(text) > LONGEST or str(folder) not in text:
+        if "\n" in text or len(text) > LONGEST or not any(name in text for name in (str(folder), *NAMED)):
             return "wrong", f"{len(text)} characters: {text[:1000]!r}"
         return "refused", text
     except Exception as error:

@@ -13,6 +13,7 @@ from spicejax.text import templates
 from spicejax.text.vocabulary import AddedToken, well_formed
 
 ROLE = re.compile(r"[A-Za-z_]{1,32}")
+LONGEST = 1000  # characters of an added token, each beginning of which is kept
 PRIVATE_USE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))
 
 
@@ -33,6 +34,8 @@ class Chat:
         """Compile `source`; `special_names` are the template's variables bos_token, eos_token, ... (trusted)."""
         self.source = source
         self._special_names = dict(special_names or {})
+        if longest := max((token.text for token in added if len(token.text) > LONGEST), key=len, default=""):
+            raise ValueError(f"added token {longest[:40]!r}... has {len(longest)} characters of {LONGEST} at most")
         self._ids = {token.text: token.id for token in added}
         self._template = templates.compiled(source)
         longest_first = sorted(added, key=lambda t: -len(t.text))

@@ -29,7 +29,7 @@ def load_sentencepiece(path: Path, text_pieces: Collection[str] = ()) -> Vocabul
             raise RuntimeError("it is empty")
         model = _without_user_defined(content, text_pieces).SerializeToString()
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:  # the latter for a piece that is no UTF-8
         raise ValueError(f"{path} is no SentencePiece model ({error}); download the tokenizer again") from error
     size = processor.get_piece_size()
     control = {i for i in range(size) if processor.is_control(i) or processor.is_unknown(i)}
