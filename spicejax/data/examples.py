@@ -72,7 +72,7 @@ def _messages(where: str, row: Mapping[str, Any], other: list[Any]) -> tuple[tup
 
 def _tags(where: str, row: Mapping[str, Any]) -> Tags:
     name = row.get("tags", "search")
-    if name not in TAGS:
+    if not isinstance(name, str) or name not in TAGS:
         raise ValueError(f"{where}: tags={name!r}: choose from {', '.join(TAGS)}")
     return TAGS[name]
 

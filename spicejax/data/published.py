@@ -44,6 +44,9 @@ class Row:
 
     def __post_init__(self) -> None:
         rows.text(self.question)
+        for text in (*self.answers, self.context, *self.steps, self.solution, self.program):
+            if not isinstance(text, str):
+                raise TypeError(f"{text!r:.80} is no text")
 
 
 Reader = Callable[[Any], Iterable[Row]]  # of one entry of a file

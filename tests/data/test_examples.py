@@ -53,6 +53,7 @@ def test_turns_are_read_with_what_was_shown(tmp_path):
     ({"turns": [TURNS[1] | {"shown": "Vienna"}, TURNS[2]]}, "turn 1: shown: give a list of"),
     ({"turns": [TURNS[1] | {"shown": [{"title": "x"}]}, TURNS[2]]}, "turn 1: field 'text' is missing"),
     ({"tags": "angle"}, "tags='angle': choose from search, evidence, query, nano"),
+    ({"tags": ["angle"]}, "tags=.*angle.*: choose from search"),
     ({"question": ""}, 'question="": give a text'),
 ])  # fmt: skip
 def test_turns_that_cannot_be_are_named_by_their_line(tmp_path, change, told):
