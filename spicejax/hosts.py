@@ -17,6 +17,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from spicejax import heartbeat
 from spicejax.errors import SpicejaxError
 
 T = TypeVar("T")
@@ -31,7 +32,8 @@ def start(coordinator: str | None = None, num_processes: int | None = None, proc
 
     On the hosts of a TPU slice no argument is needed. Elsewhere all three are: `coordinator` is HOST:PORT of process
     0, a port that is free there. Without any the run is of this process alone.
-    From then on an error that nobody catches ends this process at once (see `leave`).
+    From then on an error that nobody catches ends this process at once (see `leave`), and so does another process that
+    is gone, or silent for too long (see `heartbeat`).
     Raises: ValueError for arguments that do not fit together.
     """
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
@@ -41,7 +43,7 @@ def start(coordinator: str | None = None, num_processes: int | None = None, proc
     missing = [name for name, value in settings.items() if value is None]
     if len(missing) == len(settings):
         if _on_tpu_slice():
-            jax.distributed.initialize()
+            heartbeat.initialize()
             _joined()
         return
     if coordinator is None or num_processes is None or process_id is None:
@@ -51,7 +53,7 @@ def start(coordinator: str | None = None, num_processes: int | None = None, proc
     if not coordinator.rpartition(":")[2].isdigit() or ":" not in coordinator:
         raise ValueError(f"--coordinator={coordinator}: give HOST:PORT of process 0")
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(coordinator, num_processes, process_id)
+    heartbeat.initialize(coordinator, num_processes, process_id)
     _joined()
 
 
@@ -133,7 +135,7 @@ def leave(code: int) -> None:
     """After an error, end this process if it is one of several; alone, do nothing.
 
     The usual way out waits for the others, which wait for this one in some collective. Gone at once, it is missed: they
-    end with an error when their connection breaks or, on TPU, when its heartbeat stops.
+    end with one line when their connection breaks or its heartbeat stops.
     """
     if jax.distributed.is_initialized():
         sys.stdout.flush()
@@ -142,5 +144,7 @@ def leave(code: int) -> None:
 
 
 def _fall(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if heartbeat.broken(error) and not os.environ.get("SPICEJAX_DEBUG"):
+        heartbeat.end(heartbeat.lost())
     sys.__excepthook__(kind, error, trace)
     leave(1)

@@ -138,7 +138,7 @@ def test_arguments_that_do_not_fit(arguments, words):
 def test_tpu_slices_are_recognised(monkeypatch, platforms, environment, expected):
     joined = []
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # put back afterwards
-    monkeypatch.setattr(jax.distributed, "initialize", lambda *arguments: joined.append(arguments))
+    monkeypatch.setattr(jax.distributed, "initialize", lambda *arguments, **_: joined.append(arguments))
     for name in ("WORKER_HOSTNAMES", "PROCESS_ADDRESSES", "SKIP_MDS_QUERY"):
         monkeypatch.delenv(f"TPU_{name}", raising=False)
     monkeypatch.delenv("MEGASCALE_COORDINATOR_ADDRESS", raising=False)
