@@ -71,9 +71,8 @@ def _gone() -> None:
 def broken(error: BaseException | None) -> bool:
     """Whether an error, or what it came from, is that of a connection to another process."""
     while error is not None:
-        said = str(error)
-        ours = type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError")
-        if ours and ("Gloo " in said or "coordination" in said.lower() or "CoordinationService" in said):
+        said = str(error)  # a ValueError of JAX's where a program is called, a JaxRuntimeError where it is waited for
+        if ("Gloo " in said and " failed: " in said) or "CoordinationService" in said:
             return True
         error = error.__cause__ or error.__context__
     return False
@@ -117,9 +116,10 @@ class Heartbeat:
     def silent(self, seconds: float) -> str:
         """One line about the processes that were silent for so long; empty where there are none."""
         ages = list(self._ages)
-        if self._me and ages[self._me] > seconds:  # then nothing is heard of the others either
+        still = [k for k, age in enumerate(ages) if age > seconds and k != self._me]
+        if self._me and max(ages) > seconds and ages[self._me] > 3 * self.interval:  # so nobody's number was heard of
             return self._stands_still("process 0", ages[self._me], "does not answer")
-        if still := [k for k, age in enumerate(ages) if age > seconds and k != self._me]:
+        if still:
             names = f"process{'es' * (len(still) > 1)} {', '.join(map(str, still))}"
             return self._stands_still(names, max(ages[k] for k in still), "gave no sign")
         return ""

@@ -131,6 +131,12 @@ def by_first(act: Callable[[], T]) -> T:
     return shared
 
 
+def miss(error: BaseException) -> None:
+    """End this process with one line where the error is that of a connection to another one, which is gone."""
+    if jax.distributed.is_initialized() and heartbeat.broken(error) and not os.environ.get("SPICEJAX_DEBUG"):
+        heartbeat.end(heartbeat.lost())
+
+
 def leave(code: int) -> None:
     """After an error, end this process if it is one of several; alone, do nothing.
 
@@ -144,7 +150,6 @@ def leave(code: int) -> None:
 
 
 def _fall(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    if heartbeat.broken(error) and not os.environ.get("SPICEJAX_DEBUG"):
-        heartbeat.end(heartbeat.lost())
+    miss(error)
     sys.__excepthook__(kind, error, trace)
     leave(1)

@@ -111,6 +111,7 @@ def run(name: str = "--help", words: Sequence[str] = ()) -> int:
             raise
         from spicejax import hosts
 
+        hosts.miss(error)
         message, code = _last_words(error, name) if not device else (f"error: {device}", 2)
         with contextlib.suppress(OSError):  # the terminal may be gone
             print(plain(message, LINES), file=sys.stderr)
