@@ -54,8 +54,10 @@ def initialize(coordinator: str = "", count: int = 0, me: int = 0) -> None:
     if coordinator and me:
         host, _, port = coordinator.rpartition(":")
         coordinator = relay.Relay(host, int(port), _gone).address
-    meeting = (coordinator, count, me) if coordinator else ()
-    jax.distributed.initialize(*meeting, heartbeat_timeout_seconds=2 * seconds + MARGIN)
+    meeting: dict[str, Any] = {}
+    if coordinator:
+        meeting = {"coordinator_address": coordinator, "num_processes": count, "process_id": me}
+    jax.distributed.initialize(**meeting, heartbeat_timeout_seconds=2 * seconds + MARGIN)
     state = distributed.global_state
     if state.num_processes > 1:
         _heart = Heartbeat(state.client, state.process_id, state.num_processes, seconds)
