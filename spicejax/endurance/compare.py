@@ -40,7 +40,7 @@ def _checkpoint(ours: Path, theirs: Path) -> list[str]:
     if steps(ours) != steps(theirs):
         return [f"checkpoints {steps(ours)}, not {steps(theirs)}"]
     folder = Path("checkpoints", f"{steps(ours)[-1]:08d}")
-    mine, yours = (_arrays(run / folder / "state") for run in (ours, theirs))
+    mine, yours = (arrays(run / folder / "state") for run in (ours, theirs))
     if mine.keys() != yours.keys():
         return [f"array {min(mine.keys() ^ yours.keys())} is in one of them alone"]
     wrong = [name for name, array in mine.items() if not _same(array, yours[name])]
@@ -49,7 +49,8 @@ def _checkpoint(ours: Path, theirs: Path) -> list[str]:
     return found + [f"the state's {key}" for key in sorted(mine | yours) if mine.get(key) != yours.get(key)]
 
 
-def _arrays(folder: Path) -> dict[str, np.ndarray]:
+def arrays(folder: Path) -> dict[str, np.ndarray]:
+    """The arrays of a saved state by their paths, whichever devices saved them."""
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as orbax:
         saved: Any = orbax.metadata(folder.absolute()).item_metadata
         as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), saved.tree)

@@ -10,9 +10,10 @@ import numpy as np
 import processes
 import pytest
 from nursery import Nursery, until
-from tiny_runs import SEARCH, last_step
+from tiny_runs import SEARCH
 
 from spicejax import heartbeat
+from spicejax.endurance import compare
 
 LIMIT = 120  # seconds within which the others end
 CHANGES = SEARCH | {
@@ -135,14 +136,12 @@ def whole(nursery, cache, tmp_path_factory):
 
 
 def assert_same(workdir, other):
-    """The same to the bit: parameters and state of the last step, and what was asked and answered."""
-    assert last_step(workdir) == last_step(other)
-    assert jsonl.read(workdir / "tasks.jsonl") == jsonl.read(other / "tasks.jsonl")
+    """The same to the bit: parameters and state of the last step, and all logs."""
+    assert compare.differences([workdir], [other]) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize(("count", "victim"), MATRIX)
+@pytest.mark.slow  # minutes each: three runs
+@pytest.mark.parametrize(("count", "victim", "fault"), [(2, 1, "kill"), (2, 0, "stop"), (3, 2, "cut")])
 def test_a_search_game_goes_on_after_it_to_the_same_end(nursery, whole, cache, tmp_path, count, victim, fault):
     workdir = tmp_path / "run"
     with connected(fault, count, tmp_path / f"{count}{victim}") as network:
@@ -155,11 +154,10 @@ def test_a_search_game_goes_on_after_it_to_the_same_end(nursery, whole, cache, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("count", "victim"), MATRIX)
-def test_a_search_game_that_was_slow_is_the_same(nursery, whole, cache, tmp_path, count, victim):
+def test_a_search_game_that_was_slow_is_the_same(nursery, whole, cache, tmp_path):
     workdir = tmp_path / "run"
-    complete(strike(begin(nursery, tmp_path, words(count, workdir, cache), count), victim, "slow", None)[0])
-    assert_same(workdir, whole(count))
+    complete(strike(begin(nursery, tmp_path, words(2, workdir, cache), 2), 1, "slow", None)[0])
+    assert_same(workdir, whole(2))
 
 
 @pytest.mark.slow
@@ -170,10 +168,10 @@ def test_one_process_goes_on_where_one_of_two_was_killed(nursery, whole, cache, 
     assert_told(others, seconds, 1, "kill")
     complete(begin(nursery, tmp_path / "again", words(2, workdir, cache), 1, devices=2))
     assert jsonl.read(workdir / "tasks.jsonl") == jsonl.read(whole(2) / "tasks.jsonl")
-    (_, mine, _), (_, other, _) = last_step(workdir), last_step(whole(2))
+    mine, other = (compare.arrays(max((run / "checkpoints").glob("0*")) / "state") for run in (workdir, whole(2)))
     assert mine.keys() == other.keys()
     for name, array in mine.items():  # another layout may move the last bits
-        np.testing.assert_allclose(*(np.frombuffer(a, np.float32) for a in (array, other[name])), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(array, other[name], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("word", ["soon", "1", "-5", "9999999"])
