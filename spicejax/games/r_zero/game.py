@@ -286,10 +286,9 @@ def demand(cfg: RZeroConfig) -> list[Ask]:
     learns = {"trained": cfg.groups * mine, "estimator": cfg.estimator, "once": not mine}
     written = Ask("challenger", groups, size, cfg.challenger_max_new, **learns, player=asker)
     voted = Ask("vote", groups * size, cfg.votes, cfg.reasoner_max_new, seat="reasoner", player=voter, once=not mine)
-    if mine:
-        return [written, voted]
     answers = (cfg.groups, cfg.group_size, cfg.reasoner_max_new)
-    return [written, voted, Ask("reasoner", *answers, trained=cfg.groups, estimator=cfg.estimator)]
+    answered = Ask("reasoner", *answers, trained=cfg.groups, estimator=cfg.estimator)
+    return [written, voted] if mine else [written, voted, answered]
 
 
 def exam(cfg: RZeroConfig) -> Exam:
