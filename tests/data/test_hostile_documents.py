@@ -153,7 +153,14 @@ def test_a_file_that_is_no_corpus_is_told_in_one_line(tmp_path, name):
     assert name in str(told.value) and "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize(("form", "head"), [("jsonl", b'{"text": "'), ("tsv", b"id\ttext\n1\t"), ("txt", b"")])
+@pytest.mark.parametrize(
+    ("form", "head"),
+    [
+        ("jsonl", b'{"text": "'),
+        pytest.param("tsv", b"id\ttext\n1\t", marks=pytest.mark.slow),
+        pytest.param("txt", b"", marks=pytest.mark.slow),
+    ],
+)
 def test_a_line_of_ten_megabytes_is_kept_and_an_endless_one_takes_no_memory(tmp_path, form, head):
     path, end = tmp_path / f"x.{form}", b'"}\n' if form == "jsonl" else b"\n"
     path.write_bytes(head + b"the sea " * (10 * 2**17) + end)
