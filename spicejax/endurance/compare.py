@@ -18,7 +18,7 @@ from spicejax.run.store.metrics import LOGS
 
 # Counters in a checkpoint of when it was saved: an evaluation that a signal cut short is made after it, and compared in
 # the logs and the summary.
-WHEN = ("seconds", "stages", "unevaluated", "accuracy_start", "accuracy_end")
+WHEN = ("seconds", "stages", "lines", "unevaluated", "accuracy_start", "accuracy_end")
 SUMMED = ("iterations", "complete", "steps", "valid_share", "iterations_idle", "accuracy_start", "accuracy_end")
 
 
