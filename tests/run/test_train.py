@@ -132,9 +132,14 @@ def test_sigterm_saves_and_the_same_command_goes_on(whole, cache, tmp_path):
     saved = [p.name for p in (tmp_path / "checkpoints").glob("0*")]
     assert len(saved) == 1 and 3 <= int(saved[0]) <= 5
     env = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
-    finish(tmp_path, cache, "checkpoint.every=0", env=env | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"})
+    finish(tmp_path, cache, "checkpoint.every=0", env=env)
     assert last_step(tmp_path)[1] == last_step(whole[0])[1]
-    assert any((tmp_path / "compilation_cache").iterdir()), "compiled programs are kept in the work folder"
+    kept = tmp_path / "compilation_cache"
+    programs = {path.name for path in kept.iterdir()}
+    assert programs, "compiled programs are kept in the work folder"
+    shutil.copytree(kept, tmp_path / "moved" / "compilation_cache")
+    finish(tmp_path / "moved", cache, "checkpoint.every=0", env=env)
+    assert {path.name for path in (tmp_path / "moved" / "compilation_cache").iterdir()} == programs, "and move with it"
 
 
 def test_the_trained_policy_exports_and_speaks(whole, tmp_path, capsys):
