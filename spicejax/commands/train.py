@@ -151,7 +151,7 @@ def _run(
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(workdir / "compilation_cache"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # many small ones: half of a nano's start
-        jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # its path would be in a program's key
+        jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # else its path is in every key
     summary = chain.run(stages, workdir, _announce, began=began, resume=resume)
     for name, value in summary.items() if hosts.leads() else ():
         print(f"{name:>24}  {value}")
