@@ -32,6 +32,13 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@ $(VENV)/.core
 
+# The compiler for NVIDIA cards, which needs none: the flight check's tests. Apart from the rest, since a jax that finds it
+# says at every start that there is no card.
+$(VENV)/.cuda: $(VENV)/.dev
+	version=$$($(BIN)/python -c 'import jax; print(jax.__version__)'); $(BIN)/python -m pip install --quiet --no-deps \
+	  --target=$(VENV)/cuda jax-cuda12-plugin==$$version jax-cuda12-pjrt==$$version nvidia-cuda-nvcc-cu12
+	@touch $@
+
 weights: $(VENV)/.weights
 
 # Qwen2.5-Coder-0.5B-Instruct, half a gigabyte, for machines without the Hub.
@@ -45,11 +52,11 @@ demo: $(VENV)/.core
 demo-real: $(VENV)/.core $(VENV)/.weights
 	$(BIN)/python launch/tpu_run.py --config=spice_smollm2 --workdir=runs/smollm2
 
-test: $(VENV)/.dev $(VENV)/.weights
+test: $(VENV)/.dev $(VENV)/.weights $(VENV)/.cuda
 	$(BIN)/python -m pytest -q --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
 
 # With all of XLA's optimizations, as in a run; `make test` leaves most of them out.
-test-slow test-all: $(VENV)/.dev $(VENV)/.weights
+test-slow test-all: $(VENV)/.dev $(VENV)/.weights $(VENV)/.cuda
 	XLA_FLAGS="$(XLA_FLAGS)" $(BIN)/python -m pytest -q -m '$(if $(filter test-slow,$@),slow)' --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
 
 # An hour of faults over the nano recipes of all games; what differed stays in runs/torture.

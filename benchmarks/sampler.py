@@ -198,5 +198,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    memory.tune_malloc()  # for every backend, as the launcher does for ours
+    memory.tune()  # for every backend, as the launcher does for ours
     main()

@@ -25,6 +25,9 @@ AttentionKernel = Literal["auto", "xla", "splash", "cudnn"]
 BLOCKS = 4
 SHORTEST_BLOCK = 128
 
+# Scores of a row and head that exist at a time: slots take turns where all of theirs together are more.
+AREA = 2**24
+
 
 @dataclasses.dataclass(frozen=True)
 class Slots:
@@ -158,16 +161,31 @@ def _blockwise_attention(
         first = 0 if window is None else max(0, start - window + 1)
         out.append(blockwise.attend(*queries(start, end), (part(first, end),), (start - first,), window))
     if slots is not None:
-        count = slots.count(length)
+        count, size = slots.count(length), slots.length
+        room = max(1, AREA // (size * (lead + size)))  # slots at a time
+        turns = next(n for n in range(1, count + 1) if count % n == 0 and (count // n <= room or n == count))
+        prompt = part(0, lead)
 
-        def in_slots(x: Array, axis: int) -> Array:
+        def dealt(x: Array, axis: int) -> Array:
+            """The slots of each turn, [turns, ..., slots, tokens, ...]."""
             tail = jax.lax.slice_in_dim(x, lead, None, axis=axis)
-            return tail.reshape(*x.shape[:axis], count, slots.length, *x.shape[axis + 1 :])
+            return jnp.moveaxis(tail.reshape(*x.shape[:axis], turns, -1, size, *x.shape[axis + 1 :]), axis, 0)
 
-        own = blockwise.Part(
-            in_slots(k, 2), in_slots(v, 2), in_slots(ids, 1), None if places is None else in_slots(places, 1)
-        )
-        out.append(blockwise.attend(*queries(lead, length), (part(0, lead), own), (None, 0), window))
+        def turn(own: tuple[blockwise.Part, Array], keys: Array, values: Array) -> Array:
+            slot, queries = own
+
+            def joined(x: Array, axis: int) -> Array:
+                return x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :])
+
+            seen = prompt._replace(key=keys.astype(k.dtype), value=values.astype(v.dtype)), slot
+            run = None if slot.positions is None else joined(slot.positions, 1)
+            return blockwise.attend(joined(queries, 2), joined(slot.segment_ids, 1), run, seen, (None, 0), window)
+
+        # The gradients of what all turns see are summed in float32.
+        wide = prompt.key.astype(jnp.float32), prompt.value.astype(jnp.float32)
+        slot = blockwise.Part(dealt(k, 2), dealt(v, 2), dealt(ids, 1), None if places is None else dealt(places, 1))
+        answers = jax.lax.map(lambda own: turn(own, *wide), (slot, dealt(q, 2)))
+        out.append(jnp.moveaxis(answers, 0, 2).reshape(*q.shape[:2], -1, *q.shape[3:]))
     return jnp.concatenate(out, axis=2).swapaxes(1, 2).reshape(query.shape)
 
 

@@ -13,7 +13,7 @@ PROGRAM = """
 import json, os, pathlib, sys
 from spicejax import memory
 print("started", flush=True)
-memory.tune_malloc(pathlib.Path(sys.argv[1]))
+memory.tune(pathlib.Path(sys.argv[1]))
 print(json.dumps([os.environ["GLIBC_TUNABLES"], sys.argv, sys.flags.utf8_mode]))
 """
 

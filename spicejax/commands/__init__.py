@@ -177,7 +177,7 @@ def _full(error: BaseException, name: str) -> str:
     stage = notes[0].replace(": ", ", ") if notes else f"`spicejax {name}`"
     less = next((fix for word, fix in LESS.items() if word in stage), "take a smaller model, or more chips")
     kept = "; the work folder is kept, and the same command goes on" if name == "train" else ""
-    topology = ", `--dry_run --topology=SLICE` says what each program takes on a TPU" if name == "train" else ""
+    topology = ", `--dry_run --topology=SLICE` says what each program takes on a TPU or GPU" if name == "train" else ""
     return f"the devices' memory is full in {stage}: {less}{topology}{kept} ({' '.join(said.split()):.200})"
 
 

@@ -38,8 +38,9 @@ OPTIONS = (
     ("resume", "HOW", "auto (default): from the newest checkpoint of the work folder; never: refuse a folder that "
      "holds a run; a number: go back to the checkpoint after so many iterations, newer ones are set aside"),
     ("export", "DIR", "at the end, or when it is stopped and saved, write the policy as a Hugging Face folder too"),
-    ("topology", "SLICE", "with --dry_run: compile every program for that TPU slice (v5e:4x4, v5p:2x2x2, ...) on this "
-     "machine and print memory, FLOPs, bytes, collectives and the time they allow; needs libtpu, no TPU. "
+    ("topology", "SLICE", "with --dry_run: compile every program for that TPU slice (v5e:4x4, v5p:2x2x2, ...) or these "
+     "GPUs (h100:8, h200:8, a100-80g:8, b200:8, rtx6000pro:1, rtx4090:1; h100:2x8: two hosts) on this machine; print "
+     "memory, FLOPs, bytes, collectives and the time they allow. Needs libtpu or JAX's CUDA plugin, no TPU, no GPU. "
      "here: their memory on the devices of this machine"),
     ("programs", "A,B", "compile only these of the flight check's programs (train_step, reasoner_decode, ...)"),
     ("coordinator", "HOST:PORT", "one run of N processes, each started with its own I; process 0 listens on PORT. TPU "

@@ -1,13 +1,11 @@
-"""The flight check: compile the programs of a run for a TPU slice that is not here, and say whether it fits and how
-fast it can be at best.
+"""The flight check: compile the programs of a run for a TPU slice or for GPUs that are not here, and say whether it
+fits and how fast it can be at best.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import math
-import os
 import re
 import tempfile
 import time
@@ -17,40 +15,30 @@ from typing import Any
 import jax
 
 from spicejax import sharding
-from spicejax.flight import chips, hlo, programs
+from spicejax.flight import cards, chips, hlo, programs
 from spicejax.run.config import RunConfig
 from spicejax.run.resolve import resolve
 
 log = logging.getLogger("spicejax")
 
 # Arithmetic on published peaks, or on how often an iteration runs a program when every response is as long as allowed.
-# All other numbers are compiled: said by XLA:TPU, or counted in the program it made.
+# All other numbers are compiled: said by XLA, or counted in the program it made.
 ESTIMATED = ("seconds", "limit", "limits", "calls", "trips", "seconds_per_iteration", "days")
-
-# Share of a chip's memory that programs get; XLA says 15.75 of v5e's 16 GiB.
-USABLE = 0.984
-
-# libtpu asks the machine it runs on for its slice unless told these; any slice name will do.
-_ENVIRONMENT = {
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # no chip is used, so several checks may run at once
-    "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_WORKER_HOSTNAMES": "localhost",
-    "TPU_ACCELERATOR_TYPE": "v5litepod-8",
-}
 
 
 def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[str, Any]:
     """Compile the programs of `cfg` for `topology` and report, all sizes per chip and all costs per chip and call.
 
     Args:
-      topology: CHIP:EXTENT such as v5e:4x4.
+      topology: a TPU slice such as v5e:4x4, or GPUs such as h100:8 and h100:2x8 (two hosts).
       only: names of the programs to compile; none = all.
-    Raises: ValueError for an unknown topology or a layout that does not divide it, ModuleNotFoundError without libtpu.
+    Raises: ValueError for an unknown topology or a layout that does not divide it, ModuleNotFoundError without the
+      compiler for it.
     """
     where = chips.find(topology)
-    devices = _devices(topology)
+    devices = _devices(where)
     per_chip = len(devices) // where.chips
-    resolved = resolve(cfg, devices, USABLE * where.chip.hbm / per_chip)
+    resolved = resolve(cfg, devices, where.usable / per_chip)
     cfg, mesh, sampler_mesh = resolved.cfg, resolved.mesh, resolved.sampler_mesh
     todo = programs.programs(resolved)
     if unknown := set(only) - {p.name for p in todo}:
@@ -88,38 +76,29 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
     }
 
 
-def installed() -> bool:
-    """Whether libtpu is here."""
-    return importlib.util.find_spec("libtpu") is not None
-
-
-def _devices(topology: str) -> list[Any]:
-    """The slice's devices, described by libtpu. From here on this process compiles for the CPU and for the slice."""
-    if not installed():
-        raise ModuleNotFoundError(
-            "--topology compiles with libtpu, which is not installed here: pip install 'spicejax[tpu]'"
-        )
-    from jax.experimental import topologies
+def _devices(where: chips.Slice | cards.Hosts) -> list[Any]:
+    """What to compile for. From here on this process compiles for the CPU and for these."""
     from jax.experimental.compilation_cache import compilation_cache
 
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    jax.config.update("jax_platforms", "cpu")  # libtpu compiles; on a TPU host its chips stay free
+    found = where.devices()
+    jax.config.update("jax_platforms", "cpu")  # the plugin compiles; on a host with chips these stay free
     jax.config.update("jax_enable_compilation_cache", False)  # a hit would leave no dump to read
     compilation_cache.reset_cache()
-    return list(topologies.get_topology_desc(platform="tpu", topology_name=topology).devices)
+    return found
 
 
 Compiled = tuple[dict[str, Any], str]  # memory in bytes per device, and the optimised module
 
 
-def _examine(program: programs.Program, where: chips.Slice, per_chip: int, done: dict[str, Compiled]) -> dict[str, Any]:
+def _examine(
+    program: programs.Program, where: chips.Slice | cards.Hosts, per_chip: int, done: dict[str, Compiled]
+) -> dict[str, Any]:
     """Compile one program, unless an equal one is `done`, and read what it takes."""
     began = time.perf_counter()
     lowered = program.lower()
     text = lowered.as_text()
     if text not in done:
-        done[text] = _compile(program, lowered)
+        done[text] = _compile(program, lowered, where.options)
     memory, module = done[text]
     cost = hlo.cost(module, dynamic_trips=program.trips, kernels=program.kernels) if module else hlo.Cost()
     seconds = time.perf_counter() - began
@@ -147,7 +126,7 @@ def _examine(program: programs.Program, where: chips.Slice, per_chip: int, done:
         "kv_cache_gib": sizes.get("kv_cache", 0.0) / chips.GIB,
         "beside_gib": beside / chips.GIB,
         "parts_gib": {name: size / chips.GIB for name, size in sizes.items()},
-        "fits": memory["fits"] and total <= USABLE * chip.hbm,
+        "fits": memory["fits"] and total <= where.usable,
         "flops": per_chip * cost.flops,
         "model_flops": program.model_flops / where.chips,
         "bytes": per_chip * cost.bytes,
@@ -165,13 +144,13 @@ def _examine(program: programs.Program, where: chips.Slice, per_chip: int, done:
     }
 
 
-def _compile(program: programs.Program, lowered: jax.stages.Lowered) -> Compiled:
+def _compile(program: programs.Program, lowered: jax.stages.Lowered, options: dict[str, Any]) -> Compiled:
     """What the compiler says; an empty module where it left none."""
     with tempfile.TemporaryDirectory() as folder:
         # The text of the compiled program itself is refused for some chips (INTERNAL); the compiler's dump is not.
-        options = {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
+        dump = {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
         try:
-            stats: Any = lowered.compile(compiler_options=options).memory_analysis()
+            stats: Any = lowered.compile(compiler_options=dump | options).memory_analysis()
             arguments, temporaries = stats.argument_size_in_bytes, stats.temp_size_in_bytes
             outputs, fits = stats.output_size_in_bytes - stats.alias_size_in_bytes, True
             total = arguments + outputs + temporaries + stats.generated_code_size_in_bytes
@@ -220,7 +199,7 @@ def table(report: dict[str, Any]) -> str:
     lines = [
         f"flight check of {report['config']} on {report['topology']}: {report['chips']} chips, "
         f"learner {_layout(report['mesh'])}, sampler {_layout(report['sampler_mesh'])}",
-        "compiled for this slice on this machine, not run; all numbers per chip, FLOPs, bytes and seconds per call",
+        "compiled on this machine, not run; all numbers per chip, FLOPs, bytes and seconds per call",
         "",
         f"  {'':<20}{'HBM GiB':>9}{'args':>7}{'temps':>7}{'KV':>7}{'beside':>8}{'TFLOP':>9}{'GB':>11}{'wire GB':>9}"
         f"{'seconds':>10}  {'limit':<13}{'calls':>7}",

@@ -87,6 +87,11 @@ class _Instruction:
         return found and found.group(1)
 
     @property
+    def library(self) -> bool:
+        """Whether this is a matrix product of cuBLAS."""
+        return self.opcode == "custom-call" and 'custom_call_target="__cublas$' in self.attributes
+
+    @property
     def bytes(self) -> float:
         return sum(s.bytes for s in self.shapes)
 
@@ -228,7 +233,7 @@ class _Counter:
         elif it.opcode not in _FREE:
             if it.opcode.removesuffix("-start") in COLLECTIVES:
                 self.collective(where, it, total)
-            elif it.opcode in ("convolution", "dot"):
+            elif it.opcode in ("convolution", "dot") or it.library:
                 total.flops += self.matmul_flops(where, it)
             elif it.opcode == "custom-call":
                 self.kernel(where, it, total)
@@ -269,7 +274,8 @@ class _Counter:
         if it.opcode in ("copy-start", "slice-start"):  # (destination, source, ...): both have the slice's size
             size = min(s.bytes for s in it.shapes[:2])
             return sum(size for s in it.shapes[:2] if not s.on_chip)
-        return it.hbm + sum(scope[o].hbm for o in it.operands)
+        written = it.shapes[0].bytes if it.library else it.hbm  # of a product alone, not the room it works in
+        return written + sum(scope[o].hbm for o in it.operands)
 
     def fusion_bytes(self, where: str, it: _Instruction) -> float:
         inner = it.called("calls")
@@ -339,8 +345,9 @@ class _Counter:
         out = it.shapes[0].dims
         if it.opcode == "convolution":
             return _convolution_flops(left, right, out, it.attributes)
-        contracted = it.attribute(r"lhs_contracting_dims=\{([\d,]*)\}") or ""
-        return 2.0 * math.prod(out) * math.prod(left[int(d)] for d in contracted.split(",") if d)
+        named = r'"lhs_contracting_dimensions":\[([^\]]*)\]' if it.library else r"lhs_contracting_dims=\{([\d,]*)\}"
+        contracted = re.findall(r"\d+", it.attribute(named) or "")
+        return 2.0 * math.prod(out) * math.prod(left[int(d)] for d in contracted)
 
     def collective(self, where: str, it: _Instruction, total: Cost) -> None:
         scope = self.all[where]

@@ -1,7 +1,8 @@
-"""The flight check against the real XLA:TPU compiler: memory by hand, gathers where the layout has none, the CLI."""
+"""The flight check against the real XLA:TPU and XLA:GPU: memory by hand, gathers where the layout has none, the CLI."""
 
 import functools
 import json
+import sys
 import textwrap
 from pathlib import Path
 
@@ -9,11 +10,13 @@ import pytest
 from processes import python
 
 from spicejax import commands, configs
-from spicejax.flight import check
+from spicejax.flight import cards, check, chips
 
 ROOT = Path(__file__).parents[2]
 MAIN = functools.partial(commands.run, "train")
-needs_libtpu = pytest.mark.skipif(not check.installed(), reason="libtpu is not installed (extra `dev` or `tpu`)")
+needs_libtpu = pytest.mark.skipif(not chips.installed(), reason="libtpu is not installed (extra `dev` or `tpu`)")
+CUDA = Path(sys.prefix, "cuda")  # apart: where the plugin is in the environment itself, every start of jax speaks of it
+needs_cuda = pytest.mark.skipif(not CUDA.exists(), reason="JAX's CUDA plugin is not in .venv/cuda: make .venv/.cuda")
 
 KEYS = {"topology", "chips", "hbm_per_chip_gib", "programs", "fits", "seconds_per_iteration"}
 PROGRAM_KEYS = {"name", "hbm_gib", "flops", "bytes", "collective_bytes", "seconds"}
@@ -44,9 +47,9 @@ MATRICES = V * D + L * (4 * D * HEADS * HEAD + 3 * D * F)
 WEIGHTS = MATRICES + D + L * (2 * D + 2 * HEAD)
 
 
-def run(program):
+def run(program, **environment):
     """What `program` prints, as JSON; in a process of its own, since a flight check sets jax up for its purpose."""
-    return json.loads(python(SMALL + program, XLA_FLAGS=""))  # libtpu ends where it does not know a flag
+    return json.loads(python(SMALL + program, XLA_FLAGS="", **environment))  # libtpu ends at a flag it does not know
 
 
 def only(program, topology, **layout):
@@ -220,6 +223,7 @@ def test_a_wrong_mesh_and_a_wrong_program_are_named_with_the_choices(compiled):
     ("words", "message"),
     [
         (["--dry_run", "--topology=v5e:3x3"], "choose from v5e:1x1"),
+        (["--dry_run", "--topology=h100:3"], "choose from h100:1 h100:2"),
         (["--topology=v5e:2x4"], "--dry_run --topology=SLICE"),
     ],
 )
@@ -228,7 +232,57 @@ def test_the_command_line_names_what_is_wrong(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_without_libtpu_the_error_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(check, "installed", lambda: False)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'spicejax\[tpu\]'"):
-        check.check(configs.load("spice_qwen4b"), "v5e:4x4")
+@needs_cuda
+def test_cards_take_the_memory_and_the_flops_of_the_arrays():
+    """Decoding and a train step for two H100: products are calls of cuBLAS there, gathers go over NVLink."""
+    report = run(
+        """
+layout = MeshConfig(data=1, fsdp=2, tensor=1)
+found = check.check(config(mesh=layout, sampler_mesh=MeshConfig(data=1, tensor=2)), "h100:2",
+    only=("reasoner_decode", "train_step"))
+print(json.dumps(found))
+        """,
+        PYTHONPATH=str(CUDA),
+    )
+    assert set(report) >= KEYS and (report["chips"], report["fits"]) == (2, True)
+    assert report["hbm_capacity_gib"] == pytest.approx(79.1, abs=0.1)
+    decode, train = rows(report)["reasoner_decode"], rows(report)["train_step"]
+    cache = 2 * (16 + 32) * 128 * L * HEADS * HEAD * 2
+    assert near(decode["kv_cache_gib"], cache / 2)
+    assert near(decode["arguments_gib"], (2 * MATRICES + cache) / 2)
+    row = 2 * MATRICES + 4 * L * HEADS * HEAD * 257
+    assert decode["flops"] == pytest.approx(decode["trips"] * row * 32 / 2, rel=0.05)
+    # what each step reads of weights and cache; not the room that cuBLAS works in, 32 MiB a product
+    assert (2 * MATRICES + cache) / 2 < decode["bytes"] / decode["trips"] < 3 * (2 * MATRICES + cache) / 2
+    attention = 9 * 2 * L * 256 * D
+    tokens = train["trips"] * 8 * 256
+    assert train["flops"] == pytest.approx((6 * MATRICES + attention) * tokens / 2, rel=0.1)
+    assert train["collectives"].get("all-gather", 0) > 0
+    assert train["limits"]["interconnect"] == pytest.approx(train["collective_bytes"] / 450e9)
+
+
+# Every game as the recipe of its smallest world has it.
+GAMES = """
+from spicejax import config as configuration, configs
+from spicejax.run import chain
+found = {}
+for name in %s:
+    stages = configs.stages(name)
+    found[name] = check.check(stages[-1], "h100:8")
+print(json.dumps({name: [r["fits"], [row["name"] for row in r["programs"]]] for name, r in found.items()}))
+"""
+
+
+@needs_cuda
+@pytest.mark.slow
+@pytest.mark.parametrize("game", ["spice", "ssp", "r1_searcher", "acesearcher", "rlvr", "r_zero", "absolute_zero"])
+def test_the_programs_of_every_game_compile_for_eight_cards(game):
+    ((fits, names),) = run(GAMES % [f"{game}_nano"], PYTHONPATH=str(CUDA)).values()
+    assert fits and "train_step" in names and any(name.endswith("_decode") for name in names)
+
+
+@pytest.mark.parametrize(("module", "topology", "extra"), [(chips, "v5e:4x4", "tpu"), (cards, "h100:8", "gpu")])
+def test_without_the_compiler_the_error_says_how_to_get_it(module, topology, extra, monkeypatch):
+    monkeypatch.setattr(module, "installed", lambda: False)
+    with pytest.raises(ModuleNotFoundError, match=rf"--topology={topology}.*pip install 'spicejax\[{extra}\]'"):
+        check.check(configs.load("spice_qwen4b"), topology)

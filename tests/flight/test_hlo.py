@@ -210,3 +210,15 @@ def test_a_kernel_costs_what_it_states_or_what_the_caller_knows():
     assert known.flops == 7 and not known.unknown
     stated = text.replace("op_name=", 'x="y"}, backend_config={"cost_estimate":{"flops":"42"}}, metadata={op_name=')
     assert hlo.cost(stated).flops == 42
+
+
+def test_a_product_of_cublas_costs_its_multiply_adds_and_not_the_room_it_works_in():
+    call = """
+  %left = bf16[4,8,64]{2,1,0} parameter(0)
+  %right = bf16[4,64,32]{2,1,0} parameter(1)
+  ROOT %call = (bf16[4,8,32]{2,1,0}, s8[33554432]{0}) custom-call(%left, %right), custom_call_target="__cublas$lt$matmul", backend_config={"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["2"],"rhs_contracting_dimensions":["1"],"lhs_batch_dimensions":["0"],"rhs_batch_dimensions":["0"]}}}
+"""  # noqa: E501
+    cost = hlo.cost("HloModule m\n\nENTRY %main (a: bf16[4,8,64]) -> bf16[4,8,32] {" + call + "}\n")
+    assert cost.flops == 2 * 4 * 8 * 64 * 32
+    assert cost.bytes == 2 * 4 * (8 * 64 + 64 * 32 + 8 * 32)
+    assert not cost.unknown

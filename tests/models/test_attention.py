@@ -104,6 +104,18 @@ def test_bfloat16_is_as_near_as_its_rounding():
         assert float(jnp.linalg.norm(a.astype(jnp.float32) - b) / jnp.linalg.norm(b)) < 0.01
 
 
+@pytest.mark.parametrize("window", [None, 9])
+@pytest.mark.parametrize("area", [1, 3 * 8 * 24])
+def test_slots_that_take_turns_equal_the_mask(area, window, monkeypatch):
+    """One at a time, and three."""
+    monkeypatch.setattr(attention, "AREA", area)
+    slots = Slots(16, 8)
+    arrays, segments, weights = drawn(16 + 6 * 8, 6, 2, 8, slots)
+    assert_same(_xla, arrays, segments, weights, slots, window)
+    text = str(jax.make_jaxpr(functools.partial(_xla, slots=slots, window=window))(*arrays, segments))
+    assert f"length={6 if area == 1 else 2}" in text
+
+
 def _xla(query, key, value, segments, slots, window=None):
     return causal_attention(query, key, value, segments, slots=slots, kernel="xla", window=window)
 
