@@ -30,6 +30,10 @@ from spicejax.models import transformer
 from spicejax.types import Params
 
 
+# A cache of all layers: one of each layer, or one of them all (`Layout.by_layer`). L below is a part's layers.
+Parts = tuple[caching.KVCache, ...]
+
+
 @dataclasses.dataclass(frozen=True)
 class Layout:
     """The static shape of an engine. Each program compiles once for a layout."""
@@ -84,10 +88,24 @@ class Layout:
         """Constrain every array of the tree to its `sharding_of`."""
         return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, self.sharding_of(x.shape)), tree)
 
-    def new_cache(self, rows: int, slots: int, dtype: caching.CacheDtype | None = None) -> caching.KVCache:
+    @property
+    def platform(self) -> str:
+        return self.mesh.devices.flat[0].platform
+
+    @property
+    def by_layer(self) -> bool:
+        """Whether caches are one array a layer, and decoding writes its layers out (see `transformer.extend_layers`).
+
+        On CPUs and GPUs: inside a loop XLA copies each layer that it takes out of a stack before a product there.
+        """
+        return self.platform in ("cpu", "gpu")
+
+    def new_cache(self, rows: int, slots: int, dtype: caching.CacheDtype | None = None) -> Parts:
         """An empty cache, by default in the engine's precision."""
         cfg = self.model
-        return caching.init_cache(cfg.num_layers, rows, cfg.num_kv_heads, slots, cfg.head_dim, dtype or self.cache)
+        parts, layers = (cfg.num_layers, 1) if self.by_layer else (1, cfg.num_layers)
+        size = layers, rows, cfg.num_kv_heads, slots, cfg.head_dim, dtype or self.cache
+        return tuple(caching.init_cache(*size) for _ in range(parts))
 
 
 class Lanes(NamedTuple):
@@ -117,8 +135,8 @@ class Observations(NamedTuple):
 class Caches(NamedTuple):
     """The KV entries that decoding reads and does not write."""
 
-    prefix: caching.KVCache  # [L, U, K, P, h], prompts
-    history: caching.KVCache | None  # [L, B, K, H, h], earlier turns; None where there is one turn
+    prefix: Parts  # [L, U, K, P, h], prompts
+    history: Parts | None  # [L, B, K, H, h], earlier turns; None where there is one turn
 
 
 class Drawing(NamedTuple):
@@ -148,8 +166,8 @@ class State(NamedTuple):
     token: Int[Array, "B"]  # to be fed next
     machine: Int[Array, "B"]  # state of the stop machine
     begun: Int[Array, "B"]  # step at which the turn started
-    recent: Any  # KVCache [L, B, K, W, h]: a ring of the newest tokens; inside the loop on CPU one [1, ..] a layer
-    older: Any  # the same for older tokens, moved here W at a time; None where the window holds all
+    recent: Parts  # [L, B, K, W, h]: a ring of the newest tokens
+    older: Parts | None  # the same for older tokens, moved here W at a time; None where the window holds all
     out: Output
 
 
@@ -203,7 +221,7 @@ def init(layout: Layout) -> tuple[Caches, State]:
     return layout.constrain((caches, State(jnp.int32(0), zeros, zeros, zeros, recent, older, out)))
 
 
-def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: Int[Array, "N"]) -> caching.KVCache:
+def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: Int[Array, "N"]) -> Parts:
     """Compute the KV entries [L, N, K, P, h] of N right-padded prompts, `chunk` tokens of each at a time.
 
     No matrix of scores is larger than chunk x P. Chunks after the longest prompt are skipped. No logits are computed,
@@ -220,15 +238,13 @@ def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: 
         _, new = transformer.extend(layout.model, params, part, positions, () if alone else (before,))
         return layout.constrain(caching.write(cache, new, start))
 
-    empty = layout.constrain(layout.new_cache(count, bucket))
+    empty = layout.constrain(_stacked(layout.new_cache(count, bucket)))
     if bucket == layout.chunk:
-        return piece(0, empty, alone=True)
-    return jax.lax.fori_loop(0, -(-jnp.max(lengths) // layout.chunk), piece, empty)
+        return _parts(layout, piece(0, empty, alone=True))
+    return _parts(layout, jax.lax.fori_loop(0, -(-jnp.max(lengths) // layout.chunk), piece, empty))
 
 
-def insert(
-    layout: Layout, cache: caching.KVCache, new: caching.KVCache, places: Int[Array, "shards N"]
-) -> caching.KVCache:
+def insert(layout: Layout, cache: Parts, new: Parts, places: Int[Array, "shards N"]) -> Parts:
     """Write the first columns of some prefixes (prefilled prompts) or of some lanes' histories.
 
     Args:
@@ -261,13 +277,13 @@ def _by_shard(layout: Layout, x: Array, axis: int) -> Array:
 def append(
     layout: Layout,
     params: Params,
-    prefix: caching.KVCache,
-    history: caching.KVCache,
+    prefix: Parts,
+    history: Parts,
     state: State,
     observations: Observations,
     *,
     reach: int,
-) -> caching.KVCache:
+) -> Parts:
     """Add the finished turns of some lanes, and the observations that follow them, to the histories.
 
     The turns' KV entries are moved from the ring; only those of `observations.tokens` are computed.
@@ -276,8 +292,9 @@ def append(
       reach: columns that hold the histories afterwards.
     """
     begun, written = gather(layout, (state.begun, state.out.lengths), observations.lanes, 0)
-    turn, before = gather(layout, (state.recent, caching.first_slots(history, reach)), observations.lanes, 1)
-    prompt = gather(layout, prefix, observations.lanes // layout.group, 1)
+    held = state.recent, tuple(caching.first_slots(part, reach) for part in history)
+    turn, before = map(_stacked, gather(layout, held, observations.lanes, 1))
+    prompt = _stacked(gather(layout, prefix, observations.lanes // layout.group, 1))
     # What the ring holds after the turn's end is overwritten or masked.
     before = caching.write_rows(before, caching.rotated(turn, begun % layout.recent), observations.history_lengths)
     known = observations.history_lengths + written
@@ -288,7 +305,7 @@ def append(
     )
     positions = (observations.prefix_lengths + known)[:, None] + jnp.arange(layout.observation, dtype=jnp.int32)
     _, new = transformer.extend(layout.model, params, observations.tokens, positions, context)
-    return insert(layout, history, caching.write_rows(before, new, known), observations.lanes)
+    return insert(layout, history, _parts(layout, caching.write_rows(before, new, known)), observations.lanes)
 
 
 def decode(
@@ -309,11 +326,10 @@ def decode(
 
     Args:
       filtered: whether `drawing.knobs` exclude any tokens.
-      reach: columns that hold the histories; all of them except on CPU, where reading fewer needs no copy.
+      reach: columns that hold the histories; all of them except on CPU, since taking fewer copies them.
     Returns: the state, and its output replicated on every device for the host to read.
     """
-    forward = (_forward_by_layer if reads_in_place(layout) else _forward)(layout, params)
-    parts = functools.partial(_parts, layout)
+    forward = (_forward_by_layer if layout.by_layer else _forward)(layout, params)
     row_keys = jax.vmap(jax.random.fold_in)(drawing.keys[lanes.turns], lanes.row_ids)
     prompt, earlier = jnp.arange(layout.prefix), jnp.arange(reach)  # columns of a prefix and of a history
     prompt_lengths = jnp.repeat(lanes.prefix_lengths, layout.group)
@@ -322,19 +338,18 @@ def decode(
         (earlier < lanes.history_lengths[:, None], prompt_lengths[:, None] + earlier),
     )
     turn_starts = prompt_lengths + lanes.history_lengths
-    prefixes = parts(caches.prefix)
-    histories = parts(caching.first_slots(caches.history, reach) if caches.history else None)
+    nothing = (None,) * len(caches.prefix)
+    histories = tuple(caching.first_slots(part, reach) for part in caches.history) if caches.history else nothing
     state = _begin(state, lanes)
-    state = state._replace(recent=parts(state.recent), older=parts(state.older))
 
-    def step(older: tuple[caching.KVCache | None, ...], state: State) -> State:
+    def step(older: Parts | None, state: State) -> State:
         t = state.out.lengths
         positions = (turn_starts + t)[:, None]
         column, rings = _rings(layout, state.step, t)
         visible = (*fixed, *((mask, positions - 1 - age) for mask, age in rings))
         contexts = [
             [caching.Context(cache, *seen) for cache, seen in zip(part, visible, strict=False) if cache is not None]
-            for part in zip(prefixes, histories, state.recent, older, strict=True)
+            for part in zip(caches.prefix, histories, state.recent, older or nothing, strict=True)
         ]
         hidden, new, column = forward(state.token[:, None], positions, contexts, column)
         writes = ~state.out.done[:, None] if layout.history else None  # a finished turn stays for `append`
@@ -347,13 +362,16 @@ def decode(
         return State(state.step + 1, drawn[0], jnp.maximum(machine, 0), state.begun, recent, None, out)
 
     state = _run(layout, lanes, step, state)
-    state = state._replace(recent=_stacked(state.recent), older=_stacked(state.older) if layout.ring else None)
     return state, jax.lax.with_sharding_constraint(state.out, sharding.replicated(layout.mesh))
 
 
-def _parts(layout: Layout, tree: Any) -> tuple[Any, ...]:
-    """Each layer of a tree by itself where decoding cuts them (`reads_in_place`), elsewhere all together."""
-    return transformer.unstack(tree, layout.model.num_layers) if reads_in_place(layout) else (tree,)
+def _parts(layout: Layout, cache: caching.KVCache) -> Parts:
+    return transformer.unstack(cache, layout.model.num_layers) if layout.by_layer else (cache,)
+
+
+def _stacked(parts: Parts) -> caching.KVCache:
+    """All layers together."""
+    return jax.tree.map(lambda *layers: jnp.concatenate(layers), *parts) if len(parts) > 1 else parts[0]
 
 
 # (tokens [B, 1], positions [B, 1], contexts of each part, column to write) -> hidden states, new KV entries of each
@@ -372,7 +390,7 @@ def _forward(layout: Layout, params: Params) -> Forward:
 
 
 def _forward_by_layer(layout: Layout, params: Params) -> Forward:
-    """Layers cut before the decoding loop, so that XLA:CPU reads them in place (see `transformer.extend_layers`)."""
+    """Layers cut before the decoding loop, so that XLA reads them in place (see `transformer.extend_layers`)."""
     cfg = layout.model
     layers = transformer.unstack(params["layers"], cfg.num_layers)
     rotations = transformer.rotations(cfg, layout.prefix + layout.history + layout.suffix + 1)
@@ -402,7 +420,7 @@ def _rings(layout: Layout, step: Int[Array, ""], t: Int[Array, "B"]) -> tuple[Ar
     return column, rings
 
 
-def _run(layout: Layout, lanes: Lanes, step: Callable[[Any, State], State], state: State) -> State:
+def _run(layout: Layout, lanes: Lanes, step: Callable[[Parts | None, State], State], state: State) -> State:
     """Take steps until enough lanes are free; `step` gets the older tokens first, which grow when a window ends."""
 
     def unfinished(state: State) -> Bool[Array, ""]:
@@ -422,7 +440,7 @@ def _run(layout: Layout, lanes: Lanes, step: Callable[[Any, State], State], stat
         last = state.step - 1
         written = jnp.arange(layout.window) <= last % layout.window
         start = (last - last % layout.window) % layout.ring
-        pairs = zip(older, state.recent, strict=True)
+        pairs = zip(older or (), state.recent, strict=True)
         return state._replace(
             older=tuple(layout.constrain(caching.write(o, new, start, written[None])) for o, new in pairs)
         )
@@ -430,11 +448,6 @@ def _run(layout: Layout, lanes: Lanes, step: Callable[[Any, State], State], stat
     if layout.ring:
         return jax.lax.while_loop(unfinished, window, state)
     return jax.lax.while_loop(unfinished, functools.partial(step, state.older), state._replace(older=None))
-
-
-def reads_in_place(layout: Layout) -> bool:
-    """Whether decoding cuts the layers before its loop (see `transformer.extend_layers`): on CPU."""
-    return layout.mesh.devices.flat[0].platform == "cpu"
 
 
 def _begin(state: State, lanes: Lanes) -> State:
@@ -470,10 +483,6 @@ def _record(out: Output, logits: Array, accepted: Array, limits: Array, drawn: t
         done=out.done | stop | (lengths >= limits),
         finite=out.finite & jnp.all(jnp.isfinite(jnp.where(live[:, None], logits, 0.0))),
     )
-
-
-def _stacked(layers: tuple[caching.KVCache, ...]) -> caching.KVCache:
-    return jax.tree.map(lambda *parts: jnp.concatenate(parts), *layers)
 
 
 init_jit = jax.jit(init, static_argnames="layout")

@@ -17,7 +17,6 @@ from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.schedule import Schedule
 from spicejax.generate.stops import StopMachine
 from spicejax.models import transformer
-from spicejax.models.cache import KVCache
 from spicejax.models.transformer import TransformerConfig
 from spicejax.types import Messages, Params, Rollout
 
@@ -185,7 +184,7 @@ class Player:
                 prefix = self._prefill(shape, caches.prefix, batch, [requests[item.prompt].tokens for item in batch])
                 caches = caches._replace(prefix=prefix)
             inputs, reach = lanes.put(schedule, threshold), shape.history
-            if engine.reads_in_place(shape):
+            if shape.platform == "cpu":
                 reach = shape.reach(int(lanes.inputs.history_lengths[lanes.busy].max(initial=0)))
             with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.lanes)):
                 state, out = engine.decode_jit(
@@ -209,8 +208,8 @@ class Player:
             self.progress(done, total)
 
     def _prefill(
-        self, shape: engine.Layout, prefix: KVCache, batch: list[Prefill], prompts: list[np.ndarray]
-    ) -> KVCache:
+        self, shape: engine.Layout, prefix: engine.Parts, batch: list[Prefill], prompts: list[np.ndarray]
+    ) -> engine.Parts:
         """Prefill prompts, all tokens but the last of each, and insert them into their prefixes."""
         jax.block_until_ready(prefix)  # one batch at a time: dispatched ahead, each would take memory
         per_shard, at_once = shape.prompts // shape.shards, shape.prefills // shape.shards

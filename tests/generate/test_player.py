@@ -240,7 +240,7 @@ def test_samples_of_a_prompt_do_not_wait_for_the_longest_of_them(params, monkeyp
 )  # fmt: skip
 def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch, window, in_place):
     """Rows that begin at any step of a window, refills in the middle of one: the texts of one ring."""
-    monkeypatch.setattr(engine, "reads_in_place", lambda layout: in_place)
+    monkeypatch.setattr(engine.Layout, "by_layer", in_place)
     jax.clear_caches()  # programs traced the other way
     settings = {"samples": 4, "max_new": 12, "limits": [12, 5, 9, 12, 2, 12, 7, 12, 11]}
     whole = respond(player(params, rows=4, buckets=(8,)), MANY, **settings)
@@ -255,7 +255,7 @@ def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch
 @pytest.mark.parametrize("in_place", [True, False], ids=["as on CPU", "as on TPU"])
 def test_sliding_layers_see_the_same_tokens_as_the_learners(monkeypatch, in_place):
     """Chunks of prompts, rows that share one, both rings, a refill: all beyond the model's window."""
-    monkeypatch.setattr(engine, "reads_in_place", lambda layout: in_place)
+    monkeypatch.setattr(engine.Layout, "by_layer", in_place)
     monkeypatch.setattr(layouts, "WINDOW", 4)
     jax.clear_caches()
     cfg = dataclasses.replace(GEMMA3, vocab_size=61, num_layers=2, full_every=2)
@@ -313,7 +313,8 @@ def test_programs_are_the_ones_that_run(params):
     for program in made.values():
         assert program.lower().compile().memory_analysis() is not None
     (prefix, history), state = made["decode"].arguments[1:3]
-    assert shapes((prefix.k, state.recent.v)) == (((2, 2, 2, 8, 18), jnp.int8), ((2, 8, 2, 12, 8), jnp.float32))
+    one = ((1, 2, 2, 8, 18), jnp.int8), ((1, 8, 2, 12, 8), jnp.float32)
+    assert [shapes((p.k, r.v)) for p, r in zip(prefix, state.recent, strict=True)] == [one] * 2, "one of each layer"
     assert history is None
     out, _ = made["decode"].lower().out_info
     assert shapes(out) == shapes(state)
@@ -327,7 +328,7 @@ def test_programs_of_rows_of_several_turns(params):
     made = described(who, params, shape)
     assert list(made) == ["prefill", "insert", "decode", "append"]
     history = made["append"].arguments[2]
-    assert shapes(history.k) == ((2, 8, 2, 8, 40), jnp.int8)
+    assert [shapes(part.k) for part in history] == [((1, 8, 2, 8, 40), jnp.int8)] * 2
     assert shapes(made["append"].lower().out_info) == shapes(history)
 
 
