@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
 from spicejax.models import blockwise
 from spicejax.models.blockwise import MASKED
 from spicejax.models.cache import KVCache
 
-# Kernels of the training pass. "xla" runs everywhere and is the reference; "splash" is Pallas on TPU; "cudnn" is fused
-# attention on NVIDIA GPUs (bfloat16 only); "auto" takes the backend's own where it can, else "xla". When compiling for
-# a TPU that is not attached, name the kernel: "auto" asks which backend runs this process.
-AttentionKernel = Literal["auto", "xla", "splash", "cudnn"]
+# Kernels of the training pass. "xla" runs everywhere and is the reference; "splash" is Pallas on TPU; "flash" is Pallas
+# on NVIDIA GPUs, "cudnn" fused attention there (bfloat16 only); "auto" takes the backend's own where it can, else "xla"
+# ("flash" was compiled for cards and not seen on one yet: it is taken where it is named). When compiling for a TPU that
+# is not attached, name the kernel: "auto" asks which backend runs this process.
+AttentionKernel = Literal["auto", "xla", "splash", "flash", "cudnn"]
 
 # The causal pass goes through its queries in at most this many blocks, each against the keys up to its end. All but the
 # last have at least SHORTEST_BLOCK tokens.
@@ -98,11 +102,48 @@ def causal_attention(
         from spicejax.models import splash  # pallas is slow to import and only TPUs need it
 
         return splash.attention(query, key, value, segment_ids, slots, window)  # pyright: ignore[reportArgumentType]  # symlink
+    if kernel == "flash" and window is None:
+        from spicejax.models import flash  # pallas is slow to import and only GPUs need it
+
+        return flash.attention(query, key, value, segment_ids, slots)  # pyright: ignore[reportArgumentType]  # symlink
     if kernel == "cudnn":
         alone = segment_ids is None and slots is None and window is None
         mask = None if alone else causal_mask(query.shape[1], segment_ids, slots, window, positions)
         return _cudnn_attention(query, key, value, mask)
     return _blockwise_attention(query, key, value, segment_ids, slots, window, positions)
+
+
+Names = tuple[str | None, ...]
+BY_HEAD, BY_ROW = ("batch", None, "heads", None), ("batch", None)  # [B, T, N, h] and [B, T]
+
+
+def over_devices(
+    local: Callable[..., Any], arrays: Sequence[Array], names: Sequence[Names], out: Any, *, rows: int, heads: int
+) -> Any:
+    """Call `local` on each device's rows and heads of the arrays, whose axes are named batch, heads or None.
+
+    Under a mesh (`jax.set_mesh` with flax's logical axis rules) batch and act_heads are split as the rules say where
+    they divide `rows` and `heads`, the rest is whole; without one all of it is called at once.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or mesh.size == 1:
+        return local(*arrays)
+    axes = {"batch": _split(mesh, "batch", rows), "heads": _split(mesh, "act_heads", heads), None: None}
+
+    def spec(named: Names) -> PartitionSpec:
+        return PartitionSpec(*(axes[name] for name in named))
+
+    outs = jax.tree.map(spec, out, is_leaf=lambda x: isinstance(x, tuple) and not isinstance(x[0], tuple))
+    return jax.shard_map(local, in_specs=tuple(map(spec, names)), out_specs=outs, check_vma=False)(*arrays)
+
+
+def _split(mesh: jax.sharding.AbstractMesh, logical: str, size: int) -> tuple[str, ...] | None:
+    """Mesh axes that the logical axis rules split `logical` over; None without any, or where `size` does not divide."""
+    named = nn.logical_to_mesh_axes((logical,))  # pyright: ignore[reportPrivateImportUsage]
+    axes = named[0] if named else None
+    axes = (axes,) if isinstance(axes, str) else tuple(axes or ())
+    ways = int(np.prod([mesh.shape[a] for a in axes]))
+    return axes if axes and size % ways == 0 else None
 
 
 def _native_kernel(query: Array, slots: Slots | None) -> AttentionKernel:
@@ -197,14 +238,21 @@ class Partial(NamedTuple):
     out: Float[Array, "B T H h"]  # sum of exp(score - top) * value
 
 
-def partial_attention(query: Float[Array, "B T H h"], kv: KVCache, mask: Bool[Array, "rows times S"]) -> Partial:
+def partial_attention(
+    query: Float[Array, "B T H h"], kv: KVCache, mask: Bool[Array, "rows times S"], kernel: AttentionKernel = "xla"
+) -> Partial:
     """Attend to U rows of keys, each read by B / U rows of queries in turn: row b reads row b // (B / U).
 
     The queries that share a row and a kv head are the rows of one matmul, so that shared keys are read once.
 
     Args:
       mask: true = may attend; rows is U or 1. times is 1 for a mask that all queries share, or (B / U) * T.
+      kernel: "flash" where all queries of more than a few keys share their mask, else in plain XLA.
     """
+    if kernel == "flash" and mask.shape[1] == 1 and mask.shape[2] > 1:
+        from spicejax.models import flash
+
+        return flash.partial_attention(query, kv, mask)  # pyright: ignore[reportReturnType]  # symlink
     batch, length, heads, head_dim = query.shape
     rows, kv_heads = kv.k.shape[:2]
     share, per_head, slots = batch // rows * length, heads // kv_heads, kv.k.shape[3]

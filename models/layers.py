@@ -151,7 +151,7 @@ class Attention(nn.Module):
         else:
             new = KVCache(k=key.transpose(0, 2, 3, 1), v=value.swapaxes(1, 2))
             seen = zip((*cached, new), view.masks, strict=True)
-            out = merge([partial_attention(query, kv, mask) for kv, mask in seen]).astype(cfg.dtype)
+            out = merge([partial_attention(query, kv, mask, cfg.attention) for kv, mask in seen]).astype(cfg.dtype)
         shape = (cfg.num_heads, cfg.head_dim, x.shape[-1])
         return projected(self, "o", out, shape, out_std(cfg), inner=2), new
 

@@ -8,16 +8,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as kernels
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
-from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 
-from spicejax.models.attention import Slots
+from spicejax.models.attention import BY_HEAD, BY_ROW, Slots, over_devices
 
 LANES = 128  # rows are padded to a multiple of it
 BLOCK = 512  # side of the blocks of longer rows
@@ -57,8 +55,7 @@ def attention(
 ) -> Float[Array, "B T H h"]:
     """`attention.causal_attention` by one splash call a row; `interpret` runs it anywhere, slowly, for tests.
 
-    Under a mesh (`jax.set_mesh` with flax's logical axis rules) each device works on its own rows and heads: batch and
-    act_heads are split as the rules say where they divide, the rest is whole.
+    Under a mesh each device works on its own rows and heads (`attention.over_devices`).
     Raises: ValueError for heads whose width is no multiple of 64, and for a window together with slots.
     """
     if slots is not None and window is not None:
@@ -72,23 +69,9 @@ def attention(
     padded = length + -length % (BLOCK if length > BLOCK else LANES)
     kernel = _kernel(padded, query.shape[2] // key.shape[2], slots, window, interpret)
     local = functools.partial(_rows, kernel=kernel, pad=padded - length)
-    mesh = jax.sharding.get_abstract_mesh()
-    if mesh.empty or mesh.size == 1:
-        return local(query, key, value, segments)
-    batch = _split(mesh, "batch", query.shape[0])
-    heads = _split(mesh, "act_heads", key.shape[2])
-    by_head = PartitionSpec(batch, None, heads, None)
-    specs = (by_head, by_head, by_head, PartitionSpec(batch, None))
-    return jax.shard_map(local, in_specs=specs, out_specs=by_head, check_vma=False)(query, key, value, segments)
-
-
-def _split(mesh: jax.sharding.AbstractMesh, logical: str, size: int) -> tuple[str, ...] | None:
-    """Mesh axes that the logical axis rules split `logical` over; None without any, or where `size` does not divide."""
-    named = nn.logical_to_mesh_axes((logical,))  # pyright: ignore[reportPrivateImportUsage]
-    axes = named[0] if named else None
-    axes = (axes,) if isinstance(axes, str) else tuple(axes or ())
-    ways = int(np.prod([mesh.shape[a] for a in axes]))
-    return axes if axes and size % ways == 0 else None
+    names = (BY_HEAD, BY_HEAD, BY_HEAD, BY_ROW)
+    arrays = query, key, value, segments
+    return over_devices(local, arrays, names, BY_HEAD, rows=query.shape[0], heads=key.shape[2])
 
 
 def _rows(query: Array, key: Array, value: Array, segments: Array, *, kernel: Any, pad: int) -> Array:

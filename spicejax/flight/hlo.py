@@ -370,13 +370,14 @@ class _Counter:
 
     def kernel(self, where: str, it: _Instruction, total: Cost) -> None:
         """A custom call: a kernel says itself what it costs, or `kernels` does, or it is reported as unknown."""
-        if it.attribute(r'custom_call_target="([^"]+)"') != "tpu_custom_call":
+        target, called = it.attribute(r'custom_call_target="([^"]+)"'), it.attribute(r'op_name="([^"]+)"') or it.name
+        if target not in ("tpu_custom_call", "__gpu$xla.gpu.triton"):
             return
         stated = it.attribute(r'"cost_estimate":\{[^}]*"flops":"?(\d+)')
         operands = [self.all[where][o].shapes[0].dims for o in it.operands]
-        flops = float(stated) if stated else self.kernels(it.name, operands)
+        flops = float(stated) if stated else self.kernels(it.name if target == "tpu_custom_call" else called, operands)
         if flops is None:
-            total.unknown[it.attribute(r'op_name="([^"]+)"') or it.name] += 1
+            total.unknown[called] += 1
         else:
             total.flops += flops
 

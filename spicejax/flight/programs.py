@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -143,7 +143,7 @@ def _sampling(resolved: Resolved, ask: Ask) -> list[Program]:
 
 def _learning(resolved: Resolved, kept: dict[str, Tree]) -> list[Program]:
     """The optimizer step, and the passes for old and reference log-probabilities, where the loss takes them."""
-    from spicejax.models import splash  # pallas is slow to import and the loop does without
+    from spicejax.models import flash, splash  # pallas is slow to import and the loop does without
 
     cfg, model, mesh, learn = resolved.cfg, resolved.model, resolved.mesh, resolved.cfg.learner
     params, (state, frozen) = weights.parameters(model, mesh), resolved.state
@@ -154,7 +154,11 @@ def _learning(resolved: Resolved, kept: dict[str, Tree]) -> list[Program]:
     slots = {s.row_length: Slots(s.prompt, s.slot_length) for s in learn.shapes if s.prompt}
     # Where only some layers slide the compiler's text does not say which call is whose: counted as if all saw all.
     window = model.sliding_window if model.kinds == (True,) else None
-    kernels = functools.partial(splash.flops, slots=slots, window=window)
+
+    def kernels(name: str, operands: Sequence[tuple[int, ...]]) -> float | None:
+        known = splash.flops(name, operands, slots, window)
+        return flash.flops(name, operands, slots) if known is None else known
+
     place = sharding.rows(mesh, learn.rows, axis=1)
     batches = tuple(_batch(learn, shape, n, place) for shape, n in zip(learn.shapes, used, strict=True))
     scalar = jax.ShapeDtypeStruct((), jnp.int32, sharding=sharding.replicated(mesh))

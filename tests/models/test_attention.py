@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from processes import python, simulated
 
-from spicejax.models import attention, splash
+from spicejax.models import attention, cache, flash, splash
 from spicejax.models.attention import Slots, causal_attention, causal_mask
 
 
@@ -152,6 +152,62 @@ def test_splash_equals_the_mask(length, slots, window, heads, kv_heads, head_dim
     """Interpreted on CPU: rows padded to the kernel's blocks, grouped heads, segments, forward and backward."""
     arrays, segments, weights = drawn(length, heads, kv_heads, head_dim, slots)
     assert_same(functools.partial(splash.attention, interpret=True), arrays, segments, weights, slots, window)
+
+
+@pytest.mark.parametrize(
+    ("length", "slots", "heads", "kv_heads"),
+    [(40, None, 4, 2), (64, None, 2, 1), (150, None, 2, 2), (32 + 3 * 16, Slots(32, 16), 6, 2),
+     (64 + 2 * 128, Slots(64, 128), 2, 1), (16 + 16, Slots(16, 16), 1, 1)],
+)  # fmt: skip
+def test_flash_equals_the_mask(length, slots, heads, kv_heads):
+    """Interpreted on CPU: rows padded to whole blocks, slots of one and of several, grouped heads, segments."""
+    arrays, segments, weights = drawn(length, heads, kv_heads, 16, slots)
+
+    def run(query, key, value, segments, slots, window):
+        return flash.attention(query, key, value, segments, slots, interpret=True)
+
+    assert_same(run, arrays, segments, weights, slots)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize(
+    ("batch", "length", "rows", "heads", "kv_heads", "slots"),
+    [(6, 1, 2, 4, 2, 40), (4, 1, 4, 8, 2, 700), (3, 1, 1, 2, 2, 128), (2, 20, 2, 8, 1, 65)],
+)
+def test_flash_over_a_part_of_a_cache_equals_the_products(batch, length, rows, heads, kv_heads, slots, dtype):
+    """Lanes that share a prefix, keys cut among programs, blocks not filled, rows that see nothing."""
+    rng = np.random.default_rng(0)
+    query = jnp.asarray(rng.normal(size=(batch, length, heads, 16)), jnp.float32)
+    shape = (rows, kv_heads, slots, 16)
+    kv = cache.encode(cache.KVCache(*(jnp.asarray(rng.normal(size=(1, *s)), jnp.float32) for s in (
+        (rows, kv_heads, 16, slots), shape))), jnp.dtype(dtype))  # fmt: skip
+    kv = jax.tree.map(lambda x: x[0], kv)
+    mask = jnp.asarray(rng.random((rows, 1, slots)) < 0.5).at[0].set(False)
+    found = flash.partial_attention(query, kv, mask, interpret=True)
+    expected = attention.partial_attention(query, kv, mask)
+    seen = jnp.repeat(jnp.any(mask, axis=(1, 2)), batch // rows)
+    assert not seen[0] and np.all(np.asarray(found.top[0]) == np.asarray(expected.top[0]))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a[seen], b[seen], atol=2e-5 * float(jnp.max(jnp.abs(b[seen]), initial=1.0)))
+
+
+@pytest.mark.parametrize(
+    ("length", "slots"), [(256, None), (128 + 4 * 64, Slots(128, 64)), (64 + 2 * 128, Slots(64, 128))]
+)
+def test_flash_counts_the_blocks_that_it_goes_through(length, slots):
+    mask = np.asarray(causal_mask(length, None, slots)[0])
+    side = 64
+    blocks = mask.reshape(length // side, side, length // side, side).any(axis=(1, 3))
+    made = flash.Layout(length, slots.prompt if slots else length, slots.length if slots else 0, side)
+    for row, seen in enumerate(blocks):
+        count, number = made.keys(row)
+        assert [int(number(j)) for j in range(int(count))] == list(np.flatnonzero(seen))
+    for column, seen in enumerate(blocks.T):
+        assert list(np.flatnonzero(seen)) == list(range(column, int(made.queries_end(column))))
+    for name, products in (("flash_forward", 2), ("flash_dq", 3), ("flash_dkv", 4)):
+        found = flash.flops(name, [(2, length, 4, 128)], {length: slots} if slots else {})
+        assert found == 2 * products * 2 * 4 * 128 * side**2 * blocks.sum()
+    assert flash.flops("other", [(2, length, 4, 128)], {}) is None
 
 
 @pytest.mark.parametrize(
