@@ -69,16 +69,10 @@ def attention(
     Raises: ValueError for a head_dim that is no power of two from 16 to 256, and for a prompt area or slots whose
       lengths 16 does not divide.
     """
-    require_width(query.shape[-1])
-    length, side = query.shape[1], BLOCK
+    length = query.shape[1]
     if slots is not None:
         slots.count(length)
-        side = math.gcd(BLOCK, slots.prompt, slots.length)
-        if side < SMALLEST:
-            raise ValueError(
-                f"attention='flash' needs a prompt area and slots of whole blocks of {SMALLEST} tokens, got "
-                f"{slots.prompt} and {slots.length}; use 'xla'"
-            )
+    side = block_side(query.shape[-1], slots)
     padded = length + -length % side
     layout = Layout(padded, padded if slots is None else slots.prompt, 0 if slots is None else slots.length, side)
     segments = jnp.ones(query.shape[:2], jnp.int32) if segment_ids is None else segment_ids
@@ -93,10 +87,17 @@ def attention(
     return over_devices(local, arrays, names, BY_HEAD, rows=query.shape[0], heads=key.shape[2])
 
 
-def require_width(width: int) -> None:
-    """Raises: ValueError for a head_dim that is no power of two from 16 to 256."""
+def block_side(width: int, slots: Slots | None = None) -> int:
+    """Tokens of a block. Raises: ValueError as `attention`."""
     if not SMALLEST <= width <= 256 or width & (width - 1):
         raise ValueError(f"attention='flash' needs a head_dim of 16, 32, 64, 128 or 256, got {width}; use 'xla'")
+    side = BLOCK if slots is None else math.gcd(BLOCK, slots.prompt, slots.length)
+    if side < SMALLEST:
+        raise ValueError(
+            f"attention='flash' needs a prompt area and slots of whole blocks of {SMALLEST} tokens, got "
+            f"{slots and (slots.prompt, slots.length)}; use 'xla'"
+        )
+    return side
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5))
@@ -266,11 +267,13 @@ def _key_kernel(
 def partial_attention(
     query: Float[Array, "B T H h"], kv: KVCache, mask: Bool[Array, "rows 1 S"], *, interpret: bool = False
 ) -> Partial:
-    """`attention.partial_attention` where all queries of a row of keys share its mask; entries are read once.
+    """`attention.partial_attention` where all queries of a row of keys share its mask.
+
+    Entries are read once, and of a row only the blocks from its first visible key to its last.
 
     Raises: ValueError for a head_dim that is no power of two from 16 to 256.
     """
-    require_width(query.shape[-1])
+    block_side(query.shape[-1])
     rows, heads = kv.k.shape[:2]
     mask = jnp.broadcast_to(mask[:, 0], (rows, mask.shape[-1]))
     arrays = query, mask, *(x for x in kv if x is not None)
@@ -291,6 +294,9 @@ def _partial(query: Array, mask: Array, *cache: Array, interpret: bool) -> Parti
     flat = jnp.pad(flat, ((0, 0), (0, 0), (0, -flat.shape[2] % tall), (0, 0)))
     blocks = flat.shape[2] // tall
     pieces = -(-slots // BLOCK)
+    seen = jnp.any(jnp.pad(mask, ((0, 0), (0, pieces * BLOCK - slots))).reshape(rows, pieces, BLOCK), axis=-1)
+    ends = jnp.argmax(seen, axis=-1), pieces - jnp.argmax(seen[:, ::-1], axis=-1)  # of a row's visible blocks
+    bounds = jnp.where(jnp.any(seen, axis=-1, keepdims=True), jnp.stack(ends, axis=-1), 0).astype(jnp.int32)
     cuts = min(pieces, -(-PROGRAMS // (rows * kv_heads * blocks)))
     span = -(-pieces // cuts)  # blocks of keys of a program
     grid = rows * kv_heads, blocks, cuts
@@ -301,6 +307,7 @@ def _partial(query: Array, mask: Array, *cache: Array, interpret: bool) -> Parti
     takes = [
         pl.BlockSpec((None, None, tall, width), of("i", 0)),
         pl.BlockSpec((None, slots), lambda n, i, c: (n // kv_heads, 0)),
+        pl.BlockSpec((None, 2), lambda n, i, c: (n // kv_heads, 0)),
         pl.BlockSpec((None, None, width, slots), of(0, 0)),
         pl.BlockSpec((None, None, slots, width), of(0, 0)),
         *[pl.BlockSpec((None, None, slots), of(0))] * (len(cache) - 2),
@@ -316,7 +323,7 @@ def _partial(query: Array, mask: Array, *cache: Array, interpret: bool) -> Parti
         name="flash_part",
         interpret=interpret,
         compiler_params=triton.CompilerParams(num_warps=WARPS, num_stages=STAGES),
-    )(flat, mask, *cache)
+    )(flat, mask, bounds, *cache)
     highest = jnp.max(top, axis=2)
     factors = jnp.exp(top - highest[:, :, None])
 
@@ -329,9 +336,9 @@ def _partial(query: Array, mask: Array, *cache: Array, interpret: bool) -> Parti
 
 
 def _part_kernel(
-    query_ref: Any, mask_ref: Any, key_ref: Any, value_ref: Any, *refs: Any, slots: int, span: int
+    query_ref: Any, mask_ref: Any, bounds_ref: Any, key_ref: Any, value_ref: Any, *refs: Any, slots: int, span: int
 ) -> None:
-    """A block of queries that share a kv head, over `span` blocks of its keys."""
+    """A block of queries that share a kv head, over those of `span` blocks of its keys that lie between the bounds."""
     *scales, top_ref, total_ref, out_ref = refs
     query, first = query_ref[...], pl.program_id(2) * span
     scale = query.shape[-1] ** -0.5
@@ -355,8 +362,8 @@ def _part_kernel(
         return new_top, total, out * rest[:, None] + triton.dot(weights.astype(query.dtype), value)
 
     empty = jnp.full(query.shape[0], MASKED), jnp.zeros(query.shape[0]), jnp.zeros(query.shape, jnp.float32)
-    last = jnp.minimum(first + span, -(-slots // BLOCK))
-    top, total, out = jax.lax.fori_loop(first, last, step, empty)
+    begin, end = jnp.maximum(first, bounds_ref[0]), jnp.minimum(first + span, bounds_ref[1])
+    top, total, out = jax.lax.fori_loop(begin, jnp.maximum(begin, end), step, empty)
     top_ref[...], total_ref[...], out_ref[...] = top, total, out
 
 
@@ -377,7 +384,7 @@ def flops(name: str, operands: Sequence[tuple[int, ...]], slots: Mapping[int, Sl
         return "flash_part" in name and 4.0 * math.prod(operands[0]) * operands[1][-1] or None
     rows, length, heads, width = operands[0]
     found = slots.get(length)
-    side = BLOCK if found is None else math.gcd(BLOCK, found.prompt, found.length)
+    side = block_side(width, found)
     prompt, slot = (length, 0) if found is None else (found.prompt, found.length)
     lead, own = prompt // side, slot // side
     blocks = lead * (lead + 1) // 2

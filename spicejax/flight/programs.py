@@ -105,6 +105,8 @@ def micro_batches(cfg: RunConfig) -> list[int]:
 
 def _sampling(resolved: Resolved, ask: Ask) -> list[Program]:
     """The engine's programs for one ask: prompts are loaded, then all their responses decoded."""
+    from spicejax.models import flash  # pallas is slow to import and the loop does without
+
     cfg, role, layout = resolved.cfg, ask.seat or ask.role, engine_layout(resolved, ask)
     held, training = resolved.copied, resolved.resident_while_sampling
     if role in resolved.seats:
@@ -125,17 +127,18 @@ def _sampling(resolved: Resolved, ask: Ask) -> list[Program]:
     copy, responses = {"sampler_parameters": held}, (caches.history, state.recent, state.older)
     slots = {"kv_cache": (caches.prefix, responses)}
     reading, writing = 2.0 * size * layout.prefills * layout.prefix, 2.0 * size * layout.lanes * steps
+    kernels = functools.partial(flash.flops, slots={})
     # A cache with a window is written by a loop over windows and one over their steps.
     decoding = (steps / layout.window, layout.window) if layout.ring else (steps,)
     uses: dict[str, tuple[Any, ...]] = {  # fields of Program, from `calls` on
-        "prefill": (loads, copy, training | slots, (math.ceil(layout.prefix / layout.chunk),), None, reading),
+        "prefill": (loads, copy, training | slots, (math.ceil(layout.prefix / layout.chunk),), kernels, reading),
         "insert": (loads, {"kv_cache": caches.prefix}, training | copy | {"responses": responses}, (1,), None, 0.0),
-        "decode": (often, copy | slots, training, decoding, None, writing),
+        "decode": (often, copy | slots, training, decoding, kernels, writing),
     }
     if ask.turn_limits:
         reads = often * math.ceil(ask.prompts * ask.samples * (ask.turn_limits.turns - 1) / layout.appends)
         shown = 2.0 * size * layout.appends * layout.observation
-        uses["append"] = (reads, copy | slots, training, (1,), None, shown)
+        uses["append"] = (reads, copy | slots, training, (1,), kernels, shown)
     return [
         Program(f"{ask.role}_{p.name}", functools.partial(lower, p), *uses[p.name], rows=batch[p.name]) for p in found
     ]

@@ -29,7 +29,6 @@ from spicejax.models import cache as caching
 from spicejax.models import transformer
 from spicejax.types import Params
 
-
 # A cache of all layers: one of each layer, or one of them all (`Layout.by_layer`). L below is a part's layers.
 Parts = tuple[caching.KVCache, ...]
 

@@ -19,6 +19,7 @@ from spicejax.generate.layout import Buckets
 from spicejax.generate.weights import Tree
 from spicejax.learn import learner
 from spicejax.models import hf, lora
+from spicejax.models.attention import Slots
 from spicejax.models.transformer import TransformerConfig
 from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run.config import RunConfig, with_precision
@@ -130,7 +131,8 @@ def resolve(
       devices: default: all.
       capacity: memory of each device for programs, in bytes; default: as the devices report, infinite on a CPU.
       make_world: take the files of the nano world, which is made if it does not exist yet.
-    Raises: ValueError for a mesh that does not divide the devices, or a vocabulary that is too small.
+    Raises: ValueError for a mesh that does not divide the devices, a vocabulary that is too small, or a kernel of other
+      devices or shapes.
     """
     cfg = _with_world(cfg) if make_world else cfg
     devices = jax.devices() if devices is None else devices
@@ -138,10 +140,24 @@ def resolve(
     seats = dict.fromkeys(cfg.seats, architecture(cfg))  # of a seat that an earlier stage will have trained
     seats |= {role: _read(path) for role, path in cfg.folders_of_seats.items()}
     seats = {r: dataclasses.replace(m, dtype=cfg.model.dtype, param_dtype=cfg.model.dtype) for r, m in seats.items()}
+    _require_kernel(cfg, model, devices[0].platform)
     cfg = _with_tensor_axis(cfg, model.num_kv_heads, len(devices))
     meshes = sharding.make_meshes(cfg.mesh, cfg.sampler_mesh, devices)
     resolved = Resolved(_with_whole_rows(cfg, *meshes), model, *meshes, seats)
     return _with_bounded_cache(resolved, sharding.device_memory() if capacity is None else capacity)
+
+
+def _require_kernel(cfg: RunConfig, model: TransformerConfig, platform: str) -> None:
+    home = {"splash": "tpu", "flash": "gpu", "cudnn": "gpu"}.get(cfg.model.attention, platform)
+    if home != platform:
+        raise ValueError(
+            f"model.attention={cfg.model.attention} is a kernel of {home}s, and this is a {platform}; use auto"
+        )
+    if cfg.model.attention == "flash":
+        from spicejax.models import flash  # pallas is slow to import
+
+        for shape in cfg.learner.shapes:
+            flash.block_side(model.head_dim, Slots(shape.prompt, shape.slot_length) if shape.prompt else None)
 
 
 def architecture(cfg: RunConfig) -> TransformerConfig:
