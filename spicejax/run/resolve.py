@@ -148,12 +148,12 @@ def resolve(
 
 
 def _require_kernel(cfg: RunConfig, model: TransformerConfig, platform: str) -> None:
-    home = {"splash": "tpu", "flash": "gpu", "cudnn": "gpu"}.get(cfg.model.attention, platform)
+    kernel = cfg.model.attention
+    home = {"splash": "tpu", "flash": "gpu", "cudnn": "gpu"}.get(kernel, platform)
     if home != platform:
-        raise ValueError(
-            f"model.attention={cfg.model.attention} is a kernel of {home}s, and this is a {platform}; use auto"
-        )
-    if cfg.model.attention == "flash":
+        here = f"a {home.upper()}, and this is a {platform.upper()}"
+        raise ValueError(f"model.attention={kernel} runs on {here}; use auto")
+    if kernel == "flash":
         from spicejax.models import flash  # pallas is slow to import
 
         for shape in cfg.learner.shapes:

@@ -51,6 +51,27 @@ def test_a_vocabulary_too_small_for_its_tokenizer_is_refused(tmp_path):
         resolve(cfg, jax.devices()[:1])
 
 
+class Card:
+    platform = "gpu"
+
+
+@pytest.mark.parametrize(
+    ("devices", "fields", "message"),
+    [
+        (jax.devices()[:1], {"model.attention": "flash"}, "attention=flash runs on a GPU, and this is a CPU"),
+        (jax.devices()[:1], {"model.attention": "splash"}, "attention=splash runs on a TPU, and this is a CPU"),
+        ([Card()], {"model.attention": "flash"}, "head_dim of 16, 32, 64, 128 or 256, got 40"),
+        ([Card()], {"model.attention": "flash", "nano.architecture.head_dim": "32"}, "whole blocks of 16 tokens"),
+    ],
+)
+def test_a_kernel_that_cannot_run_is_refused_before_anything_starts(devices, fields, message):
+    cfg = configs.load("spice_nano")
+    shapes = {"learner.layout": "shared_prompt", "learner.prompt_areas": "72", "learner.slot_length": "64"}
+    cfg = configuration.override(cfg, shapes | {"learner.slots": "4"} | fields)
+    with pytest.raises(ValueError, match=message):
+        resolve(cfg, devices)
+
+
 @pytest.fixture
 def world(tmp_path, monkeypatch):
     """A recipe whose nano world lies in the folder runs/cache below the current one, which is then another."""
