@@ -81,6 +81,7 @@ NUMBERS = {
     "r_zero_qwen4b": {k: ASKS if k in "135" else SOLVES for k in "123456"},
     "absolute_zero_qwen4b": {"": ABSOLUTE_ZERO},
     **{name: {"": SPICE} for name in ("spice_qwen4b", "spice_qwen8b", "spice_octothinker3b", "spice_octothinker8b")},
+    "spice_qwen4b_h200": {"": SPICE},
     "ssp_qwen7b": {"": SSP},
     "ssp_qwen14b": {"": SSP},
     "r1_searcher_qwen7b": {
