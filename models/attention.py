@@ -249,7 +249,8 @@ def partial_attention(
       mask: true = may attend; rows is U or 1. times is 1 for a mask that all queries share, or (B / U) * T.
       kernel: "flash" where all queries of more than a few keys share their mask, else in plain XLA.
     """
-    if kernel == "flash" and mask.shape[1] == 1 and mask.shape[2] > 1:
+    beyond = kv.k.dtype == jnp.int8 and kv.k.size > 2**31  # bytes that Triton's offsets of 32 bits reach
+    if kernel == "flash" and mask.shape[1] == 1 and mask.shape[2] > 1 and not beyond:
         from spicejax.models import flash
 
         return flash.partial_attention(query, kv, mask)  # pyright: ignore[reportReturnType]  # symlink

@@ -25,6 +25,7 @@ from spicejax.models.cache import KVCache
 
 BLOCK = 64  # most tokens of a block of queries or keys; a power of two that divides the prompt area and the slots
 SMALLEST = 16  # side of a product on tensor cores
+SHORTEST = 32  # of a training pass: narrower blocks that four warps share have been compiled wrong
 WARPS, STAGES = 4, 2
 PROGRAMS = (
     256  # at least so many, by cutting the keys of a cache: a card runs one or two on each of its 100 to 200 cores
@@ -66,13 +67,13 @@ def attention(
     """`attention.causal_attention` without windows; `interpret` runs it anywhere, slowly, for tests.
 
     Under a mesh each device works on its own rows and heads (`attention.over_devices`).
-    Raises: ValueError for a head_dim that is no power of two from 16 to 256, and for a prompt area or slots whose
-      lengths 16 does not divide.
+    Raises: ValueError for a head_dim that is no power of two from 16 to 256 (128 in float32), and for a prompt area or
+      slots whose lengths 32 does not divide.
     """
     length = query.shape[1]
     if slots is not None:
         slots.count(length)
-    side = block_side(query.shape[-1], slots)
+    side = block_side(query.shape[-1], query.dtype, slots)
     padded = length + -length % side
     layout = Layout(padded, padded if slots is None else slots.prompt, 0 if slots is None else slots.length, side)
     segments = jnp.ones(query.shape[:2], jnp.int32) if segment_ids is None else segment_ids
@@ -87,14 +88,22 @@ def attention(
     return over_devices(local, arrays, names, BY_HEAD, rows=query.shape[0], heads=key.shape[2])
 
 
-def block_side(width: int, slots: Slots | None = None) -> int:
-    """Tokens of a block. Raises: ValueError as `attention`."""
-    if not SMALLEST <= width <= 256 or width & (width - 1):
-        raise ValueError(f"attention='flash' needs a head_dim of 16, 32, 64, 128 or 256, got {width}; use 'xla'")
-    side = BLOCK if slots is None else math.gcd(BLOCK, slots.prompt, slots.length)
-    if side < SMALLEST:
+def block_side(width: int, dtype: Any, slots: Slots | None = None) -> int:
+    """Tokens of a block of the training pass, by what a card's registers and shared memory hold.
+
+    Raises: ValueError as `attention`.
+    """
+    size = width * jnp.dtype(dtype).itemsize
+    if not SMALLEST <= width <= 256 or width & (width - 1) or size > 512:
         raise ValueError(
-            f"attention='flash' needs a prompt area and slots of whole blocks of {SMALLEST} tokens, got "
+            f"attention='flash' needs a head_dim of 16, 32, 64, 128 or 256, 128 at most in float32, got {width} in "
+            f"{jnp.dtype(dtype).name}; use 'xla'"
+        )
+    largest = BLOCK if size < 512 else SHORTEST
+    side = largest if slots is None else math.gcd(largest, slots.prompt, slots.length)
+    if side < SHORTEST:
+        raise ValueError(
+            f"attention='flash' needs a prompt area and slots of whole blocks of {SHORTEST} tokens, got "
             f"{slots and (slots.prompt, slots.length)}; use 'xla'"
         )
     return side
@@ -271,9 +280,9 @@ def partial_attention(
 
     Entries are read once, and of a row only the blocks from its first visible key to its last.
 
-    Raises: ValueError for a head_dim that is no power of two from 16 to 256.
+    Raises: ValueError for a head_dim that is no power of two from 16 to 256 (128 in float32).
     """
-    block_side(query.shape[-1])
+    block_side(query.shape[-1], query.dtype)
     rows, heads = kv.k.shape[:2]
     mask = jnp.broadcast_to(mask[:, 0], (rows, mask.shape[-1]))
     arrays = query, mask, *(x for x in kv if x is not None)
@@ -286,10 +295,16 @@ def partial_attention(
 def _partial(query: Array, mask: Array, *cache: Array, interpret: bool) -> Partial:
     """`partial_attention` of the rows and heads of one device."""
     kv = KVCache(*cache)
+    product = query.dtype if kv.k.dtype == jnp.int8 else kv.k.dtype
     batch, length, heads, width = query.shape
     rows, kv_heads, _, slots = kv.k.shape
     share, group = batch // rows * length, heads // kv_heads
-    flat = query.reshape(rows, share, kv_heads, group, width).swapaxes(1, 2).reshape(rows, kv_heads, -1, width)
+    flat = (
+        query.astype(product)
+        .reshape(rows, share, kv_heads, group, width)
+        .swapaxes(1, 2)
+        .reshape(rows, kv_heads, -1, width)
+    )
     tall = min(BLOCK, max(SMALLEST, 1 << (share * group - 1).bit_length()))  # queries of a program
     flat = jnp.pad(flat, ((0, 0), (0, 0), (0, -flat.shape[2] % tall), (0, 0)))
     blocks = flat.shape[2] // tall
@@ -371,8 +386,12 @@ def _part_kernel(
 _PRODUCTS = {"flash_forward": 2, "flash_dq": 3, "flash_dkv": 4}
 
 
-def flops(name: str, operands: Sequence[tuple[int, ...]], slots: Mapping[int, Slots]) -> float | None:
+def flops(
+    name: str, operands: Sequence[tuple[int, ...]], slots: Mapping[int, Slots], dtype: Any = jnp.bfloat16
+) -> float | None:
     """FLOPs of one call of a program of this module; None for other kernels.
+
+    Of a part of a cache all keys are counted: how many a step sees is known when it runs.
 
     Args:
       name: of the kernel in the compiled module.
@@ -384,7 +403,7 @@ def flops(name: str, operands: Sequence[tuple[int, ...]], slots: Mapping[int, Sl
         return "flash_part" in name and 4.0 * math.prod(operands[0]) * operands[1][-1] or None
     rows, length, heads, width = operands[0]
     found = slots.get(length)
-    side = block_side(width, found)
+    side = block_side(width, dtype, found)
     prompt, slot = (length, 0) if found is None else (found.prompt, found.length)
     lead, own = prompt // side, slot // side
     blocks = lead * (lead + 1) // 2

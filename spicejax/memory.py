@@ -12,13 +12,13 @@ HUGE_PAGES = "glibc.malloc.hugetlb=1"
 REUSE = "glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=0x80000000:glibc.malloc.trim_threshold=0x10000000000"
 ACCELERATORS = ("accel*", "vfio/[0-9]*", "nvidia[0-9]*")  # in /dev
 
-FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+FRACTION, OLD_FRACTION = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"  # JAX refuses both together
 SHARE = 0.92  # of a GPU's memory: programs get no more; JAX's own 0.75 leaves 20 GiB of an H100 unused
 
 
 def gpu_share() -> float:
     """Share of a GPU's memory that JAX takes at its start, unless the user said another."""
-    return float(os.environ.get(FRACTION, SHARE))
+    return float(os.environ.get(FRACTION) or os.environ.get(OLD_FRACTION) or SHARE)
 
 
 def tune(devices: Path = Path("/dev")) -> None:
@@ -32,7 +32,8 @@ def tune(devices: Path = Path("/dev")) -> None:
     settings only when a process starts. Call it before heavy imports. A GLIBC_TUNABLES of the user's own, even an empty
     one, is left alone.
     """
-    os.environ.setdefault(FRACTION, str(SHARE))
+    if not {FRACTION, OLD_FRACTION} & os.environ.keys():
+        os.environ[FRACTION] = str(SHARE)
     if sys.platform == "linux" and sys.executable and "GLIBC_TUNABLES" not in os.environ:
         elsewhere = any(any(devices.glob(pattern)) for pattern in ACCELERATORS)
         # other C libraries and old glibcs do not look at it

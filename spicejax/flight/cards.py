@@ -96,7 +96,7 @@ class Hosts:
     def link_bandwidth(self, group: int) -> float:
         """Bytes/s a card can send in a collective of `group` cards.
 
-        A group that fits a host is taken to lie in one. In a larger one all ports of a host share what leaves it, as in
+        A group that fits a host is taken to lie in one, which a mesh with data > 1 over several hosts does not. In a larger one all ports of a host share what leaves it, as in
         NCCL's rings, so that the network gives a card as much as the host's ports together.
         """
         link = self.chip.link
@@ -119,7 +119,7 @@ class Hosts:
 
 
 def installed() -> bool:
-    """Whether JAX's CUDA plugin is here, and the assembler that it calls."""
+    """Whether JAX's CUDA plugin is here."""
     return any(importlib.util.find_spec(f"jax_cuda{n}_plugin") is not None for n in (12, 13))
 
 

@@ -27,10 +27,12 @@ _OPCODE = re.compile(r" ?([a-z][\w\-]*)\(")
 # Moves nothing, or what it moves is counted by the instruction that produced or will read it.
 _FREE = frozenset(
     """parameter constant tuple get-tuple-element bitcast after-all partition-id replica-id iota copy-done slice-done
-    async-done async-update all-gather-done all-reduce-done collective-permute-done optimization-barrier
-    add-dependency opt-barrier""".split()
+    async-done async-update all-gather-done all-reduce-done collective-permute-done reduce-scatter-done all-to-all-done
+    collective-broadcast-done optimization-barrier add-dependency opt-barrier""".split()
 )
 COLLECTIVES = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
+# Custom calls that are kernels of Pallas, on TPU and by JAX's version on GPU.
+_KERNELS = ("tpu_custom_call", "__gpu$xla.gpu.triton", "triton_kernel_call", "triton_kernel_call_ffi")
 _SLICES = ("dynamic-slice", "slice", "gather")
 
 
@@ -371,7 +373,7 @@ class _Counter:
     def kernel(self, where: str, it: _Instruction, total: Cost) -> None:
         """A custom call: a kernel says itself what it costs, or `kernels` does, or it is reported as unknown."""
         target, called = it.attribute(r'custom_call_target="([^"]+)"'), it.attribute(r'op_name="([^"]+)"') or it.name
-        if target not in ("tpu_custom_call", "__gpu$xla.gpu.triton"):
+        if target not in _KERNELS and "fmha" not in (target or ""):
             return
         stated = it.attribute(r'"cost_estimate":\{[^}]*"flops":"?(\d+)')
         operands = [self.all[where][o].shapes[0].dims for o in it.operands]

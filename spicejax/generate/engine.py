@@ -239,8 +239,8 @@ def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: 
 
     empty = layout.constrain(_stacked(layout.new_cache(count, bucket)))
     if bucket == layout.chunk:
-        return _parts(layout, piece(0, empty, alone=True))
-    return _parts(layout, jax.lax.fori_loop(0, -(-jnp.max(lengths) // layout.chunk), piece, empty))
+        return layout.constrain(_parts(layout, piece(0, empty, alone=True)))
+    return layout.constrain(_parts(layout, jax.lax.fori_loop(0, -(-jnp.max(lengths) // layout.chunk), piece, empty)))
 
 
 def insert(layout: Layout, cache: Parts, new: Parts, places: Int[Array, "shards N"]) -> Parts:

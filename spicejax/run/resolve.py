@@ -157,7 +157,9 @@ def _require_kernel(cfg: RunConfig, model: TransformerConfig, platform: str) -> 
         from spicejax.models import flash  # pallas is slow to import
 
         for shape in cfg.learner.shapes:
-            flash.block_side(model.head_dim, Slots(shape.prompt, shape.slot_length) if shape.prompt else None)
+            flash.block_side(
+                model.head_dim, model.dtype, Slots(shape.prompt, shape.slot_length) if shape.prompt else None
+            )
 
 
 def architecture(cfg: RunConfig) -> TransformerConfig:

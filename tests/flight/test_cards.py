@@ -39,11 +39,13 @@ def test_links_by_hand():
 
 
 def test_programs_get_the_share_of_memory_that_jax_takes(monkeypatch):
-    monkeypatch.delenv(memory.FRACTION, raising=False)
+    for name in (memory.FRACTION, memory.OLD_FRACTION):
+        monkeypatch.delenv(name, raising=False)
     card = chips.find("h200:1")
     assert card.usable == memory.SHARE * card.chip.hbm
-    monkeypatch.setenv(memory.FRACTION, "0.5")
-    assert card.usable == 0.5 * card.chip.hbm
+    for name in (memory.OLD_FRACTION, memory.FRACTION):
+        monkeypatch.setenv(name, "0.5")
+        assert card.usable == 0.5 * card.chip.hbm
 
 
 def test_the_compiler_is_told_the_card():

@@ -156,8 +156,8 @@ def test_splash_equals_the_mask(length, slots, window, heads, kv_heads, head_dim
 
 @pytest.mark.parametrize(
     ("length", "slots", "heads", "kv_heads"),
-    [(40, None, 4, 2), (64, None, 2, 1), (150, None, 2, 2), (32 + 3 * 16, Slots(32, 16), 6, 2),
-     (64 + 2 * 128, Slots(64, 128), 2, 1), (16 + 16, Slots(16, 16), 1, 1)],
+    [(40, None, 4, 2), (64, None, 2, 1), (150, None, 2, 2), (64 + 3 * 32, Slots(64, 32), 6, 2),
+     (64 + 2 * 128, Slots(64, 128), 2, 1), (32 + 32, Slots(32, 32), 1, 1)],
 )  # fmt: skip
 def test_flash_equals_the_mask(length, slots, heads, kv_heads):
     """Interpreted on CPU: rows padded to whole blocks, slots of one and of several, grouped heads, segments."""
