@@ -96,8 +96,9 @@ class Hosts:
     def link_bandwidth(self, group: int) -> float:
         """Bytes/s a card can send in a collective of `group` cards.
 
-        A group that fits a host is taken to lie in one, which a mesh with data > 1 over several hosts does not. In a larger one all ports of a host share what leaves it, as in
-        NCCL's rings, so that the network gives a card as much as the host's ports together.
+        A group that fits a host is taken to lie in one, which is not so with mesh.data > 1 over several hosts. In a
+        larger one all ports of a host share what leaves it, as in NCCL's rings, so that the network gives a card as
+        much as the host's ports together.
         """
         link = self.chip.link
         return link if group <= self.each else min(link, self.each * self.chip.network)

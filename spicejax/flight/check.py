@@ -36,6 +36,8 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
       compiler for it.
     """
     where = chips.find(topology)
+    if cfg.model.attention == "cudnn":
+        raise ValueError("--topology: cuDNN makes its kernels on a card; check with model.attention=flash or xla")
     devices = _devices(where)
     per_chip = len(devices) // where.chips
     resolved = resolve(cfg, devices, where.usable / per_chip)

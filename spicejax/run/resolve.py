@@ -237,13 +237,16 @@ def _with_whole_rows(cfg: RunConfig, mesh: Mesh, sampler_mesh: Mesh) -> RunConfi
 def _with_bounded_cache(resolved: Resolved, capacity: float) -> Resolved:
     """The same with `buckets.kv_tokens` bounded by what `sampler_memory` leaves of each device.
 
-    While sampling, a device holds what `resident_while_sampling` names, the sampler's weights, the KV cache, and the
-    prompts of one prefill.
+    While sampling, a device holds what `resident_while_sampling` names, the sampler's weights (on a GPU their layers
+    twice: decoding cuts them from the stack), the KV cache, and the prompts of one prefill.
     """
     cfg, buckets = resolved.cfg, resolved.cfg.buckets
     if not cfg.sampler_memory or math.isinf(capacity):
         return resolved
-    room = cfg.sampler_memory * capacity - sharding.device_bytes([resolved.resident_while_sampling, resolved.copied])
+    held = [resolved.resident_while_sampling, resolved.copied]
+    if resolved.sampler_mesh.devices.flat[0].platform == "gpu":
+        held.append(resolved.copied["layers"])
+    room = cfg.sampler_memory * capacity - sharding.device_bytes(held)
     tokens_each = int(room / resolved.token_bytes) - max(buckets.prefill_chunk, buckets.prompt[-1])
     if tokens_each <= 0:
         log.warning(
