@@ -261,6 +261,45 @@ print(json.dumps(found))
     assert train["limits"]["interconnect"] == pytest.approx(train["collective_bytes"] / 450e9)
 
 
+# A training pass over a prompt that slots share, and one token over 700 keys in bytes with their scales.
+FLASH = """
+import jax, jax.numpy as jnp
+from spicejax.flight import chips
+from spicejax.models import cache, flash
+from spicejax.models.attention import Slots
+card, width = chips.find("%s:1"), %d
+place = jax.sharding.SingleDeviceSharding(card.devices()[0])
+
+def shaped(dtype, *shape):
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=place)
+
+def loss(query, key, value, segments):
+    return flash.attention(query, key, value, segments, Slots(1024, 256)).astype(jnp.float32).sum()
+
+query, key = (shaped(jnp.bfloat16, 2, 2048, heads, width) for heads in (8, 2))
+kv = jax.eval_shape(lambda: cache.init_cache(1, 4, 2, 700, width, jnp.dtype("int8")))
+kv = jax.tree.map(lambda x: shaped(x.dtype, *x.shape[1:]), kv)
+programs = [
+    jax.jit(jax.grad(loss, argnums=(0, 1, 2))).trace(query, key, key, shaped(jnp.int32, 2, 2048)),
+    jax.jit(flash.partial_attention).trace(shaped(jnp.bfloat16, 32, 1, 8, width), kv, shaped(jnp.bool, 4, 1, 700)),
+]
+made = [program.lower(lowering_platforms=("cuda",)).compile(compiler_options=card.options) for program in programs]
+print(json.dumps([[x.as_text().count("xla.gpu.triton"), x.memory_analysis().temp_size_in_bytes] for x in made]))
+"""
+
+
+@needs_cuda
+@pytest.mark.parametrize(
+    ("card", "width"),
+    [("h100", 128), *(pytest.param(*case, marks=pytest.mark.slow) for case in (("h100", 64), ("rtx4090", 128)))],
+)
+def test_flash_compiles_for_a_card_without_the_scores(card, width):
+    (kernels, room), (reading, small) = run(FLASH % (card, width), PYTHONPATH=str(CUDA))
+    assert (kernels, reading) == (3, 1)
+    assert room < 2 * 2048 * (8 + 2 * 2) * width * 4 < 2 * 8 * 2048**2 * 4 / 8  # gradients, not a sum of all scores
+    assert small < 32 * 8 * 700 * 4 * 4
+
+
 # Every game as the recipe of its smallest world has it.
 GAMES = """
 from spicejax import config as configuration, configs

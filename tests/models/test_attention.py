@@ -252,14 +252,14 @@ PROGRAM = """
 import functools, os, sys
 import jax, jax.numpy as jnp, numpy as np, flax.linen as nn
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
-from spicejax.models import splash
+from spicejax.models import flash, splash
 from spicejax.models.attention import Slots
 
 RULES = (("batch", ("data", "fsdp")), ("act_heads", "tensor"))
 
-def train(q, k, v, segments, slots, interpret):
+def train(q, k, v, segments, slots, interpret, kernel=splash):
     def loss(q, k, v):
-        return jnp.sum(splash.attention(q, k, v, segments, slots, interpret=interpret).astype(jnp.float32) ** 2)
+        return jnp.sum(kernel.attention(q, k, v, segments, slots, interpret=interpret).astype(jnp.float32) ** 2)
     return jax.value_and_grad(loss, argnums=(0, 1, 2))(q, k, v)
 
 def on(devices, batch, length, heads, kv_heads, head_dim, dtype):
@@ -276,19 +276,19 @@ def run(program: str, **env: str) -> str:
 
 
 @pytest.mark.slow
-def test_splash_over_a_mesh_equals_one_device():
+@pytest.mark.parametrize(("kernel", "slots", "length"), [("splash", (26, 16), 90), ("flash", (32, 32), 96)])
+def test_a_kernel_over_a_mesh_equals_one_device(kernel, slots, length):
     """Rows over data x fsdp and heads over tensor, eight simulated devices, interpreted."""
     out = run(
-        """
-        slots = Slots(26, 16)
-        mesh, shapes = on(jax.devices(), 4, 90, 4, 2, 64, jnp.float32)
+        f"""
+        train = functools.partial(train, slots=Slots(*{slots}), interpret=True, kernel={kernel})
+        mesh, shapes = on(jax.devices(), 4, {length}, 4, 2, 64, jnp.float32)
         rng = np.random.default_rng(0)
         arrays = [rng.normal(size=s).astype(np.float32) for s, _, _ in shapes[:3]]
         arrays.append(rng.integers(0, 3, shapes[3][0]).astype(np.int32))
-        step = jax.jit(functools.partial(train, slots=slots, interpret=True))
-        one = jax.device_get(step(*arrays))
+        one = jax.device_get(jax.jit(train)(*arrays))
         with jax.set_mesh(mesh), nn.logical_axis_rules(RULES):
-            step = jax.jit(functools.partial(train, slots=slots, interpret=True))
+            step = jax.jit(functools.partial(train))
             many = step(*(jax.device_put(a, s[2]) for a, s in zip(arrays, shapes)))
         assert many[1][0].sharding.spec == shapes[0][2].spec, many[1][0].sharding
         for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(jax.device_get(many))):
