@@ -1,6 +1,6 @@
-"""Flight checks of configs on TPU slices, as markdown: python benchmarks/scaling.py --out=DIR [--configs=A,B] ...
+"""Flight checks of configs on slices, as markdown: python benchmarks/scaling.py --out=DIR [--configs=A,B] ...
 
-Nothing runs on a TPU: each cell is what `launch/tpu_run.py --dry_run --topology=SLICE --json` says. A cell is compiled
+--fields="a.b=c d.e=f" are given to every config. Nothing runs on a TPU or GPU: each cell is what `launch/tpu_run.py --dry_run --topology=SLICE --json` says. A cell is compiled
 once (minutes on two cores) and kept in --out as JSON; the tables are printed from there.
 """
 
@@ -25,14 +25,14 @@ WEAK = "v5e:4x4,v5e:4x8,v5e:8x8,v5e:8x16,v5e:16x16"
 
 
 def main() -> None:
-    options = harness.options(__doc__, out="", configs=CONFIGS, slices=SLICES, weak="spice_qwen4b", weak_slices=WEAK)
+    options = harness.options(__doc__, out="", configs=CONFIGS, slices=SLICES, weak="spice_qwen4b", weak_slices=WEAK, fields="")
     if not options.out:
         raise SystemExit("--out=DIR: name the folder of the cells")
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     if options.configs:
         cells = [(name, topology) for name in options.configs.split(",") for topology in options.slices.split(",")]
-        print(table([r for name, topology in cells for r in cell(out, name, topology, [])]))
+        print(table([r for name, topology in cells for r in cell(out, name, topology, options.fields.split())]))
     if options.weak:
         weak = options.weak_slices.split(",")
         base = chips.find(weak[0]).chips
