@@ -7,6 +7,7 @@ positions, so that the gradient of a table that is split over chips is summed ov
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from spicejax.models.attention import MASKED
 from spicejax.models.layers import constrain
 
-BLOCK = 128  # positions of a row that `front_logprobs` takes at a time
+SHARES, BLOCK = 8, 128  # `front_logprobs` takes so many eighths of a row, not less than so many positions each
 
 
 def label_logprobs(
@@ -49,18 +50,17 @@ def front_logprobs(
     sharpness: Float[Array, ""],
     chunk: int,
     unused: tuple[int, ...] = (),
+    *,
+    frozen: bool = False,
 ) -> Float[Array, "B T"]:
     """`label_logprobs` of the first `filled` positions of each row, and 0 or what they have for those behind.
 
-    Work is done for whole blocks of positions up to `filled`, which is known when the program runs. The table gets no
-    gradient: summed block by block it would cost more than what is saved.
+    Work is done for as many eighths of a row as hold `filled`, which is known when the program runs: it has a branch
+    for each. A `frozen` table gets no gradient.
     """
-    count, length = _chunks(table.shape[0], chunk), targets.shape[1]
-    short = -length % min(BLOCK, length)
-    hidden, targets = jnp.pad(hidden, ((0, 0), (0, short), (0, 0))), jnp.pad(targets, ((0, 0), (0, short)))
-    frozen = jax.lax.stop_gradient(table)
-    scored: Any = _front_logprobs(hidden, frozen, targets, filled, sharpness, count, unused)
-    return scored[:, :length]
+    count = _chunks(table.shape[0], chunk)
+    scored: Any = _front_logprobs(hidden, table, targets, filled, sharpness, count, unused, frozen)
+    return scored
 
 
 def masked(scores: Float[Array, "... C"], entries: Int[Array, "C"], unused: tuple[int, ...]) -> Float[Array, "... C"]:
@@ -144,17 +144,26 @@ def _backward(count: int, unused: tuple[int, ...], kept: tuple, grad: Array) -> 
 _label_logprobs.defvjp(_forward, _backward)
 
 
-def _block(x: Array, j: Array) -> Array:
-    """Block j of the positions of every row, rows and positions in one axis."""
-    return jax.lax.dynamic_slice_in_dim(x, j * BLOCK, min(BLOCK, x.shape[1]), 1).reshape(-1, *x.shape[2:])
+def _front(length: int, filled: Array, part: Callable[[int], Any]) -> Any:
+    """`part` of the least static number of positions, of a few, that is not below `filled`."""
+    step = max(BLOCK, -(-length // SHARES))
+    sizes = [*range(step, length, step), length]
+    index = jnp.sum(filled > jnp.asarray(sizes[:-1], jnp.int32))
+    return jax.lax.switch(index, [functools.partial(part, size) for size in sizes])
 
 
-def _put(x: Array, block: Array, j: Array) -> Array:
-    """x with its block j replaced."""
-    return jax.lax.dynamic_update_slice_in_dim(x, block.reshape(x.shape[0], -1, *x.shape[2:]), j * BLOCK, 1)
+def _flat(x: Array, size: int) -> Array:
+    """The first positions of every row, rows and positions in one axis."""
+    return x[:, :size].reshape(-1, *x.shape[2:])
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
+def _whole(part: Array, like: Array) -> Array:
+    """The reverse of `_flat`, 0 behind them."""
+    part = part.reshape(like.shape[0], -1, *part.shape[1:])
+    return jnp.pad(part, ((0, 0), (0, like.shape[1] - part.shape[1]), *((0, 0),) * (part.ndim - 2)))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6, 7))
 def _front_logprobs(
     hidden: Array,
     table: Array,
@@ -163,8 +172,9 @@ def _front_logprobs(
     sharpness: Array,
     count: int,
     unused: tuple[int, ...],
+    frozen: bool,
 ) -> Array:
-    return _front_forward(hidden, table, targets, filled, sharpness, count, unused)[0]
+    return _front_forward(hidden, table, targets, filled, sharpness, count, unused, frozen)[0]
 
 
 def _front_forward(
@@ -175,26 +185,27 @@ def _front_forward(
     sharpness: Array,
     count: int,
     unused: tuple[int, ...],
+    frozen: bool,
 ) -> tuple[Array, tuple]:
-    def one(j: Array, out: tuple[Array, Array]) -> tuple[Array, Array]:
-        scored, kept = _forward(_block(hidden, j), table, _block(targets, j), sharpness, count, unused)
-        return _put(out[0], scored, j), _put(out[1], kept[-1], j)
+    def part(size: int) -> tuple[Array, Array]:
+        scored, kept = _forward(_flat(hidden, size), table, _flat(targets, size), sharpness, count, unused)
+        return _whole(scored, targets), _whole(kept[-1], targets)
 
-    start = (jnp.zeros(targets.shape), jnp.zeros(targets.shape))
-    scored, normaliser = jax.lax.fori_loop(0, -(-filled // BLOCK), one, start)
+    scored, normaliser = _front(targets.shape[1], filled, part)
     return scored, (hidden, table, targets, filled, sharpness, normaliser)
 
 
-def _front_backward(count: int, unused: tuple[int, ...], kept: tuple, grad: Array) -> tuple:
+def _front_backward(count: int, unused: tuple[int, ...], frozen: bool, kept: tuple, grad: Array) -> tuple:
     hidden, table, targets, filled, sharpness, normaliser = kept
 
-    def one(j: Array, d_hidden: Array) -> Array:
-        of_block = (_block(hidden, j), table, _block(targets, j), sharpness, _block(normaliser, j))
-        return _put(d_hidden, _backward(count, unused, of_block, _block(grad, j))[0], j)
+    def part(size: int) -> tuple[Array, ...]:
+        of_part = _flat(hidden, size), table, _flat(targets, size), sharpness, _flat(normaliser, size)
+        d_hidden, d_table, *_ = _backward(count, unused, of_part, _flat(grad, size))
+        return _whole(d_hidden, targets), *(() if frozen else (d_table,))
 
-    d_hidden = jax.lax.fori_loop(0, -(-filled // BLOCK), one, jnp.zeros_like(hidden))
+    d_hidden, *d_table = _front(targets.shape[1], filled, part)
     nothing = np.zeros(targets.shape, jax.dtypes.float0), np.zeros((), jax.dtypes.float0)
-    return d_hidden, jnp.zeros_like(table), *nothing, jnp.zeros_like(sharpness)
+    return d_hidden, *(d_table or [jnp.zeros_like(table)]), *nothing, jnp.zeros_like(sharpness)
 
 
 _front_logprobs.defvjp(_front_forward, _front_backward)

@@ -302,11 +302,12 @@ def token_logprobs(
 
     `chunk` works through that many vocabulary entries at a time, forward and backward: memory B * T * chunk instead of
     B * T * V; 0 = all at once. No gradient reaches the temperature. With `filled`, only the first so many positions of
-    each row are wanted, and no gradient reaches the table.
+    each row are wanted; beside adapters no gradient reaches the table then.
     """
     table = params["embed" if cfg.tie_embeddings else "unembed"]
     sharpness = jax.lax.stop_gradient(1.0 / jnp.asarray(temperature, jnp.float32))
     hidden, chunk = hidden.astype(cfg.dtype), chunk or cfg.vocab_size
     if filled is not None:
-        return front_logprobs(hidden, table, targets, filled, sharpness, chunk, cfg.unused)
+        frozen = cfg.lora is not None
+        return front_logprobs(hidden, table, targets, filled, sharpness, chunk, cfg.unused, frozen=frozen)
     return label_logprobs(hidden, table, targets, sharpness, chunk, cfg.unused)

@@ -270,8 +270,8 @@ def scored_logprobs(
 ) -> Float[Array, "B S"]:
     """Logprob of every scored token of one micro-batch; meaningless where nothing is trained.
 
-    `slot_length` is that of rows with a prompt area. Only the hidden states that predict a scored token meet the
-    vocabulary; beside adapters, where the vocabulary's matrix is frozen, only those of trained tokens.
+    `slot_length` is that of rows with a prompt area. Only the hidden states that predict a trained token meet the
+    vocabulary.
     """
     length, scored = micro.tokens.shape[-1], micro.predict_from.shape[-1]
     slots = transformer.Slots(prompt=length - scored, length=slot_length) if scored < length else None
@@ -279,9 +279,6 @@ def scored_logprobs(
         model, params, micro.tokens, micro.positions, segment_ids=micro.segment_ids, slots=slots
     )
     predict_from, targets = micro.predict_from, micro.tokens[:, length - scored :]
-    if model.lora is None:
-        predicting = jnp.take_along_axis(hidden, predict_from[..., None], axis=1)
-        return transformer.token_logprobs(model, params, predicting, targets, temperature=temperature, chunk=chunk)
     trained = micro.loss_weight > 0
     order = jnp.argsort(~trained, axis=1)  # those first
     predict_from, targets = (jnp.take_along_axis(x, order, axis=1) for x in (predict_from, targets))

@@ -68,26 +68,29 @@ def test_entries_that_no_token_has_count_nowhere(chunk):
     assert not grads[1][20:23].any() and not grads[1][90:].any()
 
 
+@pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("filled", [0, 3, 5, 7])
-def test_the_front_of_each_row_alone(filled, monkeypatch):
-    """Blocks of three positions: values and gradients of those up to `filled`, none behind their block."""
+def test_the_front_of_each_row_alone(filled, frozen, monkeypatch):
+    """Steps of three positions: values and gradients of those up to `filled`, none behind their step."""
     monkeypatch.setattr(scoring, "BLOCK", 3)
     hidden, table, targets = drawn()
     front = jnp.arange(LENGTH) < filled
-    (_, expected), (d_hidden, _) = value_and_grad(
+    (_, expected), (d_hidden, d_whole) = value_and_grad(
         lambda *a: jnp.where(front, label_logprobs(*a, 13), 0), hidden, table, targets
     )
     (_, got), (d_front, d_table) = value_and_grad(
-        lambda h, t, y, s: jnp.where(front, scoring.front_logprobs(h, t, y, jnp.int32(filled), s, 13), 0),
+        lambda h, t, y, s: jnp.where(
+            front, scoring.front_logprobs(h, t, y, jnp.int32(filled), s, 13, frozen=frozen), 0
+        ),
         hidden,
         table,
         targets,
     )
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(d_front, d_hidden, rtol=1e-5, atol=1e-5)
-    assert not d_table.any()
+    np.testing.assert_allclose(d_table, d_whole * (not frozen), rtol=1e-5, atol=1e-5)
     behind = scoring.front_logprobs(hidden, table, targets, jnp.int32(filled), jnp.float32(1.0), 13)
-    assert not behind[:, -(-filled // 3) * 3 :].any()
+    assert not behind[:, max(1, -(-filled // 3)) * 3 :].any()
 
 
 def test_bfloat16_operands_are_summed_in_float32():
