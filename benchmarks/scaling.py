@@ -1,7 +1,8 @@
 """Flight checks of configs on slices, as markdown: python benchmarks/scaling.py --out=DIR [--configs=A,B] ...
 
---fields="a.b=c d.e=f" are given to every config. Nothing runs on a TPU or GPU: each cell is what `launch/tpu_run.py --dry_run --topology=SLICE --json` says. A cell is compiled
-once (minutes on two cores) and kept in --out as JSON; the tables are printed from there.
+Nothing runs on a TPU or GPU: each cell is what `launch/tpu_run.py --dry_run --topology=SLICE --json` says. A cell is
+compiled once (minutes on two cores) and kept in --out as JSON; tables are printed from there. --fields="a.b=c d.e=f"
+are given to every config.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ WEAK = "v5e:4x4,v5e:4x8,v5e:8x8,v5e:8x16,v5e:16x16"
 
 
 def main() -> None:
-    options = harness.options(__doc__, out="", configs=CONFIGS, slices=SLICES, weak="spice_qwen4b", weak_slices=WEAK, fields="")
+    options = harness.options(
+        __doc__, out="", configs=CONFIGS, slices=SLICES, weak="spice_qwen4b", weak_slices=WEAK, fields=""
+    )
     if not options.out:
         raise SystemExit("--out=DIR: name the folder of the cells")
     out = Path(options.out)

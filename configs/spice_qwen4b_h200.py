@@ -1,7 +1,7 @@
-"""SPICE on Qwen3-4B-Base with the paper's numbers on the paper's machine, eight H200 GPUs (arXiv:2510.24684, appendix 8).
+"""SPICE on Qwen3-4B-Base with the paper's numbers on its machine, eight H200 (arXiv:2510.24684, appendix 8).
 
 Command:   python launch/tpu_run.py --config=spice_qwen4b_h200 --workdir=DIR model.path=Qwen/Qwen3-4B-Base
-           --corpus=DOCUMENTS; as spice_qwen4b otherwise. Eight H100 are enough too: the cache takes what memory is there.
+           --corpus=DOCUMENTS; as spice_qwen4b otherwise. Eight H100 do too: the cache takes what is there.
 Prompts:   as spice_qwen4b.
 Hardware:  8 x H200 or 8 x H100, or two hosts of eight. Not run by us on such hardware yet; docs/scaling.md has what the
            compiler says of it.

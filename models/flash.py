@@ -81,7 +81,8 @@ def attention(
     def local(query: Array, key: Array, value: Array, segments: Array) -> Array:
         arrays = (jnp.pad(x, ((0, 0), (0, padded - length), (0, 0), (0, 0))) for x in (query, key, value))
         ids = jnp.pad(segments, ((0, 0), (0, padded - length)))
-        return _attend(*arrays, ids, layout, interpret)[:, :length]
+        out: Any = _attend(*arrays, ids, layout, interpret)
+        return out[:, :length]
 
     names = (BY_HEAD, BY_HEAD, BY_HEAD, BY_ROW)
     arrays = query, key, value, segments
@@ -288,8 +289,8 @@ def partial_attention(
     arrays = query, mask, *(x for x in kv if x is not None)
     names = BY_HEAD, ("batch", None), *[("batch", "heads")] * (len(arrays) - 2)
     local = functools.partial(_partial, interpret=interpret)
-    out = Partial(BY_HEAD[:3], BY_HEAD[:3], BY_HEAD)
-    return over_devices(local, arrays, names, out, rows=rows, heads=heads)
+    out: Any = BY_HEAD[:3], BY_HEAD[:3], BY_HEAD
+    return over_devices(local, arrays, names, Partial(*out), rows=rows, heads=heads)
 
 
 def _partial(query: Array, mask: Array, *cache: Array, interpret: bool) -> Partial:

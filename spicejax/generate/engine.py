@@ -370,7 +370,8 @@ def _parts(layout: Layout, cache: caching.KVCache) -> Parts:
 
 def _stacked(parts: Parts) -> caching.KVCache:
     """All layers together."""
-    return jax.tree.map(lambda *layers: jnp.concatenate(layers), *parts) if len(parts) > 1 else parts[0]
+    first, *others = parts
+    return jax.tree.map(lambda *layers: jnp.concatenate(layers), *parts) if others else first
 
 
 # (tokens [B, 1], positions [B, 1], contexts of each part, column to write) -> hidden states, new KV entries of each

@@ -75,6 +75,8 @@ class SpiceConfig:
     # longest responses, in tokens, end of turn included. The paper gives none
     challenger_max_new: int = 2048
     reasoner_max_new: int = 1024
+    # the same of the choice of the kind of task, which is a line of JSON; never more than challenger_max_new
+    task_type_max_new: int = 256
     # judge an answer that stands in a box before the response was cut off by its longest length; false = it is wrong
     judge_truncated: bool = False
     # most words of a String answer
@@ -95,7 +97,8 @@ class SpiceConfig:
 
     def __post_init__(self) -> None:
         read_prompts(self, reasoner.PACKAGE, formats.PACKAGE)
-        require(self, dict.fromkeys(("documents", "group_size", "challenger_max_new", "reasoner_max_new"), 1))
+        lengths = ("challenger_max_new", "reasoner_max_new", "task_type_max_new")
+        require(self, dict.fromkeys(("documents", "group_size", *lengths), 1))
         if self.max_attempts < self.group_size:
             raise ValueError(f"spice.max_attempts={self.max_attempts}: must be at least group_size={self.group_size}")
         unknown = set(self.answer_types) - set(ANSWER_TYPES) | {"MCQ"} & set(self.answer_types)
@@ -111,7 +114,7 @@ def demand(cfg: SpiceConfig) -> list[Ask]:
     """What an iteration asks when every document gets its tasks in the first round and every kept task is valid."""
     n, group = cfg.documents, cfg.group_size
     player = "initial" if cfg.fixed_challenger else "policy"
-    choice = Ask("task_type", n, 1, cfg.challenger_max_new, "document", seat="challenger", player=player)
+    choice = Ask("task_type", n, 1, _choice_max_new(cfg), "document", seat="challenger", player=player)
     challenger = Ask(
         "challenger", n, group, cfg.challenger_max_new, "document", n, estimator=cfg.challenger_estimator, player=player
     )
@@ -120,6 +123,10 @@ def demand(cfg: SpiceConfig) -> list[Ask]:
         "reasoner", n * group, group, cfg.reasoner_max_new, trained=answered, estimator=cfg.reasoner_estimator
     )
     return [*([choice] if _chooses(cfg) else []), challenger, reasoner]
+
+
+def _choice_max_new(cfg: SpiceConfig) -> int:
+    return min(cfg.task_type_max_new, cfg.challenger_max_new)
 
 
 def _chooses(cfg: SpiceConfig) -> bool:
@@ -208,7 +215,7 @@ def choose_kinds(world: World, documents: Sequence[Document], cfg: SpiceConfig) 
         [formats.task_type_messages(d, cfg.style, cfg.templates) for d in documents],
         samples=1,
         first_row=range(len(documents)),
-        max_new=cfg.challenger_max_new,
+        max_new=_choice_max_new(cfg),
         stream=_TYPE,
     )
     failed = 0

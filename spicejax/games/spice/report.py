@@ -146,7 +146,7 @@ GLOSSARY = {
     "challenger/tasks_valid": "attempts that are valid tasks",
     "challenger/valid_fraction": "share of attempts that are valid tasks",
     "challenger/documents_without_task": "documents none of whose attempts was valid",
-    "challenger/task_type_unparsed": "choices of the kind of task that could not be read",
+    "challenger/task_type_unparsed": "choices of the kind of task not readable; cut off: raise spice.task_type_max_new",
     "challenger/reward": "mean reward of all attempts, invalid ones included",
     "challenger/frontier_distance": "mean distance of a task's pass rate from one half; 0 is the aim, 0.5 the worst",
     "challenger/never_solved": "share of tasks with pass rate 0",
