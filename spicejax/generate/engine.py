@@ -83,6 +83,11 @@ class Layout:
             return sharding.kv_cache(self.mesh, shape[1], self.model.num_kv_heads)
         return sharding.rows(self.mesh, shape[0]) if shape else sharding.replicated(self.mesh)
 
+    def fewer(self, lanes: int) -> Layout:
+        """The shape of an engine of so many of these lanes, each with a prefix of its own."""
+        appends = max(self.shards, min(self.appends, lanes)) if self.appends else 0
+        return dataclasses.replace(self, prompts=lanes, group=1, prefills=self.shards, appends=appends)
+
     def constrain(self, tree: Any) -> Any:
         """Constrain every array of the tree to its `sharding_of`."""
         return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, self.sharding_of(x.shape)), tree)
@@ -267,6 +272,32 @@ def gather(layout: Layout, tree: Any, places: Int[Array, "shards N"], axis: int)
         return pick(_by_shard(layout, x, axis), places).reshape(*x.shape[:axis], places.size, *x.shape[axis + 1 :])
 
     return layout.constrain(jax.tree.map(one, tree))
+
+
+def move(layout: Layout, caches: Caches, state: State, places: np.ndarray) -> tuple[Caches, State]:
+    """Move some lanes to an engine of so few, `layout.fewer`. What is given is deleted, part by part.
+
+    Args:
+      places: int [shards, N / shards], lanes counted within the shard; B / shards = an empty lane.
+    """
+    lanes, prefixes = (sharding.put_global(x, layout.sharding_of(x.shape)) for x in (places, places // layout.group))
+
+    def take(tree: Any, places: Any, axis: int) -> Any:
+        taken = gather_jit(layout, tree, places, axis)
+        jax.tree.map(lambda x: x.delete(), tree)
+        return taken
+
+    def all_of(parts: Parts | None, places: Any) -> Parts | None:
+        return parts and tuple(take(part, places, 1) for part in parts)
+
+    rows = {name: getattr(state, name) for name in ("token", "machine", "begun")}
+    out = state.out._asdict()
+    finite = out.pop("finite")
+    rows, out = take((rows, out), lanes, 0)
+    out["done"] |= places.reshape(-1) == layout.lanes // layout.shards
+    moved = Caches(all_of(caches.prefix, prefixes), all_of(caches.history, lanes))  # type: ignore[arg-type]
+    recent, older = all_of(state.recent, lanes), all_of(state.older, lanes)
+    return moved, state._replace(recent=recent, older=older, out=Output(**out, finite=finite), **rows)
 
 
 def _by_shard(layout: Layout, x: Array, axis: int) -> Array:
@@ -488,6 +519,7 @@ def _record(out: Output, logits: Array, accepted: Array, limits: Array, drawn: t
 init_jit = jax.jit(init, static_argnames="layout")
 prefill_jit = jax.jit(prefill, static_argnames="layout")
 insert_jit = jax.jit(insert, static_argnames="layout", donate_argnames="cache")
+gather_jit = jax.jit(gather, static_argnames=("layout", "axis"))
 append_jit = jax.jit(append, static_argnames=("layout", "reach"), donate_argnames="history")
 decode_jit = jax.jit(decode, static_argnames=("layout", "filtered", "reach"), donate_argnames="state")
 

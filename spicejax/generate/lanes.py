@@ -84,11 +84,47 @@ class LaneTable:
         self.busy |= inputs.fresh
         self.vacant &= ~self.busy
 
-    def put(self, schedule: Schedule, threshold: int) -> engine.Lanes:
-        """Put the input of the next `decode`, which starts the fresh lanes, on the devices."""
-        if self.shape.turns > 1:  # a lane between two turns counts as free
+    def places(self, tail: engine.Layout) -> np.ndarray | None:
+        """int [shards, N / shards], of `engine.move` to a smaller engine; None where it does not hold all that write."""
+        shards = self.shape.shards
+        here, there = self.shape.lanes // shards, tail.lanes // shards
+        places = np.full((shards, there), here, np.int32)
+        for shard, vacant in enumerate(self.vacant.reshape(shards, here)):
+            lanes = np.flatnonzero(~vacant)
+            if len(lanes) > there:
+                return None
+            places[shard, : len(lanes)] = lanes
+        return places
+
+    def move(self, tail: engine.Layout, places: np.ndarray) -> np.ndarray:
+        """Record that lanes moved; return those of which the new ones are, an empty one's place being any."""
+        shards, here = self.shape.shards, self.shape.lanes // self.shape.shards
+        empty = (places == here).reshape(-1)
+        lanes = (np.minimum(places, here - 1) + here * np.arange(shards)[:, None]).reshape(-1)
+        prefixes = lanes // self.shape.group
+        old, self.shape = self.inputs, tail
+        self.inputs = old._replace(
+            **{name: getattr(old, name)[lanes] for name in ("first_token", "row_ids", "turns", "history_lengths", "limits")},
+            fresh=old.fresh[lanes] & ~empty,
+            prefix_lengths=old.prefix_lengths[prefixes],
+            waiting=old.waiting[prefixes],
+        )
+        self.vacant, self.busy = self.vacant[lanes] | empty, self.busy[lanes] & ~empty
+        self.written, self.last_token = self.written[lanes], self.last_token[lanes]
+        return lanes
+
+    def put(self, schedule: Schedule, threshold: int, tail: engine.Layout | None) -> engine.Lanes:
+        """Put the input of the next `decode`, which starts the fresh lanes, on the devices.
+
+        Args:
+          tail: the engine that takes over once no sample waits and it holds all that write.
+        """
+        ending = tail is not None and schedule.left == 0
+        if self.shape.turns > 1 or ending:  # a lane between two turns counts as free
             waiting = np.full(self.shape.prompts, self.shape.group, np.int32)
             refill_at = threshold + np.sum(~self.busy)
+            if tail is not None and self.shape.turns == 1:
+                refill_at = max(self.shape.lanes - tail.lanes, 1 + np.sum(~self.busy))
         else:
             waiting, refill_at = schedule.waiting(), min(threshold, schedule.left)
         lanes = jax.tree.map(np.copy, self.inputs._replace(waiting=waiting, refill_at=np.int32(refill_at)))

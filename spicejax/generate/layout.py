@@ -37,6 +37,8 @@ class Buckets:
     refill: float = 0.125  # share of these rows that must be free before waiting work takes them
     prefill_chunk: int = 512  # tokens that each part of the mesh prefills at once; longer prompts are cut
     cache: CacheChoice = "compute"  # precision of the KV entries; compute = that of the forward pass
+    # share of the KV memory of a call in which its last responses go on, once no other waits; 0 = they end where they began
+    tail: float = 0.125
     kv_tokens: int = 0  # most tokens whose KV entries are held at once, prompts and responses; fewer rows then. 0 = any
 
     def __post_init__(self) -> None:
@@ -45,8 +47,9 @@ class Buckets:
         for name, least in (("rows", 1), ("prefill_chunk", 1), ("kv_tokens", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least {least}")
-        if not 0 <= self.refill <= 1:
-            raise ValueError(f"refill={self.refill}: give a share of the rows, 0 to 1")
+        for name in ("refill", "tail"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}={getattr(self, name)}: give a share, 0 to 1")
 
     def with_share(self, share: float) -> Buckets:
         """The same with that share of the KV cache, which stays bounded where it is."""
@@ -99,6 +102,13 @@ def layout_for(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh
             if holds_all and (not buckets.kv_tokens or wide.prompts * _prefix_tokens(wide) <= budget):
                 return wide
     return narrow
+
+
+def tail_of(shape: engine.Layout, share: float) -> engine.Layout | None:
+    """The engine for the last lanes of a call, in this share of its KV memory; None where that holds no lane."""
+    lanes = int(share * shape.prompts * _prefix_tokens(shape) / _prefix_tokens(shape.fewer(shape.shards)))
+    lanes -= lanes % shape.shards
+    return shape.fewer(lanes) if 0 < lanes < shape.lanes else None
 
 
 def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work, group: int) -> engine.Layout:

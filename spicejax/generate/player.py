@@ -12,7 +12,7 @@ import numpy as np
 from spicejax import interrupt, sharding
 from spicejax.generate import engine
 from spicejax.generate.lanes import LaneTable, Observation, Prefill, Request, prefill_batches
-from spicejax.generate.layout import Buckets, TurnLimits, Work, layout_for
+from spicejax.generate.layout import Buckets, TurnLimits, Work, layout_for, tail_of
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.schedule import Schedule
 from spicejax.generate.stops import StopMachine
@@ -171,7 +171,7 @@ class Player:
         replicated = sharding.replicated(self.mesh)
         drawing = sharding.put_global(engine.Drawing(self.stop.transitions, keys, settings.knobs()), replicated)
         caches, state = engine.init_jit(shape)
-        threshold = max(1, round(self.buckets.refill * shape.lanes))
+        tail = tail_of(shape, self.buckets.tail)
         paused: list[int] = []  # lanes that wait for an observation
         awaited: Callable[[], list[Observation]] = list
         while True:
@@ -183,7 +183,14 @@ class Player:
             for batch in prefill_batches(shape, prefixes, schedule.held.tolist()):
                 prefix = self._prefill(shape, caches.prefix, batch, [requests[item.prompt].tokens for item in batch])
                 caches = caches._replace(prefix=prefix)
-            inputs, reach = lanes.put(schedule, threshold), shape.history
+            if tail and schedule.left == 0 and (places := lanes.places(tail)) is not None:
+                caches, state = engine.move(shape, caches, state, places)
+                moved = lanes.move(tail, places)
+                schedule.move(moved)
+                paused = [int(np.flatnonzero(~lanes.vacant & (moved == lane))[0]) for lane in paused]
+                shape, tail = tail, None
+            threshold = max(1, round(self.buckets.refill * shape.lanes))
+            inputs, reach = lanes.put(schedule, threshold, tail), shape.history
             if shape.platform == "cpu":
                 reach = shape.reach(int(lanes.inputs.history_lengths[lanes.busy].max(initial=0)))
             with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.lanes)):

@@ -55,6 +55,11 @@ class Schedule:
             fresh[prefix, lanes] = True
         return loads, fresh
 
+    def move(self, lanes: np.ndarray) -> None:
+        """Go on with some of the lanes, each with a prefix of its own, when no sample waits."""
+        self.held = self.prompt.reshape(-1)[lanes]
+        self.prompt, self.sample = self.held[:, None], self.sample.reshape(-1)[lanes][:, None]
+
     def _next_prompt(self) -> int | None:
         if self.untouched:
             return self.untouched.popleft()

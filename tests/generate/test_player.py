@@ -212,6 +212,29 @@ def test_more_samples_than_row_slots_refill_the_rows_of_one_prompt(params):
     assert_same(few, many)
 
 
+@pytest.mark.parametrize("cache", ["compute", "int8"])
+@pytest.mark.parametrize("in_place", [True, False], ids=["as on CPU", "as on TPU"])
+def test_the_last_rows_go_on_in_a_smaller_engine(params, monkeypatch, cache, in_place):
+    """As soon as it holds them: the texts, and the steps, of the large one."""
+    monkeypatch.setattr(engine.Layout, "by_layer", in_place)
+    monkeypatch.setattr(layouts, "WINDOW", 4)
+    jax.clear_caches()
+    calls = []
+    real = engine.decode_jit
+    monkeypatch.setattr(engine, "decode_jit", lambda *a, **k: calls.append((a[0].lanes, *real(*a, **k))) or calls[-1][1:])
+
+    def decoded(tail):
+        calls.clear()
+        texts = respond(player(params, rows=6, cache=cache, tail=tail), MANY, samples=1, limits=LIMITS)
+        return texts, [lanes for lanes, *_ in calls], int(calls[-1][1].step)
+
+    whole, lanes, steps = decoded(0.0)
+    assert set(lanes) == {6}
+    found, lanes, same = decoded(0.4)
+    assert set(lanes) == {6, 2} and lanes == sorted(lanes, reverse=True) and steps == same, lanes
+    assert_same(found, whole)
+
+
 def test_cost_follows_the_tokens_written(params, monkeypatch):
     """Rows of 1 to 12 tokens through seven slots: 20 % of the longest for each row, not two batches of the longest."""
     steps = []
