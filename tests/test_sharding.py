@@ -44,9 +44,11 @@ def test_activations_are_named_only_inside():
 def test_the_same_texts_on_one_and_on_eight_devices():
     """In one turn and in several, under data x fsdp x tensor = 2 x 2 x 2; tests/run/test_pods.py has whole runs."""
     program = """
+        import dataclasses
         import jax
         jax.config.update("jax_cpu_enable_async_dispatch", False)
         from spicejax import sharding
+        from spicejax.generate import engine, player
         from spicejax.generate.lanes import Observation
         from spicejax.generate.layout import Buckets, TurnLimits
         from spicejax.generate.player import Player
@@ -54,6 +56,8 @@ def test_the_same_texts_on_one_and_on_eight_devices():
         from spicejax.generate.stops import stop_machine
         from spicejax.models import transformer
 
+        moves, move, player.LONG = [], engine.move, 2  # the last rows go on in a smaller engine
+        engine.move = lambda shape, *a: moves.append(shape.turns) or move(shape, *a)
         cfg = transformer.TransformerConfig(family="qwen3", vocab_size=64, d_model=32, num_layers=2, num_heads=4,
             num_kv_heads=2, head_dim=8, d_ff=48, rope_theta=1e4, tie_embeddings=True, max_position=64)
         whole = transformer.init(cfg, jax.random.key(0))
@@ -65,16 +69,19 @@ def test_the_same_texts_on_one_and_on_eight_devices():
         def texts(mesh):
             places = sharding.param_shardings(mesh, transformer.param_axes(cfg), transformer.abstract_params(cfg))
             params = jax.device_put(whole, places)
-            player = Player(cfg, params, Plain(), stop_machine(64, [3]), Buckets((8,), 8, refill=0.2), mesh)
+            who = Player(cfg, params, Plain(), stop_machine(64, [3]), Buckets((8,), 8, refill=0.2), mesh)
+            large = dataclasses.replace(who, buckets=Buckets((8,), 16, refill=0.2, tails=(0.7,)))
 
-            def ask(prompts, samples):
-                answers = player.respond(prompts, samples=samples, first_row=range(0, 100, 4)[:len(prompts)],
-                    key=jax.random.key(1), settings=SamplerConfig(), max_new=8)
+            def ask(prompts, samples, who=who):
+                answers = who.respond(prompts, samples=samples, first_row=range(0, 100, 4)[:len(prompts)],
+                    key=jax.random.key(1), settings=SamplerConfig(), max_new=8,
+                    limits=[8 if i % 3 else 2 for i in range(len(prompts))])
                 return [r.text for rs in answers for r in rs]
 
             said = ask([[5, 6, 7], [9, 8]], 4)  # copies of two prompts, a slot on each of four parts
             said += ask([[5 + i, 6, 7][: 1 + i % 3] for i in range(11)], 2)  # the same slots, refilled
             said += ask([[5, 6], [9, 8, 7]], 7)  # one prompt slot of seven rows: whole on each part
+            said += ask([[5 + i, 6, 7][: 1 + i % 3] for i in range(13)], 2, large)
             turns_of = {}
 
             def observe(turns):  # three tokens, twice
@@ -83,8 +90,10 @@ def test_the_same_texts_on_one_and_on_eight_devices():
                 asking = [n for n, (i, j, _) in enumerate(turns) if len(turns_of[i, j]) < 3]
                 return asking, lambda: [Observation([7, 5 + turns[n].prompt, 9], 4) for n in asking]
 
-            player.converse([[5 + i, 6, 7][: 1 + i % 3] for i in range(9)], samples=2, first_row=range(0, 90, 10),
+            large.converse([[5 + i, 6, 7][: 1 + i % 3] for i in range(9)], samples=2, first_row=range(0, 90, 10),
                 key=jax.random.key(2), settings=SamplerConfig(), turn_limits=TurnLimits(3, 6, 4, 30), observe=observe)
+            assert {1, 3} == set(moves), moves
+            moves.clear()
             return said, sorted(turns_of.items())
 
         one = texts(sharding.make_mesh(sharding.MeshConfig(), jax.devices()[:1]))

@@ -275,7 +275,7 @@ def gather(layout: Layout, tree: Any, places: Int[Array, "shards N"], axis: int)
 
 
 def move(layout: Layout, caches: Caches, state: State, places: np.ndarray) -> tuple[Caches, State]:
-    """Move some lanes to an engine of so few, `layout.fewer`. What is given is deleted, part by part.
+    """Move some lanes to an engine of so few, `layout.fewer`. What is given is deleted, array by array.
 
     Args:
       places: int [shards, N / shards], lanes counted within the shard; B / shards = an empty lane.
@@ -283,21 +283,20 @@ def move(layout: Layout, caches: Caches, state: State, places: np.ndarray) -> tu
     lanes, prefixes = (sharding.put_global(x, layout.sharding_of(x.shape)) for x in (places, places // layout.group))
 
     def take(tree: Any, places: Any, axis: int) -> Any:
-        taken = gather_jit(layout, tree, places, axis)
-        jax.tree.map(lambda x: x.delete(), tree)
-        return taken
+        def one(x: Array) -> Array:
+            taken = gather_jit(layout, x, places, axis)
+            x.delete()
+            return taken
 
-    def all_of(parts: Parts | None, places: Any) -> Parts | None:
-        return parts and tuple(take(part, places, 1) for part in parts)
+        return jax.tree.map(one, tree)
 
-    rows = {name: getattr(state, name) for name in ("token", "machine", "begun")}
-    out = state.out._asdict()
-    finite = out.pop("finite")
-    rows, out = take((rows, out), lanes, 0)
-    out["done"] |= places.reshape(-1) == layout.lanes // layout.shards
-    moved = Caches(all_of(caches.prefix, prefixes), all_of(caches.history, lanes))  # type: ignore[arg-type]
-    recent, older = all_of(state.recent, lanes), all_of(state.older, lanes)
-    return moved, state._replace(recent=recent, older=older, out=Output(**out, finite=finite), **rows)
+    recent, older, history = take((state.recent, state.older, caches.history), lanes, 1)
+    prefix = take(caches.prefix, prefixes, 1)
+    token, machine, begun = take((state.token, state.machine, state.begun), lanes, 0)
+    rows = take(state.out._replace(finite=None), lanes, 0)
+    empty = places.reshape(-1) == layout.lanes // layout.shards
+    out = rows._replace(done=rows.done | empty, finite=state.out.finite)
+    return Caches(prefix, history), State(state.step, token, machine, begun, recent, older, out)
 
 
 def _by_shard(layout: Layout, x: Array, axis: int) -> Array:

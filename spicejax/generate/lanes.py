@@ -64,12 +64,23 @@ class LaneTable:
         self.vacant = np.ones(shape.lanes, bool)
         self.busy = np.zeros(shape.lanes, bool)  # writes a turn
         self.inputs = engine.no_lanes(shape)  # of the next call of `decode`
-        self.written, self.last_token = np.zeros((2, shape.lanes), np.int32)  # of the turn that ended last
+        self.written = np.zeros(shape.lanes, np.int32)  # tokens of the turn, when `decode` came back
+        self.last_token = np.zeros(shape.lanes, np.int32)  # of the turn that ended last
 
     @property
     def free(self) -> np.ndarray:
         """bool [U, G]: takes a new sample."""
         return self.vacant.reshape(self.shape.prompts, self.shape.group)
+
+    @property
+    def longest(self) -> int:
+        """Most tokens that a row may still write."""
+        inputs, shape = self.inputs, self.shape
+        written = np.where(inputs.fresh, 0, self.written)
+        left = inputs.limits - written + shape.suffix * (shape.turns - 1 - inputs.turns)
+        if shape.history:
+            left = np.minimum(left, shape.history - inputs.history_lengths - written)
+        return int(left[~self.vacant].max(initial=0))
 
     def start(self, schedule: Schedule, fresh: np.ndarray, requests: list[Request]) -> None:
         """Start the samples that `schedule` gave to some lanes, bool [U, G]."""
@@ -85,7 +96,7 @@ class LaneTable:
         self.vacant &= ~self.busy
 
     def places(self, tail: engine.Layout) -> np.ndarray | None:
-        """int [shards, N / shards], of `engine.move` to a smaller engine; None where it does not hold all that write."""
+        """int [shards, N / shards], of `engine.move`; None where the tail does not hold all that write."""
         shards = self.shape.shards
         here, there = self.shape.lanes // shards, tail.lanes // shards
         places = np.full((shards, there), here, np.int32)
@@ -104,7 +115,10 @@ class LaneTable:
         prefixes = lanes // self.shape.group
         old, self.shape = self.inputs, tail
         self.inputs = old._replace(
-            **{name: getattr(old, name)[lanes] for name in ("first_token", "row_ids", "turns", "history_lengths", "limits")},
+            **{
+                name: getattr(old, name)[lanes]
+                for name in ("first_token", "row_ids", "turns", "history_lengths", "limits")
+            },
             fresh=old.fresh[lanes] & ~empty,
             prefix_lengths=old.prefix_lengths[prefixes],
             waiting=old.waiting[prefixes],
@@ -113,18 +127,16 @@ class LaneTable:
         self.written, self.last_token = self.written[lanes], self.last_token[lanes]
         return lanes
 
-    def put(self, schedule: Schedule, threshold: int, tail: engine.Layout | None) -> engine.Lanes:
+    def put(self, schedule: Schedule, threshold: int, tails: Sequence[engine.Layout]) -> engine.Lanes:
         """Put the input of the next `decode`, which starts the fresh lanes, on the devices.
 
         Args:
-          tail: the engine that takes over once no sample waits and it holds all that write.
+          tails: the first takes over once no sample waits and it holds all that write.
         """
-        ending = tail is not None and schedule.left == 0
-        if self.shape.turns > 1 or ending:  # a lane between two turns counts as free
-            waiting = np.full(self.shape.prompts, self.shape.group, np.int32)
-            refill_at = threshold + np.sum(~self.busy)
-            if tail is not None and self.shape.turns == 1:
-                refill_at = max(self.shape.lanes - tail.lanes, 1 + np.sum(~self.busy))
+        several = self.shape.turns > 1
+        if several or (tails and schedule.left == 0):  # a lane between two turns counts as free
+            waiting, free = np.full(self.shape.prompts, self.shape.group, np.int32), np.sum(~self.busy)
+            refill_at = free + threshold if several else max(self.shape.lanes - tails[0].lanes, free + 1)
         else:
             waiting, refill_at = schedule.waiting(), min(threshold, schedule.left)
         lanes = jax.tree.map(np.copy, self.inputs._replace(waiting=waiting, refill_at=np.int32(refill_at)))
@@ -135,7 +147,7 @@ class LaneTable:
         """Record the turns that have ended; return their lanes."""
         lanes = np.flatnonzero(self.busy & out.done)
         self.busy[lanes] = False
-        self.written[lanes] = out.lengths[lanes]
+        self.written = np.array(out.lengths)
         self.last_token[lanes] = out.tokens[lanes, out.lengths[lanes] - 1]
         return lanes.tolist()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import jax
@@ -37,8 +38,8 @@ class Buckets:
     refill: float = 0.125  # share of these rows that must be free before waiting work takes them
     prefill_chunk: int = 512  # tokens that each part of the mesh prefills at once; longer prompts are cut
     cache: CacheChoice = "compute"  # precision of the KV entries; compute = that of the forward pass
-    # share of the KV memory of a call in which its last responses go on, once no other waits; 0 = they end where they began
-    tail: float = 0.125
+    # shares of a call's KV memory in which its last responses go on, when none waits; () = they end where they began
+    tails: tuple[float, ...] = (0.25, 0.0625)
     kv_tokens: int = 0  # most tokens whose KV entries are held at once, prompts and responses; fewer rows then. 0 = any
 
     def __post_init__(self) -> None:
@@ -47,9 +48,10 @@ class Buckets:
         for name, least in (("rows", 1), ("prefill_chunk", 1), ("kv_tokens", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least {least}")
-        for name in ("refill", "tail"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)}: give a share, 0 to 1")
+        if not 0 <= self.refill <= 1:
+            raise ValueError(f"refill={self.refill}: give a share of the rows, 0 to 1")
+        if list(self.tails) != sorted(self.tails, reverse=True) or not all(0 < share < 1 for share in self.tails):
+            raise ValueError(f"tails {self.tails}: give descending shares between 0 and 1 such as (0.25,)")
 
     def with_share(self, share: float) -> Buckets:
         """The same with that share of the KV cache, which stays bounded where it is."""
@@ -104,11 +106,15 @@ def layout_for(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh
     return narrow
 
 
-def tail_of(shape: engine.Layout, share: float) -> engine.Layout | None:
-    """The engine for the last lanes of a call, in this share of its KV memory; None where that holds no lane."""
-    lanes = int(share * shape.prompts * _prefix_tokens(shape) / _prefix_tokens(shape.fewer(shape.shards)))
-    lanes -= lanes % shape.shards
-    return shape.fewer(lanes) if 0 < lanes < shape.lanes else None
+def tails_of(shape: engine.Layout, shares: Sequence[float]) -> list[engine.Layout]:
+    """The engines for a call's last lanes, in these shares of its KV memory: the largest first, none without lanes."""
+    tails: list[engine.Layout] = []
+    for share in shares:
+        lanes = int(share * shape.prompts * _prefix_tokens(shape) / _prefix_tokens(shape.fewer(shape.shards)))
+        lanes -= lanes % shape.shards
+        if 0 < lanes < (tails[-1] if tails else shape).lanes:
+            tails.append(shape.fewer(lanes))
+    return tails
 
 
 def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work, group: int) -> engine.Layout:

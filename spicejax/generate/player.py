@@ -12,13 +12,17 @@ import numpy as np
 from spicejax import interrupt, sharding
 from spicejax.generate import engine
 from spicejax.generate.lanes import LaneTable, Observation, Prefill, Request, prefill_batches
-from spicejax.generate.layout import Buckets, TurnLimits, Work, layout_for, tail_of
+from spicejax.generate.layout import Buckets, TurnLimits, Work, layout_for, tails_of
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.schedule import Schedule
 from spicejax.generate.stops import StopMachine
 from spicejax.models import transformer
 from spicejax.models.transformer import TransformerConfig
 from spicejax.types import Messages, Params, Rollout
+
+# A call's last rows go on in a smaller engine where one of them may write this many tokens more: it has a program of
+# its own to compile, and entries to move.
+LONG = 64
 
 
 @runtime_checkable
@@ -171,7 +175,7 @@ class Player:
         replicated = sharding.replicated(self.mesh)
         drawing = sharding.put_global(engine.Drawing(self.stop.transitions, keys, settings.knobs()), replicated)
         caches, state = engine.init_jit(shape)
-        tail = tail_of(shape, self.buckets.tail)
+        tails = tails_of(shape, self.buckets.tails)
         paused: list[int] = []  # lanes that wait for an observation
         awaited: Callable[[], list[Observation]] = list
         while True:
@@ -183,14 +187,16 @@ class Player:
             for batch in prefill_batches(shape, prefixes, schedule.held.tolist()):
                 prefix = self._prefill(shape, caches.prefix, batch, [requests[item.prompt].tokens for item in batch])
                 caches = caches._replace(prefix=prefix)
-            if tail and schedule.left == 0 and (places := lanes.places(tail)) is not None:
+            if lanes.longest < LONG:
+                tails.clear()
+            while tails and schedule.left == 0 and (places := lanes.places(tails[0])) is not None:
                 caches, state = engine.move(shape, caches, state, places)
-                moved = lanes.move(tail, places)
-                schedule.move(moved)
-                paused = [int(np.flatnonzero(~lanes.vacant & (moved == lane))[0]) for lane in paused]
-                shape, tail = tail, None
+                shape = tails.pop(0)
+                came = lanes.move(shape, places)
+                schedule.move(came)
+                paused = [int(np.flatnonzero(~lanes.vacant & (came == lane))[0]) for lane in paused]
             threshold = max(1, round(self.buckets.refill * shape.lanes))
-            inputs, reach = lanes.put(schedule, threshold, tail), shape.history
+            inputs, reach = lanes.put(schedule, threshold, tails), shape.history
             if shape.platform == "cpu":
                 reach = shape.reach(int(lanes.inputs.history_lengths[lanes.busy].max(initial=0)))
             with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.lanes)):

@@ -218,21 +218,26 @@ def test_the_last_rows_go_on_in_a_smaller_engine(params, monkeypatch, cache, in_
     """As soon as it holds them: the texts, and the steps, of the large one."""
     monkeypatch.setattr(engine.Layout, "by_layer", in_place)
     monkeypatch.setattr(layouts, "WINDOW", 4)
+    monkeypatch.setattr("spicejax.generate.player.LONG", 3)
     jax.clear_caches()
     calls = []
     real = engine.decode_jit
-    monkeypatch.setattr(engine, "decode_jit", lambda *a, **k: calls.append((a[0].lanes, *real(*a, **k))) or calls[-1][1:])
+    monkeypatch.setattr(
+        engine, "decode_jit", lambda *a, **k: calls.append((a[0].lanes, *real(*a, **k))) or calls[-1][1:]
+    )
 
-    def decoded(tail):
+    def decoded(*tails):
         calls.clear()
-        texts = respond(player(params, rows=6, cache=cache, tail=tail), MANY, samples=1, limits=LIMITS)
+        texts = respond(player(params, rows=6, cache=cache, tails=tails), MANY, samples=1, limits=LIMITS)
         return texts, [lanes for lanes, *_ in calls], int(calls[-1][1].step)
 
-    whole, lanes, steps = decoded(0.0)
+    whole, lanes, steps = decoded()
     assert set(lanes) == {6}
-    found, lanes, same = decoded(0.4)
-    assert set(lanes) == {6, 2} and lanes == sorted(lanes, reverse=True) and steps == same, lanes
+    found, lanes, same = decoded(0.6, 0.4)
+    assert set(lanes) == {6, 3, 2} and lanes == sorted(lanes, reverse=True) and steps == same, lanes
     assert_same(found, whole)
+    monkeypatch.setattr("spicejax.generate.player.LONG", 13)  # more than a row may write
+    assert set(decoded(0.6, 0.4)[1]) == {6}
 
 
 def test_cost_follows_the_tokens_written(params, monkeypatch):
