@@ -268,10 +268,14 @@ def gather(layout: Layout, tree: Any, places: Int[Array, "shards N"], axis: int)
     """Pick prefixes or lanes, counted within their shard, along `axis` of every array; padding gets any of them."""
 
     def one(x: Array) -> Array:
-        pick = jax.vmap(lambda y, s: y.take(s, axis, mode="clip"), in_axes=(axis, 0), out_axes=axis)
-        return pick(_by_shard(layout, x, axis), places).reshape(*x.shape[:axis], places.size, *x.shape[axis + 1 :])
+        pick = jax.vmap(lambda y, s: y.take(s, 0, mode="clip"))
+        return pick(_by_shard(layout, x, 0), places).reshape(places.size, *x.shape[1:])
 
-    return layout.constrain(jax.tree.map(one, tree))
+    def layers(x: Array) -> Array:
+        # One after the other: XLA:TPU turns what it gathers from, and would hold all of it twice.
+        return jax.lax.map(one, x)
+
+    return layout.constrain(jax.tree.map(layers if axis else one, tree))
 
 
 def move(layout: Layout, caches: Caches, state: State, places: np.ndarray) -> tuple[Caches, State]:

@@ -39,7 +39,7 @@ class Buckets:
     prefill_chunk: int = 512  # tokens that each part of the mesh prefills at once; longer prompts are cut
     cache: CacheChoice = "compute"  # precision of the KV entries; compute = that of the forward pass
     # shares of a call's KV memory in which its last responses go on, when none waits; () = they end where they began
-    tails: tuple[float, ...] = (0.25, 0.0625)
+    tails: tuple[float, ...] = (0.125, 0.03125)
     kv_tokens: int = 0  # most tokens whose KV entries are held at once, prompts and responses; fewer rows then. 0 = any
 
     def __post_init__(self) -> None:
