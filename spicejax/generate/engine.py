@@ -83,6 +83,14 @@ class Layout:
             return sharding.kv_cache(self.mesh, shape[1], self.model.num_kv_heads)
         return sharding.rows(self.mesh, shape[0]) if shape else sharding.replicated(self.mesh)
 
+    @property
+    def long(self) -> int:
+        """Tokens that a row may still write, from which on it pays to go on in an engine with fewer lanes.
+
+        That is a program to compile, which takes longer where layers are written out.
+        """
+        return max(64, 8 * self.model.num_layers) if self.by_layer else 64
+
     def fewer(self, lanes: int) -> Layout:
         """The shape of an engine of so many of these lanes, each with a prefix of its own."""
         appends = max(self.shards, min(self.appends, lanes)) if self.appends else 0

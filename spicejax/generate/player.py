@@ -20,10 +20,6 @@ from spicejax.models import transformer
 from spicejax.models.transformer import TransformerConfig
 from spicejax.types import Messages, Params, Rollout
 
-# A call's last rows go on in a smaller engine where one of them may write this many tokens more: it has a program of
-# its own to compile, and entries to move.
-LONG = 64
-
 
 @runtime_checkable
 class Decoder(Protocol):
@@ -187,7 +183,7 @@ class Player:
             for batch in prefill_batches(shape, prefixes, schedule.held.tolist()):
                 prefix = self._prefill(shape, caches.prefix, batch, [requests[item.prompt].tokens for item in batch])
                 caches = caches._replace(prefix=prefix)
-            if lanes.longest < LONG:
+            if lanes.longest < shape.long:
                 tails.clear()
             while tails and schedule.left == 0 and (places := lanes.places(tails[0])) is not None:
                 caches, state = engine.move(shape, caches, state, places)

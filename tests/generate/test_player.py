@@ -218,7 +218,7 @@ def test_the_last_rows_go_on_in_a_smaller_engine(params, monkeypatch, cache, in_
     """As soon as it holds them: the texts, and the steps, of the large one."""
     monkeypatch.setattr(engine.Layout, "by_layer", in_place)
     monkeypatch.setattr(layouts, "WINDOW", 4)
-    monkeypatch.setattr("spicejax.generate.player.LONG", 3)
+    monkeypatch.setattr(engine.Layout, "long", 3)
     jax.clear_caches()
     calls = []
     real = engine.decode_jit
@@ -236,7 +236,7 @@ def test_the_last_rows_go_on_in_a_smaller_engine(params, monkeypatch, cache, in_
     found, lanes, same = decoded(0.6, 0.4)
     assert set(lanes) == {6, 3, 2} and lanes == sorted(lanes, reverse=True) and steps == same, lanes
     assert_same(found, whole)
-    monkeypatch.setattr("spicejax.generate.player.LONG", 13)  # more than a row may write
+    monkeypatch.setattr(engine.Layout, "long", 13)  # more than a row may write
     assert set(decoded(0.6, 0.4)[1]) == {6}
 
 

@@ -426,7 +426,7 @@ def test_a_row_depends_on_neither_neighbours_nor_schedule_nor_the_retriever(para
     shuffled = searched(player(params), [PROMPTS[i] for i in order], first_row=[10 * i for i in order], search_fn=slow)
     assert_same(shuffled, [rows[i] for i in order])
     assert_same(searched(player(params, rows=3, refill=0.0, buckets=(20,), prefill_chunk=50)), rows)
-    monkeypatch.setattr("spicejax.generate.player.LONG", 5)
+    monkeypatch.setattr(engine.Layout, "long", 5)
     assert_same(searched(player(params, rows=12, refill=0.0, tails=(0.4,))), rows)
     alone = [searched(player(params), [PROMPTS[3]], first_row=[30 + j], samples=1)[0][0] for j in range(3)]
     assert_same([alone], [rows[3]])
