@@ -76,6 +76,18 @@ def write(
     return KVCache(*parts)
 
 
+def write_columns(cache: KVCache, new: KVCache, columns: Int[Array, "U T"]) -> KVCache:
+    """As `write`, each token of each row at its own slot; S = not at all."""
+
+    def put(old: Array, value: Array, axis: int) -> Array:
+        at = (slice(None),) * (axis - 1)
+        return jax.vmap(lambda o, v, c: o.at[(*at, c)].set(v, mode="drop"), (1, 1, 0), 1)(old, value, columns)
+
+    values = zip(cache, encode(new, cache.k.dtype), _SLOT_AXES, strict=True)
+    parts: list[Any] = [None if old is None or value is None else put(old, value, axis) for old, value, axis in values]
+    return KVCache(*parts)
+
+
 def write_rows(cache: KVCache, new: KVCache, starts: Int[Array, "U"]) -> KVCache:
     """As `write`, each row at its own start below S; slots beyond the cache's end are dropped."""
 

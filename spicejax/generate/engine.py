@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from spicejax import sharding
+from spicejax.generate import drafts
 from spicejax.generate.sampler import Knobs, SamplerConfig, draw
 from spicejax.generate.stops import ACCEPT
 from spicejax.models import cache as caching
@@ -51,6 +52,8 @@ class Layout:
     history: int = 0  # H, most tokens before the last turn
     observation: int = 0  # C', most tokens of an observation
     appends: int = 0  # N', observations that are computed at once
+    drafts: int = 0  # k, tokens of a lane that are drafted and computed together with the one to be fed
+    known: int = 0  # M, tokens that drafts are looked up in, besides the text
 
     @property
     def lanes(self) -> int:
@@ -91,10 +94,14 @@ class Layout:
         """
         return max(64, 8 * self.model.num_layers) if self.by_layer else 64
 
-    def fewer(self, lanes: int) -> Layout:
+    def fewer(self, lanes: int, drafts: int = 0) -> Layout:
         """The shape of an engine of so many of these lanes, each with a prefix of its own."""
         appends = max(self.shards, min(self.appends, lanes)) if self.appends else 0
-        return dataclasses.replace(self, prompts=lanes, group=1, prefills=self.shards, appends=appends)
+        k = 0 if self.turns > 1 or self.window else drafts
+        known = self.prefix + 2 * self.suffix if k else 0
+        return dataclasses.replace(
+            self, prompts=lanes, group=1, prefills=self.shards, appends=appends, drafts=k, known=known
+        )
 
     def constrain(self, tree: Any) -> Any:
         """Constrain every array of the tree to its `sharding_of`."""
@@ -131,6 +138,7 @@ class Lanes(NamedTuple):
     limits: Any  # int [B], most new tokens, 1 to R
     prefix_lengths: Any  # int [U], tokens of the prompt but its last; 0 or more
     waiting: Any  # int [U], samples of the prompt that wait for a lane
+    known: Any  # int [B, M], what drafts are looked up in
     refill_at: Any  # int, return when this many lanes could take new work; 0 = when all are done
 
 
@@ -198,6 +206,7 @@ def no_lanes(layout: Layout) -> Lanes:
         limits=zeros(layout.lanes),
         prefix_lengths=zeros(layout.prompts),
         waiting=zeros(layout.prompts),
+        known=np.full((layout.lanes, layout.known), drafts.NONE, np.int32),
         refill_at=np.int32(0),
     )
 
@@ -385,22 +394,39 @@ def decode(
 
     def step(older: Parts | None, state: State) -> State:
         t = state.out.lengths
-        positions = (turn_starts + t)[:, None]
+        guesses = drafts.draft(lanes.known, state.out.tokens, t, layout.drafts) if layout.drafts else t[:, None][:, :0]
+        ahead = jnp.arange(1 + layout.drafts)
+        positions = turn_starts[:, None] + t[:, None] + ahead
         column, rings = _rings(layout, state.step, t)
-        visible = (*fixed, *((mask, positions - 1 - age) for mask, age in rings))
+        if layout.drafts:  # lanes are at columns of their own
+            column = (state.begun + t)[:, None] + ahead
+            age = t[:, None] - 1 - (jnp.arange(layout.recent) - state.begun[:, None]) % layout.recent
+            rings = [(age >= 0, age)]
+        first = positions[:, :1]
+        visible = (*fixed, *((mask, first - 1 - age) for mask, age in rings))
         contexts = [
             [caching.Context(cache, *seen) for cache, seen in zip(part, visible, strict=False) if cache is not None]
             for part in zip(caches.prefix, histories, state.recent, older or nothing, strict=True)
         ]
-        hidden, new, column = forward(state.token[:, None], positions, contexts, column)
-        writes = ~state.out.done[:, None] if layout.history else None  # a finished turn stays for `append`
+        fed = jnp.concatenate([state.token[:, None], guesses], axis=1)
+        hidden, new, column = forward(fed, positions, contexts, column)
         pairs = zip(state.recent, new, strict=True)
-        recent = tuple(layout.constrain(caching.write(cache, x, column, writes)) for cache, x in pairs)
-        logits = transformer.logits(layout.model, params, hidden[:, 0])
-        drawn = draw(logits, jax.vmap(jax.random.fold_in)(row_keys, t), drawing.knobs, filtered=filtered)
-        machine = drawing.transitions[drawn[0], state.machine].astype(jnp.int32)
-        out = _record(state.out, logits, machine == ACCEPT, lanes.limits, drawn)
-        return State(state.step + 1, drawn[0], jnp.maximum(machine, 0), state.begun, recent, None, out)
+        if layout.drafts:
+            column = jnp.where(t[:, None] + ahead < layout.suffix, column % layout.recent, layout.recent)
+            recent = tuple(layout.constrain(caching.write_columns(cache, x, column)) for cache, x in pairs)
+        else:
+            writes = ~state.out.done[:, None] if layout.history else None  # a finished turn stays for `append`
+            recent = tuple(layout.constrain(caching.write(cache, x, column, writes)) for cache, x in pairs)
+        token, machine, out, live = state.token, state.machine, state.out, jnp.array(True)
+        for i in range(1 + layout.drafts):
+            logits = transformer.logits(layout.model, params, hidden[:, i])
+            drawn = draw(logits, jax.vmap(jax.random.fold_in)(row_keys, t + i), drawing.knobs, filtered=filtered)
+            reached = drawing.transitions[drawn[0], machine].astype(jnp.int32)
+            out = _record(out, logits, live, reached == ACCEPT, lanes.limits, drawn)
+            token, machine = (jnp.where(live, *of) for of in ((drawn[0], token), (jnp.maximum(reached, 0), machine)))
+            if i < layout.drafts:
+                live = live & ~out.done & (drawn[0] == guesses[:, i])
+        return State(state.step + 1, token, machine, state.begun, recent, None, out)
 
     state = _run(layout, lanes, step, state)
     return state, jax.lax.with_sharding_constraint(state.out, sharding.replicated(layout.mesh))
@@ -416,7 +442,7 @@ def _stacked(parts: Parts) -> caching.KVCache:
     return jax.tree.map(lambda *layers: jnp.concatenate(layers), *parts) if others else first
 
 
-# (tokens [B, 1], positions [B, 1], contexts of each part, column to write) -> hidden states, new KV entries of each
+# (tokens [B, T], positions [B, T], contexts of each part, column to write) -> hidden states, new KV entries of each
 # part, the column again. A part is one layer or all layers.
 Forward = Callable[[Array, Array, list[list[caching.Context]], Array], tuple[Array, Sequence[caching.KVCache], Array]]
 
@@ -509,10 +535,12 @@ def _begin(state: State, lanes: Lanes) -> State:
     )
 
 
-def _record(out: Output, logits: Array, accepted: Array, limits: Array, drawn: tuple[Array, Array, Array]) -> Output:
-    """Append one token to every lane that is not done."""
+def _record(
+    out: Output, logits: Array, live: Array, accepted: Array, limits: Array, drawn: tuple[Array, Array, Array]
+) -> Output:
+    """Append one token to every live lane that is not done."""
     token, logprob, sample_logprob = drawn
-    live = ~out.done
+    live = live & ~out.done
     at = live[:, None] & (jnp.arange(out.tokens.shape[1]) == out.lengths[:, None])
     lengths = out.lengths + live
     stop = live & accepted

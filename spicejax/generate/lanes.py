@@ -108,7 +108,10 @@ class LaneTable:
         return places
 
     def move(self, tail: engine.Layout, places: np.ndarray) -> np.ndarray:
-        """Record that lanes moved; return those of which the new ones are, an empty one's place being any."""
+        """Record that lanes moved; return those of which the new ones are, an empty one's place being any.
+
+        What drafts are looked up in is to be given again (`inputs.known`).
+        """
         shards, here = self.shape.shards, self.shape.lanes // self.shape.shards
         empty = (places == here).reshape(-1)
         lanes = (np.minimum(places, here - 1) + here * np.arange(shards)[:, None]).reshape(-1)
@@ -122,6 +125,7 @@ class LaneTable:
             fresh=old.fresh[lanes] & ~empty,
             prefix_lengths=old.prefix_lengths[prefixes],
             waiting=old.waiting[prefixes],
+            known=engine.no_lanes(tail).known,
         )
         self.vacant, self.busy = self.vacant[lanes] | empty, self.busy[lanes] & ~empty
         self.written, self.last_token = self.written[lanes], self.last_token[lanes]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import jax
@@ -40,12 +39,13 @@ class Buckets:
     cache: CacheChoice = "compute"  # precision of the KV entries; compute = that of the forward pass
     # shares of a call's KV memory in which its last responses go on, when none waits; () = they end where they began
     tails: tuple[float, ...] = (0.125, 0.03125)
+    drafts: int = 0  # tokens of each of these last responses that are guessed from what it may quote; no text changes
     kv_tokens: int = 0  # most tokens whose KV entries are held at once, prompts and responses; fewer rows then. 0 = any
 
     def __post_init__(self) -> None:
         if not self.prompt or list(self.prompt) != sorted(set(self.prompt)) or self.prompt[0] < 1:
             raise ValueError(f"prompt buckets {self.prompt}: give ascending positive lengths such as (128, 512)")
-        for name, least in (("rows", 1), ("prefill_chunk", 1), ("kv_tokens", 0)):
+        for name, least in (("rows", 1), ("prefill_chunk", 1), ("kv_tokens", 0), ("drafts", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least {least}")
         if not 0 <= self.refill <= 1:
@@ -106,14 +106,14 @@ def layout_for(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh
     return narrow
 
 
-def tails_of(shape: engine.Layout, shares: Sequence[float]) -> list[engine.Layout]:
+def tails_of(shape: engine.Layout, buckets: Buckets) -> list[engine.Layout]:
     """The engines for a call's last lanes, in these shares of its KV memory: the largest first, none without lanes."""
     tails: list[engine.Layout] = []
-    for share in shares:
+    for share in buckets.tails:
         lanes = int(share * shape.prompts * _prefix_tokens(shape) / _prefix_tokens(shape.fewer(shape.shards)))
         lanes -= lanes % shape.shards
         if 0 < lanes < (tails[-1] if tails else shape).lanes:
-            tails.append(shape.fewer(lanes))
+            tails.append(shape.fewer(lanes, buckets.drafts))
     return tails
 
 

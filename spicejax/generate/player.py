@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from spicejax import interrupt, sharding
-from spicejax.generate import engine
+from spicejax.generate import drafts, engine
 from spicejax.generate.lanes import LaneTable, Observation, Prefill, Request, prefill_batches
 from spicejax.generate.layout import Buckets, TurnLimits, Work, layout_for, tails_of
 from spicejax.generate.sampler import SamplerConfig
@@ -171,7 +171,8 @@ class Player:
         replicated = sharding.replicated(self.mesh)
         drawing = sharding.put_global(engine.Drawing(self.stop.transitions, keys, settings.knobs()), replicated)
         caches, state = engine.init_jit(shape)
-        tails = tails_of(shape, self.buckets.tails)
+        tails = tails_of(shape, self.buckets)
+        written: dict[int, list[np.ndarray]] = {}  # responses to each prompt
         paused: list[int] = []  # lanes that wait for an observation
         awaited: Callable[[], list[Observation]] = list
         while True:
@@ -190,6 +191,10 @@ class Player:
                 shape = tails.pop(0)
                 came = lanes.move(shape, places)
                 schedule.move(came)
+                for lane in np.flatnonzero(~lanes.vacant) if shape.drafts else ():
+                    prompt = int(schedule.held[lane])
+                    texts = written.get(prompt, [])
+                    lanes.inputs.known[lane] = drafts.known(shape.known, requests[prompt].tokens, texts)
                 paused = [int(np.flatnonzero(~lanes.vacant & (came == lane))[0]) for lane in paused]
             threshold = max(1, round(self.buckets.refill * shape.lanes))
             inputs, reach = lanes.put(schedule, threshold, tails), shape.history
@@ -209,7 +214,10 @@ class Player:
             if paused:
                 caches = self._append(shape, caches, state, lanes, paused, observations)
                 lanes.resume(paused, observations)
-            places, awaited = observe([self._turn(requests, schedule, out, lane) for lane in ended])
+            turns = [self._turn(requests, schedule, out, lane) for lane in ended]
+            for lane, turn in zip(ended, turns, strict=True):
+                written.setdefault(int(schedule.prompt.reshape(-1)[lane]), []).append(turn.reply.token_ids)
+            places, awaited = observe(turns)
             paused = [ended[i] for i in places]
             finished = [lane for lane in ended if lane not in paused]
             lanes.release(finished)

@@ -240,6 +240,31 @@ def test_the_last_rows_go_on_in_a_smaller_engine(params, monkeypatch, cache, in_
     assert set(decoded(0.6, 0.4)[1]) == {6}
 
 
+@pytest.mark.parametrize("in_place", [True, False], ids=["as on CPU", "as on TPU"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_drafts_change_no_text(params, monkeypatch, in_place, temperature):
+    """They save passes where rows repeat themselves, as they do without chance."""
+    monkeypatch.setattr(engine.Layout, "by_layer", in_place)
+    monkeypatch.setattr(engine.Layout, "long", 3)
+    jax.clear_caches()
+    calls = []
+    real = engine.decode_jit
+    monkeypatch.setattr(engine, "decode_jit", lambda *a, **k: calls.append((a[0], *real(*a, **k))) or calls[-1][1:])
+
+    def decoded(drafts):
+        calls.clear()
+        who = player(params, rows=8, tails=(0.5,), drafts=drafts, stops=[3, 17])
+        texts = respond(who, MANY[:3], samples=2, max_new=19, limits=[19, 2, 4], temperature=temperature)
+        assert calls[-1][0].drafts == drafts
+        return texts, int(calls[-1][1].step)
+
+    whole, steps = decoded(0)
+    for drafts in (1, 4):
+        found, fewer = decoded(drafts)
+        assert_same(found, whole)
+        assert fewer <= steps and (temperature or fewer < steps)
+
+
 def test_cost_follows_the_tokens_written(params, monkeypatch):
     """Rows of 1 to 12 tokens through seven slots: 20 % of the longest for each row, not two batches of the longest."""
     steps = []
