@@ -418,8 +418,9 @@ def decode(
             writes = ~state.out.done[:, None] if layout.history else None  # a finished turn stays for `append`
             recent = tuple(layout.constrain(caching.write(cache, x, column, writes)) for cache, x in pairs)
         token, machine, out, live = state.token, state.machine, state.out, jnp.array(True)
+        scores = transformer.logits(layout.model, params, hidden)  # the vocabulary is read once
         for i in range(1 + layout.drafts):
-            logits = transformer.logits(layout.model, params, hidden[:, i])
+            logits = scores[:, i]
             drawn = draw(logits, jax.vmap(jax.random.fold_in)(row_keys, t + i), drawing.knobs, filtered=filtered)
             reached = drawing.transitions[drawn[0], machine].astype(jnp.int32)
             out = _record(out, logits, live, reached == ACCEPT, lanes.limits, drawn)
