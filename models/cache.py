@@ -80,8 +80,12 @@ def write_columns(cache: KVCache, new: KVCache, columns: Int[Array, "U T"]) -> K
     """As `write`, each token of each row at its own slot; S = not at all."""
 
     def put(old: Array, value: Array, axis: int) -> Array:
-        at = (slice(None),) * (axis - 1)
-        return jax.vmap(lambda o, v, c: o.at[(*at, c)].set(v, mode="drop"), (1, 1, 0), 1)(old, value, columns)
+        # Chosen, not scattered: XLA:TPU turns a whole cache for a scatter, and back.
+        others = [n for n in range(old.ndim) if n not in (1, axis)]
+        for i in range(columns.shape[1]):
+            here = jnp.expand_dims(jnp.arange(old.shape[axis]) == columns[:, i : i + 1], others)
+            old = jnp.where(here, jax.lax.slice_in_dim(value, i, i + 1, axis=axis), old)
+        return old
 
     values = zip(cache, encode(new, cache.k.dtype), _SLOT_AXES, strict=True)
     parts: list[Any] = [None if old is None or value is None else put(old, value, axis) for old, value, axis in values]
