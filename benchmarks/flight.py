@@ -23,7 +23,7 @@ import numpy as np
 from spicejax import config as configuration
 from spicejax import configs
 from spicejax.flight import programs
-from spicejax.generate import engine
+from spicejax.generate.state import State
 from spicejax.learn import packing
 from spicejax.run.resolve import Resolved, resolve
 
@@ -139,7 +139,7 @@ def decoding(_: Resolved, __: programs.Program, shapes: tuple[Any, ...], steps: 
     )
 
     def made(_: int) -> tuple[Any, ...]:
-        fresh: engine.State = filled(state)
+        fresh: State = filled(state)
         out = fresh.out._replace(lengths=full(state.out.lengths, written))
         return held[0], held[1], fresh._replace(step=jnp.int32(written), out=out), table, held[2]
 

@@ -50,13 +50,13 @@ def test_the_same_texts_on_one_and_on_eight_devices():
         from spicejax import sharding
         from spicejax.generate import engine
         from spicejax.generate.lanes import Observation
-        from spicejax.generate.layout import Buckets, TurnLimits
+        from spicejax.generate.layout import Buckets, Layout, TurnLimits
         from spicejax.generate.player import Player
         from spicejax.generate.sampler import SamplerConfig
         from spicejax.generate.stops import stop_machine
         from spicejax.models import transformer
 
-        moves, move, engine.Layout.long = [], engine.move, 2  # the last rows go on in a smaller engine
+        moves, move, Layout.long = [], engine.move, 2  # the last rows go on in a smaller engine
         engine.move = lambda shape, *a: moves.append(shape.turns) or move(shape, *a)
         cfg = transformer.TransformerConfig(family="qwen3", vocab_size=64, d_model=32, num_layers=2, num_heads=4,
             num_kv_heads=2, head_dim=8, d_ff=48, rope_theta=1e4, tie_embeddings=True, max_position=64)

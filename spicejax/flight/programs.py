@@ -18,7 +18,7 @@ from spicejax import sharding
 from spicejax.flight import hlo
 from spicejax.games.game import Ask
 from spicejax.generate import engine, weights
-from spicejax.generate.layout import Work, layout_for
+from spicejax.generate.layout import Layout, Work, layout_for
 from spicejax.generate.weights import Tree
 from spicejax.learn import learner
 from spicejax.learn.losses import LOSSES
@@ -70,7 +70,7 @@ def prompt_length(cfg: RunConfig, ask: Ask) -> int:
     return cfg.buckets.prompt[-1 if ask.prompt == "document" else 0]
 
 
-def engine_layout(resolved: Resolved, ask: Ask) -> engine.Layout:
+def engine_layout(resolved: Resolved, ask: Ask) -> Layout:
     """The engine's shape for one ask."""
     role, longest = ask.seat or ask.role, ask.turn_limits.turn if ask.turn_limits else ask.max_new
     work = Work(prompt_length(resolved.cfg, ask), ask.prompts, ask.samples, longest, ask.turn_limits)

@@ -12,7 +12,6 @@ same column of a ring, so that lanes of any age share the batch without a scatte
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -20,226 +19,29 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Int
 
 from spicejax import sharding
 from spicejax.generate import drafts
-from spicejax.generate.sampler import Knobs, SamplerConfig, draw
+from spicejax.generate.layout import Layout
+from spicejax.generate.sampler import SamplerConfig, draw
+from spicejax.generate.state import (
+    Caches,
+    Drawing,
+    Lanes,
+    Observations,
+    Output,
+    Parts,
+    State,
+    init,
+    new_cache,
+    no_lanes,
+    no_observations,
+)
 from spicejax.generate.stops import ACCEPT
 from spicejax.models import cache as caching
 from spicejax.models import transformer
 from spicejax.types import Params
-
-# A cache of all layers: one of each layer, or one of them all (`Layout.by_layer`). L below is a part's layers.
-Parts = tuple[caching.KVCache, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """The static shape of an engine. Each program compiles once for a layout."""
-
-    model: transformer.TransformerConfig
-    prompts: int  # U, prefixes: prompts held at once
-    group: int  # G, lanes of each prefix; lane b reads prefix b // G
-    prefix: int  # P, tokens that a prefix holds, a multiple of `chunk`
-    suffix: int  # R, most new tokens of a response or turn
-    window: int  # newest tokens of a lane that are kept in the precision of the forward pass; 0 = `cache` holds all
-    prefills: int  # N, prompts prefilled at once
-    chunk: int  # C, tokens of each of them prefilled at once
-    cache: caching.CacheDtype  # precision of the KV entries
-    mesh: jax.sharding.Mesh
-    turns: int = 1  # most turns of a response; the next three are 0 where it is 1
-    history: int = 0  # H, most tokens before the last turn
-    observation: int = 0  # C', most tokens of an observation
-    appends: int = 0  # N', observations that are computed at once
-    drafts: int = 0  # k, tokens of a lane that are drafted and computed together with the one to be fed
-    known: int = 0  # M, tokens that drafts are looked up in, besides the text
-
-    @property
-    def lanes(self) -> int:
-        """B, lanes in all."""
-        return self.prompts * self.group
-
-    @property
-    def ring(self) -> int:
-        """Columns for the tokens older than the window, a multiple of it that holds the suffix; 0 = none."""
-        return -(-self.suffix // self.window) * self.window if 0 < self.window < self.suffix else 0
-
-    @property
-    def recent(self) -> int:
-        """W, columns of the ring that decoding writes."""
-        return self.window or self.suffix
-
-    @property
-    def shards(self) -> int:
-        """Parts of the mesh that hold different prefixes; a prompt is prefilled where it stays."""
-        return sharding.ways(self.mesh, self.prompts)
-
-    def reach(self, length: int) -> int:
-        """Columns of a history to read if it holds `length` tokens: one, two, three or four quarters of all."""
-        step = -(-self.history // 4)
-        return min(self.history, max(1, -(-length // step)) * step) if self.history else 0
-
-    def sharding_of(self, shape: tuple[int, ...]) -> jax.sharding.NamedSharding:
-        """Sharding of an array of this shape: caches by lane and head, others by their first axis."""
-        if len(shape) > 2:
-            return sharding.kv_cache(self.mesh, shape[1], self.model.num_kv_heads)
-        return sharding.rows(self.mesh, shape[0]) if shape else sharding.replicated(self.mesh)
-
-    @property
-    def long(self) -> int:
-        """Tokens that a row may still write, from which on it pays to go on in an engine with fewer lanes.
-
-        That is a program to compile, which takes longer where layers are written out.
-        """
-        return max(64, 8 * self.model.num_layers) if self.by_layer else 64
-
-    def fewer(self, lanes: int, drafts: int = 0) -> Layout:
-        """The shape of an engine of so many of these lanes, each with a prefix of its own."""
-        appends = max(self.shards, min(self.appends, lanes)) if self.appends else 0
-        k = 0 if self.turns > 1 or self.window else drafts
-        known = self.prefix + 2 * self.suffix if k else 0
-        return dataclasses.replace(
-            self, prompts=lanes, group=1, prefills=self.shards, appends=appends, drafts=k, known=known
-        )
-
-    def constrain(self, tree: Any) -> Any:
-        """Constrain every array of the tree to its `sharding_of`."""
-        return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, self.sharding_of(x.shape)), tree)
-
-    @property
-    def platform(self) -> str:
-        return self.mesh.devices.flat[0].platform
-
-    @property
-    def by_layer(self) -> bool:
-        """Whether caches are one array a layer, and decoding writes its layers out (see `transformer.extend_layers`).
-
-        On CPUs and GPUs: inside a loop XLA copies each layer that it takes out of a stack before a product there.
-        """
-        return self.platform in ("cpu", "gpu")
-
-    def new_cache(self, rows: int, slots: int, dtype: caching.CacheDtype | None = None) -> Parts:
-        """An empty cache, by default in the engine's precision."""
-        cfg = self.model
-        parts, layers = (cfg.num_layers, 1) if self.by_layer else (1, cfg.num_layers)
-        size = layers, rows, cfg.num_kv_heads, slots, cfg.head_dim, dtype or self.cache
-        return tuple(caching.init_cache(*size) for _ in range(parts))
-
-
-class Lanes(NamedTuple):
-    """The host's input to `decode`: numpy arrays there, jax arrays on the devices."""
-
-    fresh: Any  # bool [B], starts a turn now; the others continue
-    first_token: Any  # int [B], last token before the turn: fed first, since no cache has its KV entry
-    row_ids: Any  # int [B], names the random stream: same id and key, same text
-    turns: Any  # int [B], turns already written
-    history_lengths: Any  # int [B], tokens of these turns and of their observations
-    limits: Any  # int [B], most new tokens, 1 to R
-    prefix_lengths: Any  # int [U], tokens of the prompt but its last; 0 or more
-    waiting: Any  # int [U], samples of the prompt that wait for a lane
-    known: Any  # int [B, M], what drafts are looked up in
-    refill_at: Any  # int, return when this many lanes could take new work; 0 = when all are done
-
-
-class Observations(NamedTuple):
-    """The observations that follow the turns of some lanes: numpy arrays on the host, jax arrays on the devices."""
-
-    lanes: Any  # int [shards, N' / shards], counted within the shard; B / shards = none (padding)
-    # int [N', C'], right-padded: the turn's last token, which was never fed, and the observation but its last token
-    tokens: Any
-    prefix_lengths: Any  # int [N'], as in `Lanes`
-    history_lengths: Any  # int [N'], as they were when the turn was written
-
-
-class Caches(NamedTuple):
-    """The KV entries that decoding reads and does not write."""
-
-    prefix: Parts  # [L, U, K, P, h], prompts
-    history: Parts | None  # [L, B, K, H, h], earlier turns; None where there is one turn
-
-
-class Drawing(NamedTuple):
-    """How tokens are drawn, and which tokens end a turn."""
-
-    transitions: Any  # int16 [V, S], the stop machine (see `generate/stops.py`)
-    keys: Any  # typed PRNG keys of this iteration and role, one for each turn
-    knobs: Knobs
-
-
-class Output(NamedTuple):
-    """The tokens of each lane's turn so far, right-padded with 0."""
-
-    tokens: Int[Array, "B R"]
-    logprobs: Float[Array, "B R"]  # plain model: temperature 1, nothing cut
-    sample_logprobs: Float[Array, "B R"]  # distribution the token was drawn from; 0 when greedy
-    lengths: Int[Array, "B"]  # the stop token counts
-    stopped: Bool[Array, "B"]  # by stop token or string
-    done: Bool[Array, "B"]  # stopped or at its limit; an empty lane counts as done
-    finite: Bool[Array, ""]  # no NaN or infinite logit was met
-
-
-class State(NamedTuple):
-    """What stays on the device between two calls of `decode`, besides `Caches`."""
-
-    step: Int[Array, ""]  # tokens decoded since the engine began
-    token: Int[Array, "B"]  # to be fed next
-    machine: Int[Array, "B"]  # state of the stop machine
-    begun: Int[Array, "B"]  # step at which the turn started
-    recent: Parts  # [L, B, K, W, h]: a ring of the newest tokens
-    older: Parts | None  # the same for older tokens, moved here W at a time; None where the window holds all
-    out: Output
-
-
-def no_lanes(layout: Layout) -> Lanes:
-    """Host arrays for lanes of which none has begun."""
-
-    def zeros(count: int) -> np.ndarray:
-        return np.zeros(count, np.int32)
-
-    return Lanes(
-        fresh=np.zeros(layout.lanes, bool),
-        first_token=zeros(layout.lanes),
-        row_ids=zeros(layout.lanes),
-        turns=zeros(layout.lanes),
-        history_lengths=zeros(layout.lanes),
-        limits=zeros(layout.lanes),
-        prefix_lengths=zeros(layout.prompts),
-        waiting=zeros(layout.prompts),
-        known=np.full((layout.lanes, layout.known), drafts.NONE, np.int32),
-        refill_at=np.int32(0),
-    )
-
-
-def no_observations(layout: Layout) -> Observations:
-    """Host arrays of padding alone."""
-    shards, count = layout.shards, layout.appends
-    return Observations(
-        lanes=np.full((shards, count // shards), layout.lanes // shards, np.int32),
-        tokens=np.zeros((count, layout.observation), np.int32),
-        prefix_lengths=np.zeros(count, np.int32),
-        history_lengths=np.zeros(count, np.int32),
-    )
-
-
-def init(layout: Layout) -> tuple[Caches, State]:
-    """Empty caches and lanes."""
-    rows, width = layout.lanes, layout.suffix
-    zeros = jnp.zeros(rows, jnp.int32)
-    out = Output(
-        tokens=jnp.zeros((rows, width), jnp.int32),
-        logprobs=jnp.zeros((rows, width), jnp.float32),
-        sample_logprobs=jnp.zeros((rows, width), jnp.float32),
-        lengths=zeros,
-        stopped=jnp.zeros(rows, bool),
-        done=jnp.ones(rows, bool),
-        finite=jnp.array(True),
-    )
-    recent = layout.new_cache(rows, layout.recent, layout.model.dtype if layout.window else None)
-    older = layout.new_cache(rows, layout.ring) if layout.ring else None
-    history = layout.new_cache(rows, layout.history) if layout.history else None
-    caches = Caches(layout.new_cache(layout.prompts, layout.prefix), history)
-    return layout.constrain((caches, State(jnp.int32(0), zeros, zeros, zeros, recent, older, out)))
 
 
 def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: Int[Array, "N"]) -> Parts:
@@ -259,7 +61,7 @@ def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: 
         _, new = transformer.extend(layout.model, params, part, positions, () if alone else (before,))
         return layout.constrain(caching.write(cache, new, start))
 
-    empty = layout.constrain(_stacked(layout.new_cache(count, bucket)))
+    empty = layout.constrain(_stacked(new_cache(layout, count, bucket)))
     if bucket == layout.chunk:
         return layout.constrain(_parts(layout, piece(0, empty, alone=True)))
     return layout.constrain(_parts(layout, jax.lax.fori_loop(0, -(-jnp.max(lengths) // layout.chunk), piece, empty)))
@@ -588,7 +390,7 @@ def programs(layout: Layout, params: Params, *, stop_states: int, filtered: bool
 
     prefills, shards = layout.prefills, layout.shards
     caches, state = abstract(jax.eval_shape(functools.partial(init, layout)))
-    new = abstract(jax.eval_shape(lambda: layout.new_cache(prefills, layout.prefix)))
+    new = abstract(jax.eval_shape(lambda: new_cache(layout, prefills, layout.prefix)))
     stops = jax.ShapeDtypeStruct(
         (layout.model.vocab_size, stop_states), jnp.int16, sharding=sharding.replicated(layout.mesh)
     )

@@ -9,8 +9,9 @@ import jax
 import numpy as np
 
 from spicejax import sharding
-from spicejax.generate import engine
+from spicejax.generate.layout import Layout
 from spicejax.generate.schedule import Schedule
+from spicejax.generate.state import Lanes, Output, no_lanes
 
 
 class Request(NamedTuple):
@@ -37,7 +38,7 @@ class Prefill(NamedTuple):
     prefixes: list[int]  # counted within the shard
 
 
-def prefill_batches(shape: engine.Layout, prefixes: Sequence[int], held: Sequence[int]) -> list[list[Prefill]]:
+def prefill_batches(shape: Layout, prefixes: Sequence[int], held: Sequence[int]) -> list[list[Prefill]]:
     """Group the prompts of some prefixes into batches that one call of `prefill` computes.
 
     A part of the mesh prefills a prompt once, however many of its prefixes hold it.
@@ -59,11 +60,11 @@ def prefill_batches(shape: engine.Layout, prefixes: Sequence[int], held: Sequenc
 class LaneTable:
     """The host's record of every lane."""
 
-    def __init__(self, shape: engine.Layout):
+    def __init__(self, shape: Layout):
         self.shape = shape
         self.vacant = np.ones(shape.lanes, bool)
         self.busy = np.zeros(shape.lanes, bool)  # writes a turn
-        self.inputs = engine.no_lanes(shape)  # of the next call of `decode`
+        self.inputs = no_lanes(shape)  # of the next call of `decode`
         self.written = np.zeros(shape.lanes, np.int32)  # tokens of the turn, when `decode` came back
         self.last_token = np.zeros(shape.lanes, np.int32)  # of the turn that ended last
 
@@ -95,7 +96,7 @@ class LaneTable:
         self.busy |= inputs.fresh
         self.vacant &= ~self.busy
 
-    def places(self, tail: engine.Layout) -> np.ndarray | None:
+    def places(self, tail: Layout) -> np.ndarray | None:
         """int [shards, N / shards], of `engine.move`; None where the tail does not hold all that write."""
         shards = self.shape.shards
         here, there = self.shape.lanes // shards, tail.lanes // shards
@@ -107,7 +108,7 @@ class LaneTable:
             places[shard, : len(lanes)] = lanes
         return places
 
-    def move(self, tail: engine.Layout, places: np.ndarray) -> np.ndarray:
+    def move(self, tail: Layout, places: np.ndarray) -> np.ndarray:
         """Record that lanes moved; return those of which the new ones are, an empty one's place being any.
 
         What drafts are looked up in is to be given again (`inputs.known`).
@@ -125,13 +126,13 @@ class LaneTable:
             fresh=old.fresh[lanes] & ~empty,
             prefix_lengths=old.prefix_lengths[prefixes],
             waiting=old.waiting[prefixes],
-            known=engine.no_lanes(tail).known,
+            known=no_lanes(tail).known,
         )
         self.vacant, self.busy = self.vacant[lanes] | empty, self.busy[lanes] & ~empty
         self.written, self.last_token = self.written[lanes], self.last_token[lanes]
         return lanes
 
-    def put(self, schedule: Schedule, threshold: int, tails: Sequence[engine.Layout]) -> engine.Lanes:
+    def put(self, schedule: Schedule, threshold: int, tails: Sequence[Layout]) -> Lanes:
         """Put the input of the next `decode`, which starts the fresh lanes, on the devices.
 
         Args:
@@ -147,7 +148,7 @@ class LaneTable:
         self.inputs.fresh[:] = False
         return sharding.put_global(lanes, jax.tree.map(lambda x: self.shape.sharding_of(x.shape), lanes))
 
-    def ended(self, out: engine.Output) -> list[int]:
+    def ended(self, out: Output) -> list[int]:
         """Record the turns that have ended; return their lanes."""
         lanes = np.flatnonzero(self.busy & out.done)
         self.busy[lanes] = False

@@ -1,4 +1,4 @@
-"""The engine's shapes: from buckets, limits and the memory for KV entries to an `engine.Layout`.
+"""The engine's shape: from buckets, limits and the memory for KV entries to a `Layout`.
 
 Where every sample has a lane, prefixes are wide and hold all samples of a prompt. A prompt with more samples than a
 prefix has lanes stands in several prefixes: it is computed once and copied.
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 
 from spicejax import sharding
-from spicejax.generate import engine
 from spicejax.models import cache as caching
 from spicejax.models.transformer import TransformerConfig
 
@@ -89,7 +88,93 @@ class Work(NamedTuple):
         return self.max_new + (self.turn_limits.total if self.turn_limits else 0)
 
 
-def layout_for(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work) -> engine.Layout:
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The static shape of an engine. Each program compiles once for a layout."""
+
+    model: TransformerConfig
+    prompts: int  # U, prefixes: prompts held at once
+    group: int  # G, lanes of each prefix; lane b reads prefix b // G
+    prefix: int  # P, tokens that a prefix holds, a multiple of `chunk`
+    suffix: int  # R, most new tokens of a response or turn
+    window: int  # newest tokens of a lane that are kept in the precision of the forward pass; 0 = `cache` holds all
+    prefills: int  # N, prompts prefilled at once
+    chunk: int  # C, tokens of each of them prefilled at once
+    cache: caching.CacheDtype  # precision of the KV entries
+    mesh: jax.sharding.Mesh
+    turns: int = 1  # most turns of a response; the next three are 0 where it is 1
+    history: int = 0  # H, most tokens before the last turn
+    observation: int = 0  # C', most tokens of an observation
+    appends: int = 0  # N', observations that are computed at once
+    drafts: int = 0  # k, tokens of a lane that are drafted and computed together with the one to be fed
+    known: int = 0  # M, tokens that drafts are looked up in, besides the text
+
+    @property
+    def lanes(self) -> int:
+        """B, lanes in all."""
+        return self.prompts * self.group
+
+    @property
+    def ring(self) -> int:
+        """Columns for the tokens older than the window, a multiple of it that holds the suffix; 0 = none."""
+        return -(-self.suffix // self.window) * self.window if 0 < self.window < self.suffix else 0
+
+    @property
+    def recent(self) -> int:
+        """W, columns of the ring that decoding writes."""
+        return self.window or self.suffix
+
+    @property
+    def shards(self) -> int:
+        """Parts of the mesh that hold different prefixes; a prompt is prefilled where it stays."""
+        return sharding.ways(self.mesh, self.prompts)
+
+    def reach(self, length: int) -> int:
+        """Columns of a history to read if it holds `length` tokens: one, two, three or four quarters of all."""
+        step = -(-self.history // 4)
+        return min(self.history, max(1, -(-length // step)) * step) if self.history else 0
+
+    def sharding_of(self, shape: tuple[int, ...]) -> jax.sharding.NamedSharding:
+        """Sharding of an array of this shape: caches by lane and head, others by their first axis."""
+        if len(shape) > 2:
+            return sharding.kv_cache(self.mesh, shape[1], self.model.num_kv_heads)
+        return sharding.rows(self.mesh, shape[0]) if shape else sharding.replicated(self.mesh)
+
+    @property
+    def long(self) -> int:
+        """Tokens that a row may still write, from which on it pays to go on in an engine with fewer lanes.
+
+        That is a program to compile, which takes longer where layers are written out.
+        """
+        return max(64, 8 * self.model.num_layers) if self.by_layer else 64
+
+    def fewer(self, lanes: int, drafts: int = 0) -> Layout:
+        """The shape of an engine of so many of these lanes, each with a prefix of its own."""
+        appends = max(self.shards, min(self.appends, lanes)) if self.appends else 0
+        k = 0 if self.turns > 1 or self.window else drafts
+        known = self.prefix + 2 * self.suffix if k else 0
+        return dataclasses.replace(
+            self, prompts=lanes, group=1, prefills=self.shards, appends=appends, drafts=k, known=known
+        )
+
+    def constrain(self, tree: Any) -> Any:
+        """Constrain every array of the tree to its `sharding_of`."""
+        return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, self.sharding_of(x.shape)), tree)
+
+    @property
+    def platform(self) -> str:
+        return self.mesh.devices.flat[0].platform
+
+    @property
+    def by_layer(self) -> bool:
+        """Whether caches are one array a layer, and decoding writes its layers out (see `transformer.extend_layers`).
+
+        On CPUs and GPUs: inside a loop XLA copies each layer that it takes out of a stack before a product there.
+        """
+        return self.platform in ("cpu", "gpu")
+
+
+def layout_for(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work) -> Layout:
     """The engine's shape for some work.
 
     Where samples wait for a lane, a prefix has `lanes_per_prefix` lanes; where none wait, as many as possible, so that
@@ -106,9 +191,9 @@ def layout_for(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh
     return narrow
 
 
-def tails_of(shape: engine.Layout, buckets: Buckets) -> list[engine.Layout]:
+def tails_of(shape: Layout, buckets: Buckets) -> list[Layout]:
     """The engines for a call's last lanes, in these shares of its KV memory: the largest first, none without lanes."""
-    tails: list[engine.Layout] = []
+    tails: list[Layout] = []
     for share in buckets.tails:
         lanes = int(share * shape.prompts * _prefix_tokens(shape) / _prefix_tokens(shape.fewer(shape.shards)))
         lanes -= lanes % shape.shards
@@ -117,14 +202,14 @@ def tails_of(shape: engine.Layout, buckets: Buckets) -> list[engine.Layout]:
     return tails
 
 
-def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work, group: int) -> engine.Layout:
+def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work, group: int) -> Layout:
     """The engine's shape with `group` lanes of each prefix."""
     ways = sharding.ways(mesh, 0)
     pieces = -(-work.bucket // buckets.prefill_chunk)
     chunk = -(-work.bucket // pieces)
     limits = work.turn_limits or TurnLimits(turns=1, turn=0, observation=0, total=0)
     window = work.max_new if work.turn_limits else min(WINDOW, work.max_new)  # a turn stays whole until it is history
-    shape = engine.Layout(
+    shape = Layout(
         model=cfg,
         prompts=buckets.rows // group,
         group=group,
@@ -153,7 +238,7 @@ def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, w
     return dataclasses.replace(shape, prompts=prompts, prefills=prefills, appends=appends)
 
 
-def _prefix_tokens(shape: engine.Layout) -> int:
+def _prefix_tokens(shape: Layout) -> int:
     """Memory of a prefix and its lanes, in tokens of the cache's precision; a window's tokens take more."""
     if not shape.window:
         return shape.prefix + shape.group * (shape.history + shape.suffix)

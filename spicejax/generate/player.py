@@ -12,9 +12,10 @@ import numpy as np
 from spicejax import interrupt, sharding
 from spicejax.generate import drafts, engine
 from spicejax.generate.lanes import LaneTable, Observation, Prefill, Request, prefill_batches
-from spicejax.generate.layout import Buckets, TurnLimits, Work, layout_for, tails_of
+from spicejax.generate.layout import Buckets, Layout, TurnLimits, Work, layout_for, tails_of
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.schedule import Schedule
+from spicejax.generate.state import Caches, Drawing, Output, Parts, State, no_observations
 from spicejax.generate.stops import StopMachine
 from spicejax.models import transformer
 from spicejax.models.transformer import TransformerConfig
@@ -72,7 +73,7 @@ class Player:
 
     def layout(
         self, bucket: int, prompts: int, samples: int, max_new: int, turn_limits: TurnLimits | None = None
-    ) -> engine.Layout:
+    ) -> Layout:
         """The engine's shape for some prompts of one bucket."""
         return layout_for(self.cfg, self.buckets, self.mesh, Work(bucket, prompts, samples, max_new, turn_limits))
 
@@ -156,7 +157,7 @@ class Player:
 
     def _run(
         self,
-        shape: engine.Layout,
+        shape: Layout,
         requests: list[Request],
         samples: int,
         keys: jax.Array,
@@ -169,7 +170,7 @@ class Player:
         schedule = Schedule(len(requests), samples, prefixes=shape.prompts, group=shape.group)
         lanes = LaneTable(shape)
         replicated = sharding.replicated(self.mesh)
-        drawing = sharding.put_global(engine.Drawing(self.stop.transitions, keys, settings.knobs()), replicated)
+        drawing = sharding.put_global(Drawing(self.stop.transitions, keys, settings.knobs()), replicated)
         caches, state = engine.init_jit(shape)
         tails = tails_of(shape, self.buckets)
         written: dict[int, list[np.ndarray]] = {}  # responses to each prompt
@@ -224,9 +225,7 @@ class Player:
             done += len(finished)
             self.progress(done, total)
 
-    def _prefill(
-        self, shape: engine.Layout, prefix: engine.Parts, batch: list[Prefill], prompts: list[np.ndarray]
-    ) -> engine.Parts:
+    def _prefill(self, shape: Layout, prefix: Parts, batch: list[Prefill], prompts: list[np.ndarray]) -> Parts:
         """Prefill prompts, all tokens but the last of each, and insert them into their prefixes."""
         jax.block_until_ready(prefix)  # one batch at a time: dispatched ahead, each would take memory
         per_shard, at_once = shape.prompts // shape.shards, shape.prefills // shape.shards
@@ -249,13 +248,13 @@ class Player:
 
     def _append(
         self,
-        shape: engine.Layout,
-        caches: engine.Caches,
-        state: engine.State,
+        shape: Layout,
+        caches: Caches,
+        state: State,
         lanes: LaneTable,
         paused: list[int],
         observations: list[Observation],
-    ) -> engine.Caches:
+    ) -> Caches:
         """Add the turns of paused lanes, and their observations, to the histories."""
         per_shard, at_once = shape.lanes // shape.shards, shape.appends // shape.shards
         queues: list[list[tuple[int, Observation]]] = [[] for _ in range(shape.shards)]
@@ -265,7 +264,7 @@ class Player:
         for lane, observation in sorted(pairs, key=lambda pair: lengths[pair[0]] + len(pair[1].tokens)):
             queues[lane // per_shard].append((lane, observation))
         for at in range(0, max(map(len, queues)), at_once):
-            reach, batch = 0, engine.no_observations(shape)
+            reach, batch = 0, no_observations(shape)
             for shard, queue in enumerate(queues):
                 for i, (lane, (tokens, _)) in enumerate(queue[at : at + at_once]):
                     row = shard * at_once + i
@@ -280,7 +279,7 @@ class Player:
             caches = caches._replace(history=history)
         return caches
 
-    def _turn(self, requests: list[Request], schedule: Schedule, out: engine.Output, lane: int) -> WrittenTurn:
+    def _turn(self, requests: list[Request], schedule: Schedule, out: Output, lane: int) -> WrittenTurn:
         n, prompt = int(out.lengths[lane]), schedule.prompt.reshape(-1)[lane]
         ids = np.asarray(out.tokens[lane, :n])
         reply = Rollout(

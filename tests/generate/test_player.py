@@ -13,7 +13,7 @@ from spicejax import sharding
 from spicejax.generate import engine
 from spicejax.generate import layout as layouts
 from spicejax.generate import sampler as sampling
-from spicejax.generate.layout import Buckets, TurnLimits, Work, lanes_per_prefix, layout_for
+from spicejax.generate.layout import Buckets, Layout, TurnLimits, Work, lanes_per_prefix, layout_for
 from spicejax.generate.player import Player
 from spicejax.generate.stops import stop_machine
 from spicejax.learn.learner import scored_logprobs
@@ -216,9 +216,9 @@ def test_more_samples_than_row_slots_refill_the_rows_of_one_prompt(params):
 @pytest.mark.parametrize("in_place", [True, False], ids=["as on CPU", "as on TPU"])
 def test_the_last_rows_go_on_in_a_smaller_engine(params, monkeypatch, cache, in_place):
     """As soon as it holds them: the texts, and the steps, of the large one."""
-    monkeypatch.setattr(engine.Layout, "by_layer", in_place)
+    monkeypatch.setattr(Layout, "by_layer", in_place)
     monkeypatch.setattr(layouts, "WINDOW", 4)
-    monkeypatch.setattr(engine.Layout, "long", 3)
+    monkeypatch.setattr(Layout, "long", 3)
     jax.clear_caches()
     calls = []
     real = engine.decode_jit
@@ -236,7 +236,7 @@ def test_the_last_rows_go_on_in_a_smaller_engine(params, monkeypatch, cache, in_
     found, lanes, same = decoded(0.6, 0.4)
     assert set(lanes) == {6, 3, 2} and lanes == sorted(lanes, reverse=True) and steps == same, lanes
     assert_same(found, whole)
-    monkeypatch.setattr(engine.Layout, "long", 13)  # more than a row may write
+    monkeypatch.setattr(Layout, "long", 13)  # more than a row may write
     assert set(decoded(0.6, 0.4)[1]) == {6}
 
 
@@ -244,8 +244,8 @@ def test_the_last_rows_go_on_in_a_smaller_engine(params, monkeypatch, cache, in_
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_drafts_change_no_text(params, monkeypatch, in_place, temperature):
     """They save passes where rows repeat themselves, as they do without chance."""
-    monkeypatch.setattr(engine.Layout, "by_layer", in_place)
-    monkeypatch.setattr(engine.Layout, "long", 3)
+    monkeypatch.setattr(Layout, "by_layer", in_place)
+    monkeypatch.setattr(Layout, "long", 3)
     jax.clear_caches()
     calls = []
     real = engine.decode_jit
@@ -293,7 +293,7 @@ def test_samples_of_a_prompt_do_not_wait_for_the_longest_of_them(params, monkeyp
 )  # fmt: skip
 def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch, window, in_place):
     """Rows that begin at any step of a window, refills in the middle of one: the texts of one ring."""
-    monkeypatch.setattr(engine.Layout, "by_layer", in_place)
+    monkeypatch.setattr(Layout, "by_layer", in_place)
     jax.clear_caches()  # programs traced the other way
     settings = {"samples": 4, "max_new": 12, "limits": [12, 5, 9, 12, 2, 12, 7, 12, 11]}
     whole = respond(player(params, rows=4, buckets=(8,)), MANY, **settings)
@@ -308,7 +308,7 @@ def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch
 @pytest.mark.parametrize("in_place", [True, False], ids=["as on CPU", "as on TPU"])
 def test_sliding_layers_see_the_same_tokens_as_the_learners(monkeypatch, in_place):
     """Chunks of prompts, rows that share one, both rings, a refill: all beyond the model's window."""
-    monkeypatch.setattr(engine.Layout, "by_layer", in_place)
+    monkeypatch.setattr(Layout, "by_layer", in_place)
     monkeypatch.setattr(layouts, "WINDOW", 4)
     jax.clear_caches()
     cfg = dataclasses.replace(GEMMA3, vocab_size=61, num_layers=2, full_every=2)

@@ -15,7 +15,7 @@ from tiny_models import GEMMA3, MISTRAL, QWEN3, write_tokenizer
 
 from spicejax import sharding
 from spicejax.generate import engine
-from spicejax.generate.layout import Buckets
+from spicejax.generate.layout import Buckets, Layout
 from spicejax.generate.player import Player
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.search import Limits, search
@@ -426,7 +426,7 @@ def test_a_row_depends_on_neither_neighbours_nor_schedule_nor_the_retriever(para
     shuffled = searched(player(params), [PROMPTS[i] for i in order], first_row=[10 * i for i in order], search_fn=slow)
     assert_same(shuffled, [rows[i] for i in order])
     assert_same(searched(player(params, rows=3, refill=0.0, buckets=(20,), prefill_chunk=50)), rows)
-    monkeypatch.setattr(engine.Layout, "long", 5)
+    monkeypatch.setattr(Layout, "long", 5)
     assert_same(searched(player(params, rows=12, refill=0.0, tails=(0.4,))), rows)
     alone = [searched(player(params), [PROMPTS[3]], first_row=[30 + j], samples=1)[0][0] for j in range(3)]
     assert_same([alone], [rows[3]])
@@ -476,7 +476,7 @@ def test_an_int8_history_stays_close_to_the_model(params):
 
 def test_nothing_compiles_for_other_rows(params, rows, monkeypatch):
     """Whole histories are read, as on an accelerator: on CPU each quarter of them has a program of its own."""
-    monkeypatch.setattr(engine.Layout, "reach", lambda layout, length: layout.history)
+    monkeypatch.setattr(Layout, "reach", lambda layout, length: layout.history)
     assert_same(searched(player(params)), rows)
     programs = engine.prefill_jit, engine.insert_jit, engine.decode_jit, engine.append_jit
     before = [program._cache_size() for program in programs]
