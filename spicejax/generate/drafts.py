@@ -6,6 +6,7 @@ far as they are the ones drafted.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import jax.numpy as jnp
@@ -14,12 +15,34 @@ from jaxtyping import Array, Int
 
 SUFFIX = 4  # most tokens that are looked up
 NONE = -1  # no token
+# A pass of five tokens took 1.2 to 1.35 times that of one, where few rows are left (docs/log/2026-11-28.md).
+LEAST = 0.25
+TRIED = 200
 
 
-def known(width: int, prompt: np.ndarray, siblings: Sequence[np.ndarray]) -> np.ndarray:
-    """int32 [width]: what a row can quote, the prompt last, after as much of other responses to it as there is room."""
-    pieces = [piece for text in siblings for piece in (text, [NONE])]
-    return np.concatenate([np.full(width, NONE), *pieces, prompt]).astype(np.int32)[-width:]
+@dataclasses.dataclass
+class Tally:
+    """What the drafts of a role were worth, by its rows that wrote with them."""
+
+    passes: int = 0  # of a row: each writes a token
+    accepted: int = 0  # tokens beyond these
+    off: bool = False  # they were not worth a pass that is longer for them
+
+    def close(self, count: int) -> dict[str, float]:
+        """The share of the drafted tokens, `count` a pass, that were right, if any were drafted; begin anew.
+
+        Below `LEAST` tokens in `TRIED` passes there are none any more.
+        """
+        passes, accepted = self.passes, self.accepted
+        self.off |= passes >= TRIED and accepted < LEAST * passes
+        self.passes = self.accepted = 0
+        return {"sampler/accepted": accepted / (count * passes)} if passes else {}
+
+
+def known(width: int, row: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> np.ndarray:
+    """int32 [width]: what is quoted, the row's own parts last, behind as much of other rows as there is room for."""
+    pieces = [piece for text in others for piece in (text, [NONE])]
+    return np.concatenate([np.full(width, NONE), *pieces, *row]).astype(np.int32)[-width:]
 
 
 def draft(known: Int[Array, "B M"], text: Int[Array, "B R"], lengths: Int[Array, "B"], count: int) -> Int[Array, "B k"]:

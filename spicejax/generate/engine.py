@@ -118,7 +118,7 @@ def move(layout: Layout, caches: Caches, state: State, places: np.ndarray) -> tu
     token, machine, begun = take((state.token, state.machine, state.begun), lanes, 0)
     rows = take(state.out._replace(finite=None), lanes, 0)
     empty = places.reshape(-1) == layout.lanes // layout.shards
-    out = rows._replace(done=rows.done | empty, finite=state.out.finite)
+    out = rows._replace(done=rows.done | empty, passes=jnp.zeros_like(begun), finite=state.out.finite)
     return Caches(prefix, history), State(state.step, token, machine, begun, recent, older, out)
 
 
@@ -214,12 +214,14 @@ def decode(
         hidden, new, column = forward(fed, positions, contexts, column)
         pairs = zip(state.recent, new, strict=True)
         if layout.drafts:
-            column = jnp.where(t[:, None] + ahead < layout.suffix, column % layout.recent, layout.recent)
+            writes = ~state.out.done[:, None] & (t[:, None] + ahead < layout.suffix)
+            column = jnp.where(writes, column % layout.recent, layout.recent)
             recent = tuple(layout.constrain(caching.write_columns(cache, x, column)) for cache, x in pairs)
         else:
             writes = ~state.out.done[:, None] if layout.history else None  # a finished turn stays for `append`
             recent = tuple(layout.constrain(caching.write(cache, x, column, writes)) for cache, x in pairs)
-        token, machine, out, live = state.token, state.machine, state.out, jnp.array(True)
+        token, machine, live = state.token, state.machine, jnp.array(True)
+        out = state.out._replace(passes=state.out.passes + ~state.out.done)
         scores = transformer.logits(layout.model, params, hidden)  # the vocabulary is read once
         for i in range(1 + layout.drafts):
             logits = scores[:, i]
@@ -334,6 +336,7 @@ def _begin(state: State, lanes: Lanes) -> State:
             lengths=jnp.where(fresh, 0, out.lengths),
             stopped=out.stopped & ~fresh,
             done=out.done & ~fresh,
+            passes=jnp.where(fresh, 0, out.passes),
         ),
     )
 
@@ -347,7 +350,7 @@ def _record(
     at = live[:, None] & (jnp.arange(out.tokens.shape[1]) == out.lengths[:, None])
     lengths = out.lengths + live
     stop = live & accepted
-    return Output(
+    return out._replace(
         tokens=jnp.where(at, token[:, None], out.tokens),
         logprobs=jnp.where(at, logprob[:, None], out.logprobs),
         sample_logprobs=jnp.where(at, sample_logprob[:, None], out.sample_logprobs),

@@ -67,6 +67,8 @@ class LaneTable:
         self.inputs = no_lanes(shape)  # of the next call of `decode`
         self.written = np.zeros(shape.lanes, np.int32)  # tokens of the turn, when `decode` came back
         self.last_token = np.zeros(shape.lanes, np.int32)  # of the turn that ended last
+        self.rows: list[list[np.ndarray]] = [[] for _ in range(shape.lanes)]  # finished turns and what followed them
+        self.before = np.zeros(shape.lanes, np.int32)  # tokens of the turn that another engine wrote
 
     @property
     def free(self) -> np.ndarray:
@@ -91,7 +93,8 @@ class LaneTable:
             inputs.prefix_lengths[prefix] = len(request.tokens) - 1
             inputs.first_token[lane], inputs.limits[lane] = request.tokens[-1], request.limit
             inputs.row_ids[lane] = request.first_row + schedule.sample[prefix, member]
-            inputs.turns[lane] = inputs.history_lengths[lane] = 0
+            inputs.turns[lane] = inputs.history_lengths[lane] = self.before[lane] = 0
+            self.rows[lane] = []
         inputs.fresh[:] |= fresh.reshape(-1)
         self.busy |= inputs.fresh
         self.vacant &= ~self.busy
@@ -109,10 +112,7 @@ class LaneTable:
         return places
 
     def move(self, tail: Layout, places: np.ndarray) -> np.ndarray:
-        """Record that lanes moved; return those of which the new ones are, an empty one's place being any.
-
-        What drafts are looked up in is to be given again (`inputs.known`).
-        """
+        """Record that lanes moved; return those of which the new ones are, an empty one's place being any."""
         shards, here = self.shape.shards, self.shape.lanes // self.shape.shards
         empty = (places == here).reshape(-1)
         lanes = (np.minimum(places, here - 1) + here * np.arange(shards)[:, None]).reshape(-1)
@@ -130,6 +130,8 @@ class LaneTable:
         )
         self.vacant, self.busy = self.vacant[lanes] | empty, self.busy[lanes] & ~empty
         self.written, self.last_token = self.written[lanes], self.last_token[lanes]
+        self.before = np.where(self.inputs.fresh, 0, self.written)
+        self.rows = [list(self.rows[lane]) for lane in lanes]
         return lanes
 
     def put(self, schedule: Schedule, threshold: int, tails: Sequence[Layout]) -> Lanes:
@@ -154,6 +156,8 @@ class LaneTable:
         self.busy[lanes] = False
         self.written = np.array(out.lengths)
         self.last_token[lanes] = out.tokens[lanes, out.lengths[lanes] - 1]
+        for lane in lanes:
+            self.rows[lane].append(np.asarray(out.tokens[lane, : out.lengths[lane]]))
         return lanes.tolist()
 
     def resume(self, lanes: list[int], observations: list[Observation]) -> None:
@@ -161,6 +165,8 @@ class LaneTable:
         for lane, (tokens, limit) in zip(lanes, observations, strict=True):
             self.inputs.history_lengths[lane] += self.written[lane] + len(tokens)
             self.inputs.first_token[lane], self.inputs.limits[lane] = tokens[-1], limit
+            self.rows[lane].append(np.asarray(tokens))
+        self.before[lanes] = 0
         self.inputs.turns[lanes] += 1
         self.inputs.fresh[lanes] = self.busy[lanes] = True
 

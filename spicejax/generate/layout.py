@@ -49,6 +49,8 @@ class Buckets:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least {least}")
         if not 0 <= self.refill <= 1:
             raise ValueError(f"refill={self.refill}: give a share of the rows, 0 to 1")
+        if self.drafts and self.cache == "int8":
+            raise ValueError(f"drafts={self.drafts} with cache=int8, whose window all rows fill together: give 0")
         if list(self.tails) != sorted(self.tails, reverse=True) or not all(0 < share < 1 for share in self.tails):
             raise ValueError(f"tails {self.tails}: give descending shares between 0 and 1 such as (0.25,)")
 
@@ -151,10 +153,9 @@ class Layout:
     def fewer(self, lanes: int, drafts: int = 0) -> Layout:
         """The shape of an engine of so many of these lanes, each with a prefix of its own."""
         appends = max(self.shards, min(self.appends, lanes)) if self.appends else 0
-        k = 0 if self.turns > 1 or self.window else drafts
-        known = self.prefix + 2 * self.suffix if k else 0
+        known = self.prefix + self.history + 2 * self.suffix if drafts else 0
         return dataclasses.replace(
-            self, prompts=lanes, group=1, prefills=self.shards, appends=appends, drafts=k, known=known
+            self, prompts=lanes, group=1, prefills=self.shards, appends=appends, drafts=drafts, known=known
         )
 
     def constrain(self, tree: Any) -> Any:
@@ -191,14 +192,14 @@ def layout_for(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh
     return narrow
 
 
-def tails_of(shape: Layout, buckets: Buckets) -> list[Layout]:
+def tails_of(shape: Layout, buckets: Buckets, drafts: int) -> list[Layout]:
     """The engines for a call's last lanes, in these shares of its KV memory: the largest first, none without lanes."""
     tails: list[Layout] = []
     for share in buckets.tails:
         lanes = int(share * shape.prompts * _prefix_tokens(shape) / _prefix_tokens(shape.fewer(shape.shards)))
         lanes -= lanes % shape.shards
         if 0 < lanes < (tails[-1] if tails else shape).lanes:
-            tails.append(shape.fewer(lanes, buckets.drafts))
+            tails.append(shape.fewer(lanes, drafts))
     return tails
 
 

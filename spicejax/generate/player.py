@@ -65,6 +65,7 @@ class Player:
         _unable  # a reply to ids as the model would write it; ended=False: without its end
     )
     opening: str = ""  # thinking that ends every prompt; the text of a reply starts with it, its tokens do not
+    tally: drafts.Tally = dataclasses.field(default_factory=drafts.Tally, compare=False)
     progress: Callable[[int, int], None] = no_progress  # called with the finished rollouts of a call and their total
 
     def with_params(self, params: Params) -> Player:
@@ -172,8 +173,8 @@ class Player:
         replicated = sharding.replicated(self.mesh)
         drawing = sharding.put_global(Drawing(self.stop.transitions, keys, settings.knobs()), replicated)
         caches, state = engine.init_jit(shape)
-        tails = tails_of(shape, self.buckets)
-        written: dict[int, list[np.ndarray]] = {}  # responses to each prompt
+        tails = tails_of(shape, self.buckets, drafts=0 if self.tally.off else self.buckets.drafts)
+        rows: dict[int, list[np.ndarray]] = {}  # the finished ones of each prompt
         paused: list[int] = []  # lanes that wait for an observation
         awaited: Callable[[], list[Observation]] = list
         while True:
@@ -192,11 +193,11 @@ class Player:
                 shape = tails.pop(0)
                 came = lanes.move(shape, places)
                 schedule.move(came)
-                for lane in np.flatnonzero(~lanes.vacant) if shape.drafts else ():
-                    prompt = int(schedule.held[lane])
-                    texts = written.get(prompt, [])
-                    lanes.inputs.known[lane] = drafts.known(shape.known, requests[prompt].tokens, texts)
                 paused = [int(np.flatnonzero(~lanes.vacant & (came == lane))[0]) for lane in paused]
+            for lane in np.flatnonzero(lanes.busy) if shape.drafts else ():
+                prompt = int(schedule.held[lane])
+                own = requests[prompt].tokens, *lanes.rows[lane]
+                lanes.inputs.known[lane] = drafts.known(shape.known, own, rows.get(prompt, []))
             threshold = max(1, round(self.buckets.refill * shape.lanes))
             inputs, reach = lanes.put(schedule, threshold, tails), shape.history
             if shape.platform == "cpu":
@@ -212,15 +213,19 @@ class Player:
                     "the sampler met NaN or infinite logits; the parameters are damaged or overflow"
                 )
             ended = lanes.ended(out)
+            if shape.drafts:
+                passes = int(out.passes[ended].sum())
+                self.tally.passes += passes
+                self.tally.accepted += int((out.lengths - lanes.before)[ended].sum()) - passes
             if paused:
                 caches = self._append(shape, caches, state, lanes, paused, observations)
                 lanes.resume(paused, observations)
             turns = [self._turn(requests, schedule, out, lane) for lane in ended]
-            for lane, turn in zip(ended, turns, strict=True):
-                written.setdefault(int(schedule.prompt.reshape(-1)[lane]), []).append(turn.reply.token_ids)
             places, awaited = observe(turns)
             paused = [ended[i] for i in places]
             finished = [lane for lane in ended if lane not in paused]
+            for lane in finished:
+                rows.setdefault(int(schedule.prompt.reshape(-1)[lane]), []).append(np.concatenate(lanes.rows[lane]))
             lanes.release(finished)
             done += len(finished)
             self.progress(done, total)

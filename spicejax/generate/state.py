@@ -66,6 +66,7 @@ class Output(NamedTuple):
     lengths: Int[Array, "B"]  # the stop token counts
     stopped: Bool[Array, "B"]  # by stop token or string
     done: Bool[Array, "B"]  # stopped or at its limit; an empty lane counts as done
+    passes: Int[Array, "B"]  # of the model that wrote them; since the lane moved, if it did
     finite: Bool[Array, ""]  # no NaN or infinite logit was met
 
 
@@ -131,6 +132,7 @@ def init(layout: Layout) -> tuple[Caches, State]:
         lengths=zeros,
         stopped=jnp.zeros(rows, bool),
         done=jnp.ones(rows, bool),
+        passes=zeros,
         finite=jnp.array(True),
     )
     recent = new_cache(layout, rows, layout.recent, layout.model.dtype if layout.window else None)

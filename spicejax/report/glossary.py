@@ -31,6 +31,7 @@ GLOSSARY = {
     "*/reward": "mean reward of this role",
     "search/queries": "queries to the search engine",
     "search/queries_empty": "queries for which it found nothing",
+    "sampler/accepted/*": "share of the drafted tokens of this role that were right (`buckets.drafts`)",
     "learner/loss": "mean of the optimizer steps",
     "learner/grad_norm": "norm of the gradient before clipping, mean of the steps",
     "learner/clip_fraction": "share of tokens whose ratio is clipped",

@@ -21,6 +21,7 @@ from spicejax.data.items import ItemIterator, Items, open_items
 from spicejax.games.game import Game
 from spicejax.games.world import World
 from spicejax.generate import weights
+from spicejax.generate.drafts import Tally
 from spicejax.generate.endpoint import Chat, chat
 from spicejax.generate.layout import Buckets
 from spicejax.generate.player import Player, no_progress
@@ -71,6 +72,7 @@ class Run:
     models: dict[str, str] = dataclasses.field(default_factory=dict)  # fingerprints of those that stay as they are
     searched: Counter[str] = dataclasses.field(default_factory=Counter)  # queries, and those that found nothing
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))  # see World
+    tallies: defaultdict[str, Tally] = dataclasses.field(default_factory=lambda: defaultdict(Tally))  # by role
 
     @functools.cached_property
     def examined(self) -> frozenset[str]:
@@ -99,8 +101,11 @@ class Run:
             first = {ask.seat or ask.role for ask in asks if ask.player == "initial" or ask.off_policy}
             players |= dict.fromkeys(first, self.first_player()) if first - set(self.others) else {}
             players |= self.others
+        tallies = {role: self.tallies[role] for role in players}
+        if evaluating:
+            tallies = {role: dataclasses.replace(tally) for role, tally in tallies.items()}
         return World(
-            players=players,
+            players={role: dataclasses.replace(player, tally=tallies[role]) for role, player in players.items()},
             check=self.check,
             sampler=self.cfg.sampler,
             seed=self.cfg.seed,

@@ -251,6 +251,11 @@ def _iterate(training: TrainingRun, iteration: int) -> tuple[Played, Metrics]:
         **{f"time/{what}": seconds for what, seconds in run.clock.items()},
         **{f"search/{what}": float(count) for what, count in run.searched.items()},
         "time/tokens_per_second": written / (ended - began),
+        **{
+            f"{name}/{role}": share
+            for role, tally in run.tallies.items()
+            for name, share in tally.close(run.cfg.buckets.drafts).items()
+        },
     }
     if run.game.reads == "documents":
         writer.documents(iteration, batch)

@@ -1,9 +1,15 @@
 """Drafts against a plain search, written down from their definition."""
 
+import jax
 import jax.numpy as jnp
+import jsonl
 import numpy as np
+import pytest
 
+from spicejax import configs
 from spicejax.generate import drafts
+from spicejax.generate.layout import Layout
+from spicejax.run import chain
 
 
 def plain(row, count):
@@ -21,7 +27,7 @@ def test_drafts_are_what_followed_the_longest_suffix():
     found = 0
     for _ in range(40):
         prompt, texts = rng.integers(0, 4, rng.integers(1, 7)), [rng.integers(0, 4, n) for n in rng.integers(1, 6, 2)]
-        known = drafts.known(16, prompt, texts)
+        known = drafts.known(16, [prompt], texts)
         assert known[-len(prompt) :].tolist() == prompt.tolist() and len(known) == 16
         text, length = rng.integers(0, 4, 9), rng.integers(0, 10)
         made = drafts.draft(jnp.asarray(known)[None], jnp.asarray(text)[None], jnp.asarray([length]), 3)[0]
@@ -30,3 +36,34 @@ def test_drafts_are_what_followed_the_longest_suffix():
             found += 1
             assert made.tolist() == [max(0, token) for token in wanted]
     assert found > 30
+
+
+def test_drafts_end_where_they_are_not_worth_it():
+    """Over one pass in four, from 200 passes on; the share is of four tokens a pass."""
+    tally = drafts.Tally()
+    assert tally.close(4) == {} and not tally.off
+    for passes, accepted, off in ((199, 0, False), (200, 50, False), (200, 49, True), (400, 400, True)):
+        tally.passes, tally.accepted = passes, accepted
+        assert tally.close(4) == {"sampler/accepted": accepted / (4 * passes)} and tally.off == off
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", ["spice_nano", "ssp_nano", "acesearcher_nano"])
+def test_a_run_with_drafts_is_the_run_without(cache, tmp_path, monkeypatch, name, seed):
+    """Two iterations: every text, verdict and reward, and what was learnt from them."""
+    monkeypatch.setattr(Layout, "long", 4)
+    last = configs.stages(name)[-1:]
+    told = {}
+    for arm in ((), ("buckets.tails=0.5", "buckets.drafts=3")):
+        jax.clear_caches()
+        words = [f"nano.cache={cache}", f"seed={seed}", "iterations=2", "eval.every=0", *arm]
+        chain.run(chain.override(last, words), tmp_path / str(len(told)))
+        told[arm] = [jsonl.read(tmp_path / str(len(told)) / f"{part}.jsonl") for part in ("tasks", "metrics")]
+    (tasks, metrics), (same, drafted) = told.values()
+    assert same == tasks and len(tasks) > 10
+    accepted = {key: value for row in drafted for key, value in row.items() if key.startswith("sampler/accepted")}
+    assert max(accepted.values()) > 0, accepted
+    for before, after in zip(metrics, drafted, strict=True):
+        plain = {k: v for k, v in after.items() if not k.startswith(("time/", "sampler/"))}
+        assert plain == {k: v for k, v in before.items() if not k.startswith("time/")}

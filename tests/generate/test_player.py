@@ -240,8 +240,9 @@ def test_the_last_rows_go_on_in_a_smaller_engine(params, monkeypatch, cache, in_
     assert set(decoded(0.6, 0.4)[1]) == {6}
 
 
-@pytest.mark.parametrize("in_place", [True, False], ids=["as on CPU", "as on TPU"])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("in_place", "temperature"), [(True, 0.0), (False, 1.0), pytest.param(True, 1.0, marks=pytest.mark.slow)]
+)
 def test_drafts_change_no_text(params, monkeypatch, in_place, temperature):
     """They save passes where rows repeat themselves, as they do without chance."""
     monkeypatch.setattr(Layout, "by_layer", in_place)
@@ -256,13 +257,19 @@ def test_drafts_change_no_text(params, monkeypatch, in_place, temperature):
         who = player(params, rows=8, tails=(0.5,), drafts=drafts, stops=[3, 17])
         texts = respond(who, MANY[:3], samples=2, max_new=19, limits=[19, 2, 4], temperature=temperature)
         assert calls[-1][0].drafts == drafts
-        return texts, int(calls[-1][1].step)
+        return texts, int(calls[-1][1].step), who.tally
 
-    whole, steps = decoded(0)
+    whole, steps, tally = decoded(0)
+    assert tally.passes == 0
     for drafts in (1, 4):
-        found, fewer = decoded(drafts)
+        found, fewer, tally = decoded(drafts)
         assert_same(found, whole)
         assert fewer <= steps and (temperature or fewer < steps)
+        assert 0 < tally.passes and (temperature or steps - fewer <= tally.accepted)
+    who = player(params, rows=8, tails=(0.5,), drafts=4)
+    who.tally.off = True
+    respond(who, MANY[:3], samples=2, max_new=19)
+    assert not calls[-1][0].drafts
 
 
 def test_cost_follows_the_tokens_written(params, monkeypatch):

@@ -361,11 +361,11 @@ def player(params, kind=Player, *, cfg=CFG, buckets=(16,), rows=8, **shapes):
 PROMPTS = [letters(p) for p in ("abc", "face" * 3, "c", "feed a bad", "f" * 12, "dead beef")]
 
 
-def searched(who, prompts=PROMPTS, *, first_row=None, samples=3, search_fn=hashed, limits=SOME):
+def searched(who, prompts=PROMPTS, *, first_row=None, samples=3, search_fn=hashed, limits=SOME, temperature=1.0):
     first = [10 * i for i in range(len(prompts))] if first_row is None else first_row
     return search(
         who, prompts, search_fn=search_fn, tags=PAIRS, limits=limits, samples=samples, first_row=first,
-        key=jax.random.key(7), settings=SamplerConfig(),
+        key=jax.random.key(7), settings=SamplerConfig(temperature=temperature),
     )  # fmt: skip
 
 
@@ -427,7 +427,12 @@ def test_a_row_depends_on_neither_neighbours_nor_schedule_nor_the_retriever(para
     assert_same(shuffled, [rows[i] for i in order])
     assert_same(searched(player(params, rows=3, refill=0.0, buckets=(20,), prefill_chunk=50)), rows)
     monkeypatch.setattr(Layout, "long", 5)
-    assert_same(searched(player(params, rows=12, refill=0.0, tails=(0.4,))), rows)
+    for drafts in (0, 3):
+        who = player(params, rows=12, refill=0.0, tails=(0.8,), drafts=drafts)
+        assert_same(searched(who), rows)
+    # Nearly without chance rows quote what they found and wrote.
+    assert_same(searched(who, temperature=0.3), searched(player(params), temperature=0.3))
+    assert who.tally.accepted > 0
     alone = [searched(player(params), [PROMPTS[3]], first_row=[30 + j], samples=1)[0][0] for j in range(3)]
     assert_same([alone], [rows[3]])
 
