@@ -109,7 +109,8 @@ def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
         resolved = resolve(cfg)
     except ValueError as error:
         stop = str(error)
-        resolved = resolve(dataclasses.replace(cfg, sampler_mesh=None))
+        plain = dataclasses.replace(cfg.model, attention="auto")
+        resolved = resolve(dataclasses.replace(cfg, sampler_mesh=None, model=plain))
     parts = memory(resolved)
     reads = cfg.game.game.reads
     source = cfg.corpus.source or ("the nano world" if cfg.nano else "(corpus.source not set)")
