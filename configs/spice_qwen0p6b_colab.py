@@ -22,7 +22,7 @@ CONFIG = RunConfig(
     model=ModelConfig(path="", architecture=QWEN3_0_6B, dtype="bfloat16", param_dtype="float32", remat="layer"),
     corpus=CorpusConfig(source="", max_tokens=1200, min_chars=200),
     # Differs: documents of 1,200 tokens and responses of 768 for the paper's 5,992 and (ours) 2,048: what 16 GiB hold
-    game=SpiceConfig(documents=8, max_attempts=64, challenger_max_new=768, reasoner_max_new=768),
+    game=SpiceConfig(documents=8, max_attempts=64, challenger_max_new=768, reasoner_max_new=768, task_type_max_new=256),
     buckets=Buckets(prompt=(512, 2048), rows=128),
     sampler_memory=0.85,
     learner=LearnerConfig(

@@ -27,7 +27,7 @@ CONFIG = RunConfig(
         remat="layer",
     ),
     corpus=CorpusConfig(source="", max_tokens=5992, min_chars=200),
-    game=SpiceConfig(),
+    game=SpiceConfig(task_type_max_new=256),
     buckets=Buckets(prompt=(512, 2048, 8192), rows=1024),
     sampler_memory=0.9,
     sampler=SamplerConfig(temperature=1.0),

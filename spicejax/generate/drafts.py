@@ -31,7 +31,7 @@ class Tally:
     def close(self, count: int) -> dict[str, float]:
         """The share of the drafted tokens, `count` a pass, that were right, if any were drafted; begin anew.
 
-        Below `LEAST` tokens in `TRIED` passes there are none any more.
+        Below `LEAST` tokens a pass, in at least `TRIED` since the last call, there are none any more.
         """
         passes, accepted = self.passes, self.accepted
         self.off |= passes >= TRIED and accepted < LEAST * passes
@@ -40,9 +40,18 @@ class Tally:
 
 
 def known(width: int, row: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> np.ndarray:
-    """int32 [width]: what is quoted, the row's own parts last, behind as much of other rows as there is room for."""
-    pieces = [piece for text in others for piece in (text, [NONE])]
-    return np.concatenate([np.full(width, NONE), *pieces, *row]).astype(np.int32)[-width:]
+    """int32 [width]: what is quoted, the row's own parts last, behind as much as there is room for of other rows of its
+    prompt, the newest last.
+    """
+    found = np.full(width, NONE, np.int32)
+    end = width
+    for piece in (*reversed(row), *(part for text in reversed(others) for part in ([NONE], text))):
+        begin = max(0, end - len(piece))
+        found[begin:end] = piece[len(piece) - (end - begin) :]
+        end = begin
+        if not end:
+            break
+    return found
 
 
 def draft(known: Int[Array, "B M"], text: Int[Array, "B R"], lengths: Int[Array, "B"], count: int) -> Int[Array, "B k"]:

@@ -234,6 +234,7 @@ def decode(
         return State(state.step + 1, token, machine, state.begun, recent, None, out)
 
     state = _run(layout, lanes, step, state)
+    state = state._replace(out=layout.constrain(state.out))  # as it came: otherwise the next call is another program
     return state, jax.lax.with_sharding_constraint(state.out, sharding.replicated(layout.mesh))
 
 

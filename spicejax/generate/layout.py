@@ -49,6 +49,10 @@ class Buckets:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least {least}")
         if not 0 <= self.refill <= 1:
             raise ValueError(f"refill={self.refill}: give a share of the rows, 0 to 1")
+        if self.drafts and not self.tails:
+            raise ValueError(
+                f"drafts={self.drafts} without tails, where alone there are any: give tails such as (0.125,)"
+            )
         if self.drafts and self.cache == "int8":
             raise ValueError(f"drafts={self.drafts} with cache=int8, whose window all rows fill together: give 0")
         if list(self.tails) != sorted(self.tails, reverse=True) or not all(0 < share < 1 for share in self.tails):
@@ -198,7 +202,8 @@ def tails_of(shape: Layout, buckets: Buckets, drafts: int) -> list[Layout]:
     for share in buckets.tails:
         lanes = int(share * shape.prompts * _prefix_tokens(shape) / _prefix_tokens(shape.fewer(shape.shards)))
         lanes -= lanes % shape.shards
-        if 0 < lanes < (tails[-1] if tails else shape).lanes:
+        parts = sharding.ways(shape.mesh, lanes)  # more than the engine has, where its prefixes were too few to split
+        if 0 < lanes < (tails[-1] if tails else shape).lanes and parts == shape.shards:
             tails.append(shape.fewer(lanes, drafts))
     return tails
 

@@ -186,7 +186,7 @@ class Player:
             for batch in prefill_batches(shape, prefixes, schedule.held.tolist()):
                 prefix = self._prefill(shape, caches.prefix, batch, [requests[item.prompt].tokens for item in batch])
                 caches = caches._replace(prefix=prefix)
-            if lanes.longest < shape.long:
+            if schedule.left == 0 and lanes.longest < shape.long:
                 tails.clear()
             while tails and schedule.left == 0 and (places := lanes.places(tails[0])) is not None:
                 caches, state = engine.move(shape, caches, state, places)

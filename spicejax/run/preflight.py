@@ -27,8 +27,9 @@ from spicejax.types import Task
 # mesh adds in another order, which moves the last bits; with another eval.tasks other questions are held out).
 CHANGEABLE = (
     *("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.", "sampler_mesh", "sampler_memory"),
-    # no text depends on these
-    *("buckets.rows", "buckets.refill", "buckets.tails", "buckets.prefill_chunk", "buckets.kv_tokens"),
+    *("buckets.rows", "buckets.refill", "buckets.prefill_chunk", "buckets.kv_tokens"),  # no text depends on them
+    *("buckets.tails", "buckets.drafts"),  # nor on these
+    *("learner.rows", "learner.vocab_chunk", "model.remat"),  # no loss does
     *("tracker", "verifier_workers", "retrieval.url", "retrieval.timeout", "retrieval.tries"),
     "corpus.follow_links",  # other documents have another digest
 )

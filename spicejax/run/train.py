@@ -145,6 +145,8 @@ class TrainingRun(NamedTuple):
         with self.clock.stage("saving"):
             host = {"items": items, "game": self.run.game_state, "counters": self.counters}
             host |= {"baselines": self.run.baselines, "models": self.run.models}
+            if undrafted := sorted(role for role, tally in self.run.tallies.items() if tally.off):
+                host["undrafted"] = undrafted
             self.checkpoints.save(done, self.run.state, host)
             self.writer.saved(done)
 
@@ -361,6 +363,8 @@ def _restore(run: Run, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
     run.items.set_state(restored.extra["items"])
     run.game_state = restored.extra["game"]
     run.baselines = restored.extra.get("baselines", {})
+    for role in restored.extra.get("undrafted", ()):
+        run.tallies[role].off = True
     log.info("resuming after iteration %d", restored.step)
     return restored.step, restored.extra["counters"]
 
@@ -401,14 +405,15 @@ def evaluation(run: Run, done: int) -> tuple[Metrics, list[dict[str, Any]]]:
         exam = exam._replace(max_new=cfg.eval.max_new or exam.max_new)
         metrics, answered = held_out(world, run.held_out, exam)
     if cfg.eval.probe_documents:
+        buckets = dataclasses.replace(run.probe_buckets, drafts=0)  # nothing says whether they would be worth it
         room = run.probe_buckets.kv_tokens / max(cfg.buckets.kv_tokens, 1)
         metrics |= probes(
             world,
             run.source.fixed(cfg.eval.probe_documents),
             game,
             cfg.game,
-            current=dataclasses.replace(run.player, buckets=run.probe_buckets),
-            initial=dataclasses.replace(run.first_player(), buckets=run.probe_buckets),
+            current=dataclasses.replace(run.player, buckets=buckets),
+            initial=dataclasses.replace(run.first_player(), buckets=buckets),
             others={role: dataclasses.replace(p, buckets=p.buckets.with_share(room)) for role, p in run.others.items()},
             group=cfg.eval.probe_group,
         )

@@ -430,6 +430,15 @@ def test_prompts_stand_once_where_all_samples_have_a_row():
     assert groups(8, 8, kv_tokens=800) == (25, 2), "seven would fit"
     assert groups(8, 8, devices=8) == (8, 8)
     assert groups(4, 16, devices=8) == (8, 8), "a slot for each device, or each would hold all"
+    mesh, buckets = (
+        jax.sharding.Mesh(np.array(jax.devices()[:1] * 4).reshape(4, 1, 1), sharding.AXES),
+        Buckets((8,), 24),
+    )
+    whole = layout_for(CFG, buckets, mesh, Work(8, 3, 7, 12))
+    assert (whole.shards, whole.lanes) == (1, 21), "three prompts are not split over four"
+    for share in (0.2, 0.4, 0.7, 0.9):
+        tails = layouts.tails_of(whole, dataclasses.replace(buckets, tails=(share,)), 0)
+        assert all(tail.shards == 1 for tail in tails), "nor are their last lanes"
 
 
 def test_copies_of_a_prompt_are_prefilled_once(params, monkeypatch):
@@ -452,6 +461,11 @@ def test_bad_input_is_named(params):
         respond(player(params), [[1]], limits=[13])
     with pytest.raises(ValueError, match="refill=1.5"):
         Buckets((8,), 8, refill=1.5)
+    for shapes, said in (({"tails": ()}, "without tails"), ({"cache": "int8"}, "cache=int8")):
+        with pytest.raises(
+            ValueError, match=f"drafts=4 with.*{said}" if "cache" in shapes else "drafts=4 without tails"
+        ):
+            Buckets((8,), 8, drafts=4, **shapes)
     broken = dataclasses.replace(player(params), params=jax.tree.map(lambda x: x * jnp.nan, params))
     with pytest.raises(FloatingPointError, match="NaN"):
         respond(broken, [[1, 2]])

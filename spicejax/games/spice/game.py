@@ -75,8 +75,8 @@ class SpiceConfig:
     # longest responses, in tokens, end of turn included. The paper gives none
     challenger_max_new: int = 2048
     reasoner_max_new: int = 1024
-    # the same of the choice of the kind of task, which is a line of JSON; never more than challenger_max_new
-    task_type_max_new: int = 256
+    # the same of the choice of the kind of task, which is a line of JSON; 0 = as challenger_max_new, its bound
+    task_type_max_new: int = 0
     # judge an answer that stands in a box before the response was cut off by its longest length; false = it is wrong
     judge_truncated: bool = False
     # most words of a String answer
@@ -97,8 +97,8 @@ class SpiceConfig:
 
     def __post_init__(self) -> None:
         read_prompts(self, reasoner.PACKAGE, formats.PACKAGE)
-        lengths = ("challenger_max_new", "reasoner_max_new", "task_type_max_new")
-        require(self, dict.fromkeys(("documents", "group_size", *lengths), 1))
+        lengths = ("challenger_max_new", "reasoner_max_new")
+        require(self, dict.fromkeys(("documents", "group_size", *lengths), 1) | {"task_type_max_new": 0})
         if self.max_attempts < self.group_size:
             raise ValueError(f"spice.max_attempts={self.max_attempts}: must be at least group_size={self.group_size}")
         unknown = set(self.answer_types) - set(ANSWER_TYPES) | {"MCQ"} & set(self.answer_types)
@@ -126,7 +126,7 @@ def demand(cfg: SpiceConfig) -> list[Ask]:
 
 
 def _choice_max_new(cfg: SpiceConfig) -> int:
-    return min(cfg.task_type_max_new, cfg.challenger_max_new)
+    return min(cfg.task_type_max_new or cfg.challenger_max_new, cfg.challenger_max_new)
 
 
 def _chooses(cfg: SpiceConfig) -> bool:
