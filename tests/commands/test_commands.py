@@ -123,7 +123,7 @@ def test_full_devices_are_one_line(monkeypatch, tmp_path, capsys):
     )
     assert update.startswith(
         "error: the devices' memory is full in iteration 3, updating: lower learner.rows or learner.vocab_chunk, or set"
-        " model.remat=layer, `--dry_run --topology=SLICE` says what each program takes on a TPU; the work folder is"
+        " model.remat=layer, `--dry_run --topology=SLICE` says what each program takes on a TPU or GPU; the work "
     )
     assert "RESOURCE_EXHAUSTED" in update and "full in `spicejax configs`: take a smaller model" in other
 
