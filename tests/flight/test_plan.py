@@ -37,10 +37,8 @@ def test_the_compiler_of_this_machine_counts_what_the_arithmetic_leaves_out(caps
         rows = re.findall(r"^  (\w+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$", said, re.M)
         found[remat] = {name: list(map(float, sizes)) for name, *sizes in rows}
         most = max(found[remat].values(), key=lambda sizes: sizes[-1])
-        assert (
-            re.search(rf"most: \w+, {most[-1]:.2f} GiB, [\d.]+ with the process itself, of \d", said)
-            and "FIT" not in said
-        )
+        told = re.search(r"most: \w+, ([\d.]+) GiB, [\d.]+ with the process itself, of \d", said)
+        assert told and abs(float(told[1]) - most[-1]) < 0.006 and "FIT" not in said
     assert {"reasoner_prefill", "reasoner_decode", "train_step"} <= found["none"].keys()
     kept, again = (found[remat]["train_step"] for remat in ("none", "layer"))
     assert kept[1] > again[1] and kept[0] == again[0]
