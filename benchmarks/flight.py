@@ -147,7 +147,7 @@ def decoding(_: Resolved, __: programs.Program, shapes: tuple[Any, ...], steps: 
 
 
 def steps_of(resolved: Resolved, _: programs.Program, shapes: tuple[Any, ...], __: int) -> Made:
-    """Full rows of groups, as many as an iteration's steps have on average; the state goes from step to step."""
+    """Full rows of groups, as many as an iteration's steps have on average; each step begins with a new state."""
     state, batches, _, frozen = shapes
     learn, rng, laid = resolved.cfg.learner, np.random.default_rng(0), []
     used = programs.micro_batches(resolved.cfg)
