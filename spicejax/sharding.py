@@ -89,6 +89,11 @@ def make_mesh(cfg: MeshConfig, devices: list[Any] | None = None, name: str = "me
     return Mesh(np.asarray(devices).reshape(sizes), AXES, axis_types=(AxisType.Auto,) * len(AXES))
 
 
+def platform(mesh: Mesh | AbstractMesh) -> str:
+    """What the mesh's devices are: "cpu", "gpu" or "tpu"; "" for an abstract mesh, which has none."""
+    return "" if isinstance(mesh, AbstractMesh) else mesh.devices.flat[0].platform
+
+
 def make_meshes(learner: MeshConfig, sampler: MeshConfig | None, devices: list[Any] | None = None) -> tuple[Mesh, Mesh]:
     """Build the learner's and the sampler's mesh over the same devices in the same order, which jit asks for.
 

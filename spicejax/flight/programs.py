@@ -49,7 +49,7 @@ class Program:
 def programs(resolved: Resolved) -> list[Program]:
     """Every program of the hot loop on the devices of the meshes; nothing is allocated."""
     cfg, model = resolved.cfg, resolved.model
-    if model.attention == "auto" and resolved.mesh.devices.flat[0].platform == "tpu" and model.head_dim % 64 == 0:
+    if model.attention == "auto" and sharding.platform(resolved.mesh) == "tpu" and model.head_dim % 64 == 0:
         on_chip = dataclasses.replace(model, attention="splash")  # what auto takes there
         resolved = dataclasses.replace(resolved, model=on_chip)
     params = weights.parameters(resolved.model, resolved.mesh)

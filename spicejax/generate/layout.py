@@ -168,7 +168,7 @@ class Layout:
 
     @property
     def platform(self) -> str:
-        return self.mesh.devices.flat[0].platform
+        return sharding.platform(self.mesh)
 
     @property
     def by_layer(self) -> bool:

@@ -244,7 +244,7 @@ def _with_bounded_cache(resolved: Resolved, capacity: float) -> Resolved:
     if not cfg.sampler_memory or math.isinf(capacity):
         return resolved
     held = [resolved.resident_while_sampling, resolved.copied]
-    if resolved.sampler_mesh.devices.flat[0].platform == "gpu":
+    if sharding.platform(resolved.sampler_mesh) == "gpu":
         held.append(resolved.copied["layers"])
     room = cfg.sampler_memory * capacity - sharding.device_bytes(held)
     tokens_each = int(room / resolved.token_bytes) - max(buckets.prefill_chunk, buckets.prompt[-1])

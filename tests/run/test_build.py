@@ -9,6 +9,7 @@ from scripted import typist
 from spicejax import config as configuration
 from spicejax import configs
 from spicejax.data.questions import Item
+from spicejax.generate.drafts import Tally
 from spicejax.run import build, train
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Task
@@ -17,6 +18,14 @@ ROOM = {
     "ssp.solver_limits.turn": "60", "ssp.solver_limits.observation": "80", "ssp.solver_limits.total": "200",
     "buckets.prompt": "300", "learner.row_length": "400",
 }  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Named:
+    """A player of which its name counts."""
+
+    name: str
+    tally: Tally | None = None
 
 
 @dataclasses.dataclass
@@ -29,15 +38,18 @@ class Seated(build.Run):
         return self.before
 
 
-def seated(name, changes, *, policy="now", before="before", others=None, **more):
+def seated(name, changes, *, policy=Named("now"), before=Named("before"), others=None, **more):
     """A run of a recipe that can be seated, and lacks all else."""
     cfg = configuration.override(configs.load(name), changes)
     cfg = dataclasses.replace(cfg[-1] if isinstance(cfg, tuple) else cfg, seats=dict.fromkeys(others or (), "FOLDER"))
     unused = dict.fromkeys(field.name for field in dataclasses.fields(build.Run))
+    counts = {
+        "clock": collections.defaultdict(float),
+        "searched": collections.Counter(),
+        "tallies": collections.defaultdict(Tally),
+    }
     parts = {"cfg": cfg, "game": cfg.game.game, "player": policy, "others": others or {}, "before": before}
-    return Seated(
-        **(unused | {"clock": collections.defaultdict(float), "searched": collections.Counter()} | parts | more)
-    )
+    return Seated(**(unused | counts | parts | more))
 
 
 @pytest.mark.parametrize(
@@ -52,9 +64,13 @@ def seated(name, changes, *, policy="now", before="before", others=None, **more)
     ],
 )
 def test_an_evaluation_asks_the_trained_policy_whoever_plays(name, changes, others, playing):
-    run = seated(name, changes, others=others)
-    assert run.world(3).players == playing
-    assert run.world(3, evaluating=True).players == dict.fromkeys(playing, "now")
+    run = seated(name, changes, others={role: Named(player) for role, player in others.items()})
+
+    def players(**how):
+        return {role: player.name for role, player in run.world(3, **how).players.items()}
+
+    assert players() == playing
+    assert players(evaluating=True) == dict.fromkeys(playing, "now")
 
 
 def test_a_run_with_a_frozen_solver_is_scored_by_its_policys_answers():
