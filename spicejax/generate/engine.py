@@ -44,11 +44,24 @@ from spicejax.models import transformer
 from spicejax.types import Params
 
 
-def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: Int[Array, "N"]) -> Parts:
+def prefill(
+    layout: Layout,
+    params: Params,
+    kept: caching.KVCache | None,
+    known: Int[Array, ""],
+    tokens: Int[Array, "N P"],
+    lengths: Int[Array, "N"],
+) -> tuple[Parts, caching.KVCache | None]:
     """Compute the KV entries [L, N, K, P, h] of N right-padded prompts, `chunk` tokens of each at a time.
 
     No matrix of scores is larger than chunk x P. Chunks after the longest prompt are skipped. No logits are computed,
     since `decode` feeds the last token of each prompt.
+
+    Args:
+      kept: entries [L, shards, K, P, h] of a prompt that each part of the mesh computed before; None = one chunk.
+      known: chunks that all N prompts begin with as those do. They are taken over, and since chunks are cut at the
+        same places the entries are the very same as without.
+    Returns: the entries, and what the next call gets as `kept`: those of each part's first prompt.
     """
     count, bucket = tokens.shape
     columns = jnp.arange(bucket)
@@ -61,10 +74,20 @@ def prefill(layout: Layout, params: Params, tokens: Int[Array, "N P"], lengths: 
         _, new = transformer.extend(layout.model, params, part, positions, () if alone else (before,))
         return layout.constrain(caching.write(cache, new, start))
 
-    empty = layout.constrain(_stacked(new_cache(layout, count, bucket)))
-    if bucket == layout.chunk:
-        return layout.constrain(_parts(layout, piece(0, empty, alone=True)))
-    return layout.constrain(_parts(layout, jax.lax.fori_loop(0, -(-jnp.max(lengths) // layout.chunk), piece, empty)))
+    if kept is None:
+        empty = layout.constrain(_stacked(new_cache(layout, count, bucket)))
+        return layout.constrain(_parts(layout, piece(0, empty, alone=True))), None
+    begun = layout.constrain(jax.tree.map(lambda x: jnp.repeat(x, count // layout.shards, axis=1), kept))
+    cache = jax.lax.fori_loop(known, -(-jnp.max(lengths) // layout.chunk), piece, begun)
+    first = jax.tree.map(lambda x: _by_shard(layout, x, 1)[:, :, 0], cache)
+    return layout.constrain((_parts(layout, cache), first))
+
+
+def nothing_kept(layout: Layout) -> caching.KVCache | None:
+    """The first `kept` of `prefill`."""
+    if layout.prefix == layout.chunk:
+        return None
+    return layout.constrain(_stacked(new_cache(layout, layout.shards, layout.prefix)))
 
 
 def insert(layout: Layout, cache: Parts, new: Parts, places: Int[Array, "shards N"]) -> Parts:
@@ -363,7 +386,8 @@ def _record(
 
 
 init_jit = jax.jit(init, static_argnames="layout")
-prefill_jit = jax.jit(prefill, static_argnames="layout")
+nothing_kept_jit = jax.jit(nothing_kept, static_argnames="layout")
+prefill_jit = jax.jit(prefill, static_argnames="layout", donate_argnames="kept")
 insert_jit = jax.jit(insert, static_argnames="layout", donate_argnames="cache")
 gather_jit = jax.jit(gather, static_argnames=("layout", "axis"))
 append_jit = jax.jit(append, static_argnames=("layout", "reach"), donate_argnames="history")
@@ -395,6 +419,8 @@ def programs(layout: Layout, params: Params, *, stop_states: int, filtered: bool
     prefills, shards = layout.prefills, layout.shards
     caches, state = abstract(jax.eval_shape(functools.partial(init, layout)))
     new = abstract(jax.eval_shape(lambda: new_cache(layout, prefills, layout.prefix)))
+    kept = abstract(jax.eval_shape(functools.partial(nothing_kept, layout)))
+    prompts = struct(jnp.int32), struct(jnp.int32, prefills, layout.prefix), struct(jnp.int32, prefills)
     stops = jax.ShapeDtypeStruct(
         (layout.model.vocab_size, stop_states), jnp.int16, sharding=sharding.replicated(layout.mesh)
     )
@@ -402,7 +428,7 @@ def programs(layout: Layout, params: Params, *, stop_states: int, filtered: bool
     drawing = Drawing(stops, keys, abstract(SamplerConfig().knobs()))
     lanes = abstract(no_lanes(layout))
     bound: list[tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = [
-        ("prefill", prefill_jit, (params, struct(jnp.int32, prefills, layout.prefix), struct(jnp.int32, prefills)), {}),
+        ("prefill", prefill_jit, (params, kept, *prompts), {}),
         ("insert", insert_jit, (caches.prefix, new, struct(jnp.int32, shards, prefills // shards)), {}),
         ("decode", decode_jit, (params, caches, state, lanes, drawing),
          {"filtered": filtered, "reach": layout.history}),

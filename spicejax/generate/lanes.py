@@ -44,7 +44,7 @@ def prefill_batches(shape: Layout, prefixes: Sequence[int], held: Sequence[int])
     A part of the mesh prefills a prompt once, however many of its prefixes hold it.
 
     Args:
-      prefixes: those to fill. held: prompt of every prefix.
+      prefixes: those to fill. held: prompt of every prefix, of equal ones the first.
     """
     per_shard, at_once = shape.prompts // shape.shards, shape.prefills // shape.shards
     shards: list[dict[int, Prefill]] = [{} for _ in range(shape.shards)]
@@ -55,6 +55,12 @@ def prefill_batches(shape: Layout, prefixes: Sequence[int], held: Sequence[int])
     queues = [list(by_prompt.values()) for by_prompt in shards]
     longest = max((len(queue) for queue in queues), default=0)
     return [sum((queue[i : i + at_once] for queue in queues), []) for i in range(0, longest, at_once)]
+
+
+def common(tokens: np.ndarray, others: np.ndarray) -> int:
+    """How many tokens both begin with."""
+    most = min(len(tokens), len(others))
+    return int(np.argmin(np.append(tokens[:most] == others[:most], False)))
 
 
 class LaneTable:

@@ -11,13 +11,14 @@ import numpy as np
 
 from spicejax import interrupt, sharding
 from spicejax.generate import drafts, engine
-from spicejax.generate.lanes import LaneTable, Observation, Prefill, Request, prefill_batches
+from spicejax.generate.lanes import LaneTable, Observation, Prefill, Request, common, prefill_batches
 from spicejax.generate.layout import Buckets, Layout, TurnLimits, Work, layout_for, tails_of
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.schedule import Schedule
 from spicejax.generate.state import Caches, Drawing, Output, Parts, State, no_observations
 from spicejax.generate.stops import StopMachine
 from spicejax.models import transformer
+from spicejax.models.cache import KVCache
 from spicejax.models.transformer import TransformerConfig
 from spicejax.types import Messages, Params, Rollout
 
@@ -35,6 +36,13 @@ class WrittenTurn(NamedTuple):
     prompt: int  # place among the call's prompts
     sample: int
     reply: Rollout  # the turn alone
+
+
+class Kept(NamedTuple):
+    """The prompt that each part of the mesh prefilled last."""
+
+    prompts: list[np.ndarray]  # int32 [P], without the last token
+    entries: KVCache | None  # see `engine.prefill`
 
 
 # Turns -> places among them of the rollouts that go on, and a function that waits for their observations.
@@ -174,6 +182,9 @@ class Player:
         drawing = sharding.put_global(Drawing(self.stop.transitions, keys, settings.knobs()), replicated)
         caches, state = engine.init_jit(shape)
         tails = tails_of(shape, self.buckets, drafts=0 if self.tally.off else self.buckets.drafts)
+        kept = Kept([np.zeros(0, np.int32)] * shape.shards, engine.nothing_kept_jit(shape))
+        alike: dict[bytes, int] = {}  # tokens of a prompt -> the first request for them
+        first = [alike.setdefault(request.tokens.tobytes(), i) for i, request in enumerate(requests)]
         rows: dict[int, list[np.ndarray]] = {}  # the finished ones of each prompt
         paused: list[int] = []  # lanes that wait for an observation
         awaited: Callable[[], list[Observation]] = list
@@ -183,8 +194,9 @@ class Player:
             lanes.start(schedule, fresh, requests)
             if not lanes.busy.any() and not paused:
                 return done
-            for batch in prefill_batches(shape, prefixes, schedule.held.tolist()):
-                prefix = self._prefill(shape, caches.prefix, batch, [requests[item.prompt].tokens for item in batch])
+            for batch in prefill_batches(shape, prefixes, [first[prompt] for prompt in schedule.held]):
+                prompts = [requests[item.prompt].tokens for item in batch]
+                prefix, kept = self._prefill(shape, caches.prefix, kept, batch, prompts)
                 caches = caches._replace(prefix=prefix)
             if schedule.left == 0 and lanes.longest < shape.long:
                 tails.clear()
@@ -230,26 +242,32 @@ class Player:
             done += len(finished)
             self.progress(done, total)
 
-    def _prefill(self, shape: Layout, prefix: Parts, batch: list[Prefill], prompts: list[np.ndarray]) -> Parts:
+    def _prefill(
+        self, shape: Layout, prefix: Parts, kept: Kept, batch: list[Prefill], prompts: list[np.ndarray]
+    ) -> tuple[Parts, Kept]:
         """Prefill prompts, all tokens but the last of each, and insert them into their prefixes."""
         jax.block_until_ready(prefix)  # one batch at a time: dispatched ahead, each would take memory
         per_shard, at_once = shape.prompts // shape.shards, shape.prefills // shape.shards
         tokens = np.zeros((shape.shards, at_once, shape.prefix), np.int32)
         lengths = np.zeros((shape.shards, at_once), np.int32)
         targets = np.full((max(len(item.prefixes) for item in batch), shape.shards, at_once), per_shard, np.int32)
-        used = [0] * shape.shards
+        used, known, begins = [0] * shape.shards, shape.prefix, list(kept.prompts)
         for (shard, _, prefixes), prompt in zip(batch, prompts, strict=True):
             i, used[shard] = used[shard], used[shard] + 1
             tokens[shard, i, : len(prompt) - 1] = prompt[:-1]
             lengths[shard, i], targets[: len(prefixes), shard, i] = len(prompt) - 1, prefixes
+            known = min(known, common(prompt[:-1], kept.prompts[shard]))
+            if i == 0:
+                begins[shard] = prompt[:-1]
         inputs = tokens.reshape(shape.prefills, -1), lengths.reshape(-1)
         inputs = sharding.put_global(inputs, sharding.rows(self.mesh, shape.prefills))
+        chunks = sharding.put_global(np.int32(known // shape.chunk), sharding.replicated(self.mesh))
         with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.prefills)):
-            new = engine.prefill_jit(shape, self.params, *inputs)
+            new, entries = engine.prefill_jit(shape, self.params, kept.entries, chunks, *inputs)
         for target in targets:
             places = sharding.put_global(target, sharding.rows(self.mesh, shape.shards))
             prefix = engine.insert_jit(shape, prefix, new, places)
-        return prefix
+        return prefix, Kept(begins, entries)
 
     def _append(
         self,

@@ -247,7 +247,7 @@ def _with_bounded_cache(resolved: Resolved, capacity: float) -> Resolved:
     if sharding.platform(resolved.sampler_mesh) == "gpu":
         held.append(resolved.copied["layers"])
     room = cfg.sampler_memory * capacity - sharding.device_bytes(held)
-    tokens_each = int(room / resolved.token_bytes) - max(buckets.prefill_chunk, buckets.prompt[-1])
+    tokens_each = int(room / resolved.token_bytes) - max(map(buckets.prefilling, buckets.prompt))
     if tokens_each <= 0:
         log.warning(
             "sampler_memory=%g of a device are %.1f GiB; weights, optimizer and the prompts of one prefill take them "

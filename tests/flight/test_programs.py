@@ -38,7 +38,7 @@ def test_the_cache_takes_what_remains():
     assert cache.token_bytes(36, 8, 128, "bfloat16") == TOKEN
     assert cache.token_bytes(36, 8, 128, "int8") == TOKEN // 2 + 36 * 8 * 2 * 4
     left = 0.9 * 96 * GIB - (3 * 4 + 2) * SIZE  # float32 weights and two moments, the sampler's bfloat16 copy
-    assert sized(96 * GIB) == pytest.approx(left / TOKEN - CFG.buckets.prompt[-1], abs=2)
+    assert sized(96 * GIB) == pytest.approx(left / TOKEN - 2 * CFG.buckets.prompt[-1], abs=2)
     assert sized(96 * GIB, cache="int8") > 1.8 * sized(96 * GIB)
     assert sized(96 * GIB, sampler_weights="int8") - sized(96 * GIB) == pytest.approx(0.9 * SIZE / TOKEN, rel=0.05)
 
@@ -46,11 +46,11 @@ def test_the_cache_takes_what_remains():
 def test_it_is_counted_as_it_is_split():
     def tokens(data, tensor):
         left = 0.9 * 16 * GIB - 12 * SIZE / 16 - 2 * SIZE / tensor
-        return (left / (TOKEN / min(tensor, 8)) - CFG.buckets.prompt[-1]) * data
+        return (left / (TOKEN / min(tensor, 8)) - 2 * CFG.buckets.prompt[-1]) * data
 
     assert sized(16 * GIB, (1, 16, 1), (4, 1, 4)) == pytest.approx(tokens(4, 4), rel=0.01)
     assert sized(16 * GIB, (1, 16, 1), (2, 1, 8)) == pytest.approx(tokens(2, 8), rel=0.01)
-    whole = (0.9 * 16 * GIB - (12 + 2) * SIZE / 16) / TOKEN - CFG.buckets.prompt[-1]
+    whole = (0.9 * 16 * GIB - (12 + 2) * SIZE / 16) / TOKEN - 2 * CFG.buckets.prompt[-1]
     assert sized(16 * GIB, (1, 16, 1), (1, 1, 16)) == pytest.approx(whole, rel=0.05), (
         "8 kv heads on 16 chips: all on each"
     )

@@ -446,7 +446,7 @@ def test_each_token_is_computed_once(params, rows, monkeypatch):
     but for the last token of a turn that is answered, in whose stead it feeds the last that is shown."""
     prompts, shown = [], []
     load, more = engine.prefill_jit, engine.append_jit
-    monkeypatch.setattr(engine, "prefill_jit", lambda *a: prompts.extend(a[3].tolist()) or load(*a))
+    monkeypatch.setattr(engine, "prefill_jit", lambda *a: prompts.extend(a[5].tolist()) or load(*a))
 
     def append(shape, params, prefix, history, state, asked, reach):
         shown.extend(np.asarray(asked.tokens)[np.asarray(asked.lanes).reshape(-1) < shape.lanes])
