@@ -116,11 +116,11 @@ def random(_: Resolved, __: programs.Program, shapes: tuple[Any, ...], ___: int)
 
 
 def prompts(_: Resolved, __: programs.Program, shapes: tuple[Any, ...], ___: int) -> Made:
-    """Prompts of the bucket's length."""
-    params, tokens, lengths = shapes
+    """Prompts of the bucket's length, none begun."""
+    params, kept, known, tokens, lengths = shapes
     held = filled(params)
     made = np.random.default_rng(0).integers(3, 1000, tokens.shape, np.int32), np.full(lengths.shape, tokens.shape[1])
-    return lambda turn: (held, *(jnp.asarray(x, jnp.int32) for x in made))
+    return lambda turn: (held, filled(kept), filled(known), *(jnp.asarray(x, jnp.int32) for x in made))
 
 
 def decoding(_: Resolved, __: programs.Program, shapes: tuple[Any, ...], steps: int) -> Made:

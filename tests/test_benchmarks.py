@@ -1,6 +1,7 @@
 """benchmarks/: each can be started after a change of the package."""
 
 import importlib
+import json
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,17 @@ def test_it_finds_what_it_imports(name):
 def test_a_word_that_is_not_known_is_named():
     with pytest.raises(SystemExit, match="unknown 'w3'; choose from w1, w2"):
         importlib.import_module("harness").chosen("w1,w3", ["w1", "w2"])
+
+
+def test_programs_are_run_beside_what_the_flight_check_says(tmp_path, monkeypatch, capsys):
+    """A model of a million parameters, whose prompts take two pieces, so that one begins with another's."""
+    names = [f"challenger_{kind}" for kind in ("prefill", "insert", "decode")] + ["train_step"]
+    row = {"hbm_gib": 1.0, "beside_gib": 0.5, "seconds": 0.1, "trips": 1}
+    said = {"config": "spice_nano", "topology": "here", "kv_tokens": 0, "programs": [row | {"name": n} for n in names]}
+    (tmp_path / "said.json").write_text(json.dumps(said))
+    words = ["flight", f"--said={tmp_path / 'said.json'}", "--repeats=1", "--steps=2", "buckets.prefill_chunk=40"]
+    monkeypatch.setattr("sys.argv", words)
+    importlib.import_module("flight").main()
+    made = json.loads(capsys.readouterr().out)["programs"]
+    assert [program["program"] for program in made] == names
+    assert all(program["ms"] > 0 and program["said_gib"] == 0.5 for program in made)

@@ -94,13 +94,16 @@ def insert(layout: Layout, cache: Parts, new: Parts, places: Int[Array, "shards 
     """Write the first columns of some prefixes (prefilled prompts) or of some lanes' histories.
 
     Args:
-      places: prefix or lane of each, counted within its shard; the number that a shard has = none (padding).
+      places: prefix or lane of each, counted within its shard, no two the same; what a shard does not have = none.
     """
 
     def put(old: Array, fresh: Array) -> Array:
-        # A scatter for each shard, so that no entry crosses the network.
-        columns = tuple(slice(0, n) for n in fresh.shape[2:])
-        write = jax.vmap(lambda o, f, s: o.at[:, s, *columns].set(f, mode="drop"), in_axes=(1, 1, 0), out_axes=1)
+        # A scatter for each shard, so that no entry crosses the network. XLA:GPU, asked for determinism, would sort
+        # what it writes if places were not unique: half a minute of compiling.
+        at = tuple(slice(0, n) for n in fresh.shape[2:])
+        write = jax.vmap(
+            lambda o, f, s: o.at[:, s, *at].set(f, mode="drop", unique_indices=True), in_axes=(1, 1, 0), out_axes=1
+        )
         return write(_by_shard(layout, old, 1), _by_shard(layout, fresh, 1), places).reshape(old.shape)
 
     return layout.constrain(jax.tree.map(put, cache, new))

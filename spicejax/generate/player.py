@@ -250,7 +250,9 @@ class Player:
         per_shard, at_once = shape.prompts // shape.shards, shape.prefills // shape.shards
         tokens = np.zeros((shape.shards, at_once, shape.prefix), np.int32)
         lengths = np.zeros((shape.shards, at_once), np.int32)
-        targets = np.full((max(len(item.prefixes) for item in batch), shape.shards, at_once), per_shard, np.int32)
+        targets = np.tile(
+            per_shard + np.arange(at_once, dtype=np.int32), (max(len(x.prefixes) for x in batch), shape.shards, 1)
+        )
         used, known, begins = [0] * shape.shards, shape.prefix, list(kept.prompts)
         for (shard, _, prefixes), prompt in zip(batch, prompts, strict=True):
             i, used[shard] = used[shard], used[shard] + 1

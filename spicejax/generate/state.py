@@ -35,7 +35,7 @@ class Lanes(NamedTuple):
 class Observations(NamedTuple):
     """The observations that follow the turns of some lanes: numpy arrays on the host, jax arrays on the devices."""
 
-    lanes: Any  # int [shards, N' / shards], counted within the shard; B / shards = none (padding)
+    lanes: Any  # int [shards, N' / shards], counted within the shard; from B / shards on = none (padding)
     # int [N', C'], right-padded: the turn's last token, which was never fed, and the observation but its last token
     tokens: Any
     prefix_lengths: Any  # int [N'], as in `Lanes`
@@ -114,7 +114,7 @@ def no_observations(layout: Layout) -> Observations:
     """Host arrays of padding alone."""
     shards, count = layout.shards, layout.appends
     return Observations(
-        lanes=np.full((shards, count // shards), layout.lanes // shards, np.int32),
+        lanes=np.tile(layout.lanes // shards + np.arange(count // shards, dtype=np.int32), (shards, 1)),
         tokens=np.zeros((count, layout.observation), np.int32),
         prefix_lengths=np.zeros(count, np.int32),
         history_lengths=np.zeros(count, np.int32),
