@@ -123,7 +123,9 @@ def _sampling(resolved: Resolved, ask: Ask) -> list[Program]:
         with sharding.activations(layout.mesh, transformer.activation_sizes(layout.model, batch[program.name])):
             return program.lower()
 
-    _, caches, state, *_ = next(program.arguments for program in found if program.name == "decode")
+    arguments = {program.name: program.arguments for program in found}
+    _, caches, state, *_ = arguments["decode"]
+    later = training | {"prompt_kept": arguments["prefill"][1]}  # which the next prefill begins with
     copy, responses = {"sampler_parameters": held}, (caches.history, state.recent, state.older)
     slots = {"kv_cache": (caches.prefix, responses)}
     reading, writing = 2.0 * size * layout.prefills * layout.prefix, 2.0 * size * layout.lanes * steps
@@ -132,13 +134,13 @@ def _sampling(resolved: Resolved, ask: Ask) -> list[Program]:
     decoding = (steps / layout.window, layout.window) if layout.ring else (steps,)
     uses: dict[str, tuple[Any, ...]] = {  # fields of Program, from `calls` on
         "prefill": (loads, copy, training | slots, (math.ceil(layout.prefix / layout.chunk),), kernels, reading),
-        "insert": (loads, {"kv_cache": caches.prefix}, training | copy | {"responses": responses}, (1,), None, 0.0),
-        "decode": (often, copy | slots, training, decoding, kernels, writing),
+        "insert": (loads, {"kv_cache": caches.prefix}, later | copy | {"responses": responses}, (1,), None, 0.0),
+        "decode": (often, copy | slots, later, decoding, kernels, writing),
     }
     if ask.turn_limits:
         reads = often * math.ceil(ask.prompts * ask.samples * (ask.turn_limits.turns - 1) / layout.appends)
         shown = 2.0 * size * layout.appends * layout.observation
-        uses["append"] = (reads, copy | slots, training, (1,), kernels, shown)
+        uses["append"] = (reads, copy | slots, later, (1,), kernels, shown)
     return [
         Program(f"{ask.role}_{p.name}", functools.partial(lower, p), *uses[p.name], rows=batch[p.name]) for p in found
     ]
