@@ -61,6 +61,7 @@ def test_the_same_texts_on_one_and_on_eight_devices():
         cfg = transformer.TransformerConfig(family="qwen3", vocab_size=64, d_model=32, num_layers=2, num_heads=4,
             num_kv_heads=2, head_dim=8, d_ff=48, rope_theta=1e4, tie_embeddings=True, max_position=64)
         whole = transformer.init(cfg, jax.random.key(0))
+        whole = jax.tree.map(lambda x: 4 * x if x.ndim > 2 else x, whole)  # so that texts hang on what is read
 
         class Plain:
             def decode(self, ids):
@@ -73,7 +74,7 @@ def test_the_same_texts_on_one_and_on_eight_devices():
             large = dataclasses.replace(who, buckets=Buckets((8,), 16, refill=0.2, tails=(0.7,)))
 
             def ask(prompts, samples, who=who):
-                answers = who.respond(prompts, samples=samples, first_row=range(0, 100, 4)[:len(prompts)],
+                answers = who.respond(prompts, samples=samples, first_row=range(0, 200, 4)[:len(prompts)],
                     key=jax.random.key(1), settings=SamplerConfig(), max_new=8,
                     limits=[8 if i % 3 else 2 for i in range(len(prompts))])
                 return [r.text for rs in answers for r in rs]
@@ -82,6 +83,9 @@ def test_the_same_texts_on_one_and_on_eight_devices():
             said += ask([[5 + i, 6, 7][: 1 + i % 3] for i in range(11)], 2)  # the same slots, refilled
             said += ask([[5, 6], [9, 8, 7]], 7)  # one prompt slot of seven rows: whole on each part
             said += ask([[5 + i, 6, 7][: 1 + i % 3] for i in range(13)], 2, large)
+            pieces = dataclasses.replace(who, buckets=Buckets((8,), 8, refill=0.01, prefill_chunk=2))
+            alike = [[20 + i] * 6 if i % 5 == 4 else [5, 6, 7, 8, 9, 10 + i] for i in range(25)]
+            said += ask(alike, 2, pieces)  # what they begin with is taken over, also where a part had none last
             turns_of = {}
 
             def observe(turns):  # three tokens, twice

@@ -263,7 +263,10 @@ class Player:
                 begins[shard] = prompt[:-1]
         inputs = tokens.reshape(shape.prefills, -1), lengths.reshape(-1)
         inputs = sharding.put_global(inputs, sharding.rows(self.mesh, shape.prefills))
-        chunks = sharding.put_global(np.int32(known // shape.chunk), sharding.replicated(self.mesh))
+        chunks = known // shape.chunk
+        # A part that has no prompt now keeps no more than all take over: the rest is written over.
+        begins = [p if n else p[: chunks * shape.chunk] for p, n in zip(begins, used, strict=True)]
+        chunks = sharding.put_global(np.int32(chunks), sharding.replicated(self.mesh))
         with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.prefills)):
             new, entries = engine.prefill_jit(shape, self.params, kept.entries, chunks, *inputs)
         for target in targets:
