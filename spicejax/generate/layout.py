@@ -22,10 +22,6 @@ CacheChoice = Literal["compute", "float32", "bfloat16", "int8"]
 # 8-bit array to write one column of it, but writes this many columns in place.
 WINDOW = 128
 
-# Fewest tokens of a prompt that are computed at once: a prompt that begins as the one before it does takes over whole
-# pieces of it (see `engine.prefill`).
-PIECE = 128
-
 # Most lanes that share one copy of a prompt when every sample of a call has its own lane. With 32, a prompt four times
 # as long as its responses takes an eighth of their memory; more would only be another shape to compile.
 WIDEST = 32
@@ -38,7 +34,7 @@ class Buckets:
     prompt: tuple[int, ...]  # prompt lengths in tokens, ascending; the last is the longest prompt accepted
     rows: int  # responses written at the same time
     refill: float = 0.125  # share of these rows that must be free before waiting work takes them
-    prefill_chunk: int = 512  # tokens that each part of the mesh prefills at once; prompts are cut into pieces
+    prefill_chunk: int = 512  # tokens that each part of the mesh prefills at once; longer prompts are cut into pieces
     cache: CacheChoice = "compute"  # precision of the KV entries; compute = that of the forward pass
     # shares of a call's KV memory in which its last responses go on, when none waits; () = they end where they began
     tails: tuple[float, ...] = (0.125, 0.03125)
@@ -73,10 +69,10 @@ class Buckets:
         raise ValueError(f"a prompt of {length} tokens exceeds the largest bucket, {self.prompt[-1]}; add a larger one")
 
     def piece(self, bucket: int) -> int:
-        """Tokens of each piece of this bucket's prompts: with several prompts at once fewer, of four chunks in all."""
-        together = max(1, min(4 * self.prefill_chunk // bucket, self.prefill_chunk // PIECE))
-        most = self.prefill_chunk // together if bucket >= 2 * PIECE else self.prefill_chunk
-        return -(-bucket // -(-bucket // most))
+        """Tokens of each piece that prompts of this bucket are computed in; shorter ones would leave more padding where
+        prompts come one by one.
+        """
+        return -(-bucket // -(-bucket // self.prefill_chunk))
 
     def prefilling(self, bucket: int) -> int:
         """Most tokens of prompts of this bucket that a part of the mesh holds while it computes prompts."""

@@ -401,24 +401,23 @@ def test_layouts_fit_rows_prompts_and_budgets():
         made = layout_for(CFG, buckets, mesh, Work(bucket, prompts, samples, max_new=5))
         return made.prompts, made.group, made.prefix, made.chunk, made.prefills
 
-    assert shape(8) == (4, 8, 600, 150, 3)
+    assert shape(8) == (4, 8, 600, 300, 1)
     cut = {bucket: (Buckets((bucket,), 8).piece(bucket), Buckets((bucket,), 8).prefilling(bucket))
-           for bucket in (64, 255, 256, 512, 896, 1280, 4608)}  # fmt: skip
-    assert cut == {64: (64, 512), 255: (255, 510), 256: (128, 5 * 256), 512: (128, 5 * 512), 896: (224, 3 * 896),
-                   1280: (427, 2 * 1281), 4608: (512, 2 * 4608)}  # fmt: skip
+           for bucket in (64, 512, 896, 4608)}  # fmt: skip
+    assert cut == {64: (64, 512), 512: (512, 512), 896: (448, 2 * 896), 4608: (512, 2 * 4608)}
     assert shape(1, bucket=100) == (32, 1, 100, 100, 5)
     assert shape(1024, bucket=100) == (1, 32, 100, 100, 1)
-    assert shape(1, kv_tokens=1820) == (3, 1, 600, 150, 3), "three prompts of 600 and responses of 5"
+    assert shape(1, kv_tokens=1820) == (3, 1, 600, 300, 1), "three prompts of 600 and responses of 5"
     short = [lanes_per_prefix(Buckets((600,), 64), Work(bucket, 99, 8, 512)) for bucket in (128, 512, 600)]
     assert short == [2, 2, 4], "never fewer than two"
-    assert shape(8, kv_tokens=1279) == (1, 8, 600, 150, 1), "two take 2 x (600 + 8 x 5)"
+    assert shape(8, kv_tokens=1279) == (1, 8, 600, 300, 1), "two take 2 x (600 + 8 x 5)"
     small = Buckets((64,), 64, cache="int8", kv_tokens=9000)
     slots = {n: layout_for(CFG, small, mesh, Work(64, 99, 8, n)) for n in (64, 129, 512)}
     for n, made in slots.items():  # a window's float32 entries take 32 bytes where int8 ones take 12
         row = made.ring + made.window * 32 / 12
         assert made.prompts * (64 + made.group * row) <= 9000 < (made.prompts + 1) * (64 + made.group * (row + 1)), n
     assert [made.ring for made in slots.values()] == [0, 256, 512]
-    assert shape(8, kv_tokens=1280) == (2, 8, 600, 150, 2) and shape(8, kv_tokens=1) == (1, 8, 600, 150, 1)
+    assert shape(8, kv_tokens=1280) == (2, 8, 600, 300, 1) and shape(8, kv_tokens=1) == (1, 8, 600, 300, 1)
 
 
 def test_prompts_stand_once_where_all_samples_have_a_row():
@@ -459,15 +458,14 @@ def test_copies_of_a_prompt_are_prefilled_once(params, monkeypatch):
 
 @pytest.mark.parametrize("cache", ["compute", "int8"])
 def test_what_prompts_begin_with_is_computed_once(params, monkeypatch, cache):
-    """Pieces of four tokens, of two prompts at a time: bit by bit the same texts as where all are computed."""
-    monkeypatch.setattr(layouts, "PIECE", 4)
+    """Pieces of four tokens: bit by bit the same texts as where all are computed."""
     request = [*range(1, 11)]
     prompts = [[*request, 20, 21], [*request, 30], [*request[:6], 40], [*request[:6], 41, 42], [*request, 20, 21], [5]]
     real, pieces = engine.prefill_jit, []
     monkeypatch.setattr(engine, "prefill_jit", lambda *a: pieces.append(int(a[3])) or real(*a))
-    who = player(params, rows=2, prefill_chunk=8, cache=cache)
+    who = player(params, rows=2, prefill_chunk=5, cache=cache)
     shape = who.layout(16, 6, 1, 12)
-    assert (shape.prompts, shape.prefix, shape.chunk, shape.prefills) == (2, 16, 4, 2)
+    assert (shape.prompts, shape.prefix, shape.chunk, shape.prefills) == (2, 16, 4, 1)
 
     def texts():
         found = sum(respond(dataclasses.replace(who, params=params), prompts, samples=1), [])
