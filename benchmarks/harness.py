@@ -141,15 +141,16 @@ def words(ids: Sequence[int]) -> str:
     return "".join(f"t{k} " for k in ids)
 
 
-def word_tokenizer(vocab: int) -> Any:
-    """A Hugging Face tokenizer whose word k is "tk"."""
+def word_tokenizer(vocab: int, eos: str = "t2") -> Any:
+    """A Hugging Face tokenizer whose word k is "tk"; `eos` may be one more."""
     import tokenizers
     import transformers
 
     known = {f"t{k}": k for k in range(vocab)}
+    known.setdefault(eos, vocab)
     plain = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, unk_token="t0"))
     plain.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()  # pyright: ignore[reportAttributeAccessIssue]
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="t2", pad_token="t0")
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=plain, eos_token=eos, pad_token="t0")
 
 
 def sampler_of(model: TransformerConfig, buckets: Buckets, params: Any = None) -> Player:

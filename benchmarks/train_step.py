@@ -121,10 +121,9 @@ def torch_step(model: TransformerConfig, folder: Path, case: Case) -> Step:
     return step
 
 
-def tunix_step(model: TransformerConfig, folder: Path, case: Case) -> Step:
-    """google-tunix: its Qwen3 and its GRPO loss in its own jitted step."""
+def tunix_trainer(model: TransformerConfig, folder: Path, samples: int) -> tuple[Any, Any]:
+    """The Qwen3 of google-tunix, and its own jitted step with its GRPO loss, which changes that."""
     import optax
-    from flax import nnx
     from tunix.models.qwen3 import params as qwen3_params
     from tunix.rl import function_registry, trainer
     from tunix.rl.grpo import grpo_learner
@@ -133,7 +132,7 @@ def tunix_step(model: TransformerConfig, folder: Path, case: Case) -> Step:
     decoder = qwen3_params.create_model_from_safe_tensors(
         str(folder), harness.tunix_config(model), harness.tunix_mesh()
     )
-    algorithm: Any = grpo_learner.GRPOConfig(num_generations=max(case.samples, 2), beta=0.0, epsilon=0.2)
+    algorithm: Any = grpo_learner.GRPOConfig(num_generations=max(samples, 2), beta=0.0, epsilon=0.2)
     algorithm.temperature = 1.0
     loss = function_registry.get_policy_loss_fn("grpo")
     theirs = trainer.Trainer(
@@ -149,7 +148,15 @@ def tunix_step(model: TransformerConfig, folder: Path, case: Case) -> Step:
         has_aux=True,
     )
     theirs.with_gen_model_input_fn(lambda x: {"train_example": x, "algo_config": algorithm})
-    jitted = theirs.jit_train_and_eval_step(cache_nnx_graph=True)[0]
+    return decoder, theirs.jit_train_and_eval_step(cache_nnx_graph=True)[0]
+
+
+def tunix_step(model: TransformerConfig, folder: Path, case: Case) -> Step:
+    """One step of google-tunix, again and again."""
+    from flax import nnx
+    from tunix.rl.grpo import grpo_learner
+
+    decoder, jitted = tunix_trainer(model, folder, case.samples)
     arrays = {name: jnp.asarray(x) for name, x in case.padded(model.vocab_size).items()}
     example = grpo_learner.TrainExample(
         prompt_ids=arrays["prompt"],
