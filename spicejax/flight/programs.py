@@ -153,7 +153,8 @@ def _learning(resolved: Resolved, kept: dict[str, Tree]) -> list[Program]:
     cfg, model, mesh, learn = resolved.cfg, resolved.model, resolved.mesh, resolved.cfg.learner
     params, (state, frozen) = weights.parameters(model, mesh), resolved.state
     optimizer = learner.make_optimizer(learn)
-    learners = learner.make_learners(model, learn, optimizer, temperature=cfg.sampler.temperature)
+    settings = {"temperature": cfg.sampler.temperature, "compiler_options": sharding.compiler_options(mesh)}
+    learners = learner.make_learners(model, learn, optimizer, **settings)
     jitted = learners[max(learners, key=lambda role: learn.of(role).kl_coef)]  # with the KL term, where a role has it
     used, steps = micro_batches(cfg), optimizer_steps(cfg)
     slots = {s.row_length: Slots(s.prompt, s.slot_length) for s in learn.shapes if s.prompt}

@@ -174,6 +174,12 @@ class Layout:
             self, prompts=lanes, group=1, prefills=self.shards, appends=appends, drafts=drafts, known=known
         )
 
+    @property
+    def filling(self) -> Layout:
+        """What prefill compiles for: engines that differ in their lanes alone share it."""
+        alone = {"group": 1, "suffix": 1, "window": 0, "turns": 1, "drafts": 0, "known": 0}
+        return dataclasses.replace(self, prompts=self.shards, history=0, observation=0, appends=0, **alone)
+
     def constrain(self, tree: Any) -> Any:
         """Constrain every array of the tree to its `sharding_of`."""
         return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, self.sharding_of(x.shape)), tree)
@@ -195,8 +201,20 @@ def layout_for(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh
     """The engine's shape for some work.
 
     Where samples wait for a lane, a prefix has `lanes_per_prefix` lanes; where none wait, as many as possible, so that
-    few copies of a prompt are held.
+    few copies of a prompt are held. A call that half, a quarter or an eighth of these prefixes hold has no more: each
+    is one more program to compile, and `tails_of` serves smaller ones.
     """
+    shape = _widest(cfg, buckets, mesh, work)
+    whole, needed = shape, -(-work.prompts * work.samples // shape.group)
+    for part in (2, 4, 8):
+        prompts = whole.prompts // part
+        if prompts >= max(needed, 1) and prompts % whole.shards == 0:
+            shape = _at_once(buckets, dataclasses.replace(whole, prompts=prompts))
+    return shape
+
+
+def _widest(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work) -> Layout:
+    """The engine's shape with all that `buckets` allow."""
     narrow = _layout(cfg, buckets, mesh, work, lanes_per_prefix(buckets, work))
     budget = max(buckets.kv_tokens, narrow.prompts * _prefix_tokens(narrow))
     for group in range(min(WIDEST, work.samples, buckets.rows), narrow.group, -1):
@@ -247,12 +265,15 @@ def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, w
         prompts = min(prompts, max(ways, buckets.kv_tokens // _prefix_tokens(shape)))
     if prompts > ways:
         prompts -= prompts % ways  # so that each part of the mesh holds whole prefixes
-    shards = sharding.ways(mesh, prompts)
-    prefills = shards * max(1, min(prompts // shards, buckets.prefill_chunk // chunk))
-    appends = 0
-    if limits.observation:
-        appends = shards * max(1, min(prompts * group // shards, buckets.prefill_chunk // limits.observation))
-    return dataclasses.replace(shape, prompts=prompts, prefills=prefills, appends=appends)
+    return _at_once(buckets, dataclasses.replace(shape, prompts=prompts))
+
+
+def _at_once(buckets: Buckets, shape: Layout) -> Layout:
+    """With the prompts and observations that are computed at once: as many as there is room for."""
+    shards, tokens = shape.shards, buckets.prefill_chunk
+    prefills = shards * max(1, min(shape.prompts // shards, tokens // shape.chunk))
+    appends = shards * max(1, min(shape.lanes // shards, tokens // shape.observation)) if shape.observation else 0
+    return dataclasses.replace(shape, prefills=prefills, appends=appends)
 
 
 def _prefix_tokens(shape: Layout) -> int:

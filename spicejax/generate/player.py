@@ -182,7 +182,7 @@ class Player:
         drawing = sharding.put_global(Drawing(self.stop.transitions, keys, settings.knobs()), replicated)
         caches, state = engine.init_jit(shape)
         tails = tails_of(shape, self.buckets, drafts=0 if self.tally.off else self.buckets.drafts)
-        kept = Kept([np.zeros(0, np.int32)] * shape.shards, engine.nothing_kept_jit(shape))
+        kept = Kept([np.zeros(0, np.int32)] * shape.shards, engine.nothing_kept_jit(shape.filling))
         alike: dict[bytes, int] = {}  # tokens of a prompt -> the first request for them
         first = [alike.setdefault(request.tokens.tobytes(), i) for i, request in enumerate(requests)]
         rows: dict[int, list[np.ndarray]] = {}  # the finished ones of each prompt
@@ -268,7 +268,7 @@ class Player:
         begins = [p if n else p[: chunks * shape.chunk] for p, n in zip(begins, used, strict=True)]
         chunks = sharding.put_global(np.int32(chunks), sharding.replicated(self.mesh))
         with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.prefills)):
-            new, entries = engine.prefill_jit(shape, self.params, kept.entries, chunks, *inputs)
+            new, entries = engine.prefill_jit(shape.filling, self.params, kept.entries, chunks, *inputs)
         for target in targets:
             places = sharding.put_global(target, sharding.rows(self.mesh, shape.shards))
             prefix = engine.insert_jit(shape, prefix, new, places)

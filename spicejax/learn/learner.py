@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import types
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -329,6 +331,7 @@ def make_learner(
     optimizer: optax.GradientTransformation,
     *,
     temperature: float = 1.0,
+    compiler_options: Mapping[str, int] = types.MappingProxyType({}),
 ) -> Learner:
     """Compile-ready step and score functions.
 
@@ -338,6 +341,7 @@ def make_learner(
     Args:
       temperature: the sampler's; policy losses divide logits by it, so that ratios compare like with like. 0 counts
         as 1.
+      compiler_options: XLA's, see `sharding.compiler_options`.
     """
     temperature = (temperature or 1.0) if cfg.lesson == "scored" else 1.0
     settings = {"slot_length": cfg.slot_length, "temperature": temperature, "chunk": cfg.vocab_chunk}
@@ -378,13 +382,14 @@ def make_learner(
 
         return jax.lax.fori_loop(0, num_micro, one, jnp.zeros(batch.loss_weight.shape, jnp.float32))
 
-    return Learner(step=jax.jit(step, donate_argnums=0), score=jax.jit(score))
+    compiled = functools.partial(jax.jit, compiler_options=dict(compiler_options))
+    return Learner(step=compiled(step, donate_argnums=0), score=compiled(score))
 
 
 def make_learners(
-    model: TransformerConfig, cfg: LearnerConfig, optimizer: optax.GradientTransformation, *, temperature: float = 1.0
+    model: TransformerConfig, cfg: LearnerConfig, optimizer: optax.GradientTransformation, **settings: Any
 ) -> dict[str, Learner]:
     """`make_learner` by the role that steps are on; "" where role_order names none. Roles of one KL term share one."""
     by_kl = {cfg.of(role).kl_coef: cfg.of(role) for role in cfg.role_order or ("",)}
-    made = {kl: make_learner(model, of_role, optimizer, temperature=temperature) for kl, of_role in by_kl.items()}
+    made = {kl: make_learner(model, of_role, optimizer, **settings) for kl, of_role in by_kl.items()}
     return {role: made[cfg.of(role).kl_coef] for role in cfg.role_order or ("",)}

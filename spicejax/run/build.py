@@ -183,7 +183,8 @@ def build(cfg: RunConfig, workdir: Path, progress: Callable[[int, int], None] = 
     compares = cfg.learner.needs_reference
     kept = lora.join(frozen, jax.tree.map(jnp.copy, trained)) if compares or cfg.initial_plays else None
     optimizer = learner.make_optimizer(cfg.learner)
-    learners = learner.make_learners(model, cfg.learner, optimizer, temperature=cfg.sampler.temperature)
+    settings = {"temperature": cfg.sampler.temperature, "compiler_options": sharding.compiler_options(mesh)}
+    learners = learner.make_learners(model, cfg.learner, optimizer, **settings)
     others = {
         role: dataclasses.replace(
             seat_frozen(path, resolved.seats[role], formats[role], resolved.seat_buckets(role), resolved.sampler_mesh),

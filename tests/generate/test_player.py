@@ -346,7 +346,8 @@ def sizes():
 
 def test_nothing_compiles_after_warm_up(params):
     who = player(params, buckets=(8, 16), prefill_chunk=6)
-    respond(who, [[1] * 8, [1] * 16], samples=2)
+    for count in (1, 2, 3, 5):  # a quarter, half and all of the prompts, and more than have a lane each
+        respond(who, [[1] * 8] * count + [[1] * 16] * count, samples=2)
     before = sizes()
     for length in range(1, 17):
         respond(who, [[3] * length] * (1 + length % 7), samples=2, temperature=0.1 * length)
@@ -427,7 +428,9 @@ def test_prompts_stand_once_where_all_samples_have_a_row():
         made = layout_for(CFG, buckets, mesh, Work(8, prompts, samples, 12))
         return made.prompts, made.group
 
-    assert groups(8, 8) == (8, 8) and groups(1, 8) == (8, 8)
+    assert groups(8, 8) == (8, 8)
+    assert groups(5, 8) == (8, 8) and groups(4, 8) == (4, 8) and groups(1, 8) == (1, 8), "no more than the call fills"
+    assert groups(1, 4) == (2, 4), "an eighth at least"
     assert groups(9, 8) == (32, 2), "samples wait: narrow slots"
     assert groups(1, 48) == (2, 24) and groups(1, 64) == (2, 32), "two copies; no wider slots than 32 rows"
     assert groups(8, 8, kv_tokens=1000) == (8, 8), "832 tokens"
