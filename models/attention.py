@@ -18,10 +18,10 @@ from spicejax.models import blockwise
 from spicejax.models.blockwise import MASKED
 from spicejax.models.cache import KVCache
 
-# Kernels of the training pass. "xla" runs everywhere and is the reference; "splash" is Pallas on TPU; "flash" is Pallas
-# on NVIDIA GPUs, "cudnn" fused attention there (bfloat16 only); "auto" takes the backend's own where it can, else "xla"
-# ("flash" was compiled for cards and not seen on one yet: it is taken where it is named). When compiling for a TPU that
-# is not attached, name the kernel: "auto" asks which backend runs this process.
+# Kernels of the training pass and of prompts. "xla" runs everywhere and is the reference; "splash" is Pallas on TPU;
+# "flash" is Pallas on NVIDIA GPUs, "cudnn" fused attention of the training pass there (bfloat16 only); "auto" takes the
+# backend's own where it can, else "xla" (no whole step was seen with "flash": it is taken where it is named). When
+# compiling for a TPU that is not attached, name the kernel: "auto" asks which backend runs this process.
 AttentionKernel = Literal["auto", "xla", "splash", "flash", "cudnn"]
 
 # The causal pass goes through its queries in at most this many blocks, each against the keys up to its end. All but the
@@ -247,8 +247,16 @@ def partial_attention(
 
     Args:
       mask: true = may attend; rows is U or 1. times is 1 for a mask that all queries share, or (B / U) * T.
-      kernel: "flash" where all queries of more than a few keys share their mask, else in plain XLA.
+      kernel: "flash" of more than a few keys, or "splash" of many queries, where all queries share their mask; "auto"
+        as in the training pass; else in plain XLA.
     """
+    if kernel == "auto":
+        kernel = _native_kernel(query, None)
+    if kernel == "splash" and mask.shape[1] == 1:
+        from spicejax.models import splash
+
+        if splash.reads(query, kv):
+            return splash.partial_attention(query, kv, mask)  # pyright: ignore[reportReturnType]  # symlink
     beyond = kv.k.dtype == jnp.int8 and kv.k.size > 2**31  # bytes that Triton's offsets of 32 bits reach
     if kernel == "flash" and mask.shape[1] == 1 and mask.shape[2] > 1 and not beyond:
         from spicejax.models import flash

@@ -47,7 +47,7 @@ class TransformerConfig:
     dtype: DType = "float32"  # compute; norms, softmax, rotation, logits and log-probabilities stay float32
     param_dtype: DType = "float32"  # storage
     remat: Remat = "none"  # "layer" keeps only layer inputs, "dots" also keeps matmul outputs
-    attention: AttentionKernel = "auto"  # kernel of the training pass
+    attention: AttentionKernel = "auto"  # kernel of the training pass and of prompts
     lora: LoraConfig | None = None  # low-rank adapters in every layer, part of the parameters
     unroll_layers: bool = False  # write the layers of the training pass out; False loops over them
     # rows of the vocabulary that no token has: they take part in no distribution. Borders of ranges: from, to, from ...

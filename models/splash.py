@@ -1,4 +1,6 @@
-"""Pallas splash attention on TPU for the training pass: segments, slots and grouped heads by JAX's own kernel."""
+"""Pallas splash attention on TPU, by JAX's own kernel: of the training pass (segments, slots, grouped heads), and of
+many queries over one part of a KV cache.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as kernels
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
-from jaxtyping import Array, Float, Int
+from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask_info as mask_info
+from jaxtyping import Array, Bool, Float, Int
 
-from spicejax.models.attention import BY_HEAD, BY_ROW, Slots, over_devices
+from spicejax.models.attention import BY_HEAD, BY_ROW, Partial, Slots, over_devices
+from spicejax.models.cache import KVCache
 
 LANES = 128  # rows are padded to a multiple of it
 BLOCK = 512  # side of the blocks of longer rows
@@ -87,6 +91,64 @@ def _rows(query: Array, key: Array, value: Array, segments: Array, *, kernel: An
     return out[..., :length, :].transpose(0, 3, 1, 2, 4).reshape(query.shape)
 
 
+def reads(query: Array, kv: KVCache) -> bool:
+    """Whether `partial_attention` takes these: queries that fill a block, keys in blocks, no integers."""
+    shared = query.shape[0] // kv.k.shape[0] * query.shape[1]
+    return shared >= LANES and kv.k.shape[3] % LANES == 0 and query.shape[-1] % 64 == 0 and kv.k.dtype != jnp.int8
+
+
+def partial_attention(
+    query: Float[Array, "B T H h"], kv: KVCache, mask: Bool[Array, "rows 1 S"], *, interpret: bool = False
+) -> Partial:
+    """`attention.partial_attention` where all queries of a row of keys share its mask, of what `reads` allows.
+
+    Blocks of keys that no row sees are not read. The output is rounded to the precision of the entries.
+    """
+    rows, heads = kv.k.shape[:2]
+    mask = jnp.broadcast_to(mask[:, 0], (rows, mask.shape[-1]))
+    local = functools.partial(_partial, interpret=interpret)
+    names = BY_HEAD, BY_ROW, ("batch", "heads"), ("batch", "heads")
+    out: Any = BY_HEAD[:3], BY_HEAD[:3], BY_HEAD
+    return over_devices(local, (query, mask, kv.k, kv.v), names, Partial(*out), rows=rows, heads=heads)
+
+
+def _partial(query: Array, mask: Array, key: Array, value: Array, *, interpret: bool) -> Partial:
+    """`partial_attention` of the rows and heads of one device."""
+    rows, kv_heads, head_dim, slots = key.shape
+    length = query.shape[0] // rows * query.shape[1]
+    padded = length + -length % (BLOCK if length > BLOCK else LANES)
+    side, across = min(BLOCK, padded), math.gcd(BLOCK, slots)
+    grouped = (query * head_dim**-0.5).astype(key.dtype).reshape(rows, length, kv_heads, -1, head_dim)
+    grouped = jnp.pad(grouped, ((0, 0), (0, padded - length), (0, 0), (0, 0), (0, 0))).transpose(0, 2, 3, 1, 4)
+    # A query must meet a block, if only to see nothing of it.
+    seen = mask.reshape(rows, -1, across).any((0, 2)).at[0].set(True)
+    index = jnp.arange(len(seen))
+    following = jax.lax.cummin(jnp.where(seen, index, len(seen)), reverse=True) % len(seen)
+
+    def each(x: Array) -> Array:
+        return jnp.broadcast_to(x.astype(jnp.int32), (1, padded // side, len(seen)))
+
+    blocks = mask_info.MaskInfo(
+        data_next=each(following), block_mask=each(2 * seen), mask_next=None, partial_mask_blocks=None, q_sequence=None
+    )
+    sizes = kernels.BlockSizes(block_q=side, block_kv=across, k_layout=kernels.QKVLayout.SEQ_MINOR)
+    kernel = kernels.SplashAttentionKernel(
+        blocks, None, None, block_sizes=sizes, is_mqa=True, save_residuals=True, interpret=interpret,
+        mask_value=kernels.DEFAULT_MASK_VALUE, attn_logits_soft_cap=None, residual_checkpoint_name=None,
+        mask_function=None,
+    )  # fmt: skip
+    ids = kernels.SegmentIds(q=jnp.ones((rows, padded), jnp.int32), kv=mask.astype(jnp.int32))
+    over_heads = jax.vmap(kernel, in_axes=(0, 0, 0, None))
+    out, (normaliser,) = jax.vmap(over_heads)(grouped, key.swapaxes(2, 3), value, ids)
+
+    def ungroup(x: Array) -> Array:
+        x = x[:, :, :, :length].astype(jnp.float32)
+        return jnp.moveaxis(x, 3, 1).reshape(*query.shape[:3], *x.shape[4:])
+
+    top = ungroup(normaliser)
+    return Partial(top, jnp.ones_like(top), ungroup(out))
+
+
 # Products of a block of scores in each of the kernel's three programs: q k^T and p v; then those of the gradients.
 _PRODUCTS = {"splash_mqa_fwd": 2, "splash_mqa_dq": 3, "splash_mqa_dkv": 4}
 
@@ -95,6 +157,8 @@ def flops(
     name: str, operands: Sequence[tuple[int, ...]], slots: Mapping[int, Slots], window: int | None = None
 ) -> float | None:
     """FLOPs of one call of a splash program, blocks that the mask leaves empty not counted; None for other kernels.
+
+    Of a part of a cache all keys are counted: how many a pass sees is known when it runs.
 
     Args:
       name: of the custom call in the compiled module.
@@ -106,6 +170,8 @@ def flops(
     if products is None or len(operands) < 3 or len(operands[2]) < 2:
         return None
     *heads, padded, head_dim = operands[2]
+    if len(operands) > 3 and operands[3][-2:] != operands[2][-2:]:  # keys of a cache stand the other way
+        return 4.0 * math.prod(operands[2]) * operands[3][-1]
     side = min(BLOCK, padded)
     found = next((s for length, s in slots.items() if length <= padded < length + side), None)
     return 2.0 * products * math.prod(heads) * head_dim * side**2 * _blocks(padded, side, found, window)

@@ -18,13 +18,14 @@ from spicejax import sharding
 from spicejax.flight import hlo
 from spicejax.games.game import Ask
 from spicejax.generate import engine, weights
-from spicejax.generate.layout import Layout, Work, layout_for
+from spicejax.generate.layout import Layout, Work, whole
 from spicejax.generate.weights import Tree
 from spicejax.learn import learner
 from spicejax.learn.losses import LOSSES
 from spicejax.learn.packing import RowShape
 from spicejax.models import transformer
 from spicejax.models.attention import Slots
+from spicejax.models.transformer import TransformerConfig
 from spicejax.run.config import RunConfig
 from spicejax.run.resolve import Resolved
 from spicejax.types import Batch
@@ -49,9 +50,9 @@ class Program:
 def programs(resolved: Resolved) -> list[Program]:
     """Every program of the hot loop on the devices of the meshes; nothing is allocated."""
     cfg, model = resolved.cfg, resolved.model
-    if model.attention == "auto" and sharding.platform(resolved.mesh) == "tpu" and model.head_dim % 64 == 0:
-        on_chip = dataclasses.replace(model, attention="splash")  # what auto takes there
-        resolved = dataclasses.replace(resolved, model=on_chip)
+    if sharding.platform(resolved.mesh) == "tpu":
+        seats = {role: _on_chip(seat) for role, seat in resolved.seats.items()}
+        resolved = dataclasses.replace(resolved, model=_on_chip(model), seats=seats)
     params = weights.parameters(resolved.model, resolved.mesh)
     state, kept = resolved.state[0], resolved.resident
     copying = Program(
@@ -65,18 +66,24 @@ def programs(resolved: Resolved) -> list[Program]:
     return [*(() if resolved.shares_weights or not asked else (copying,)), *asked, *_learning(resolved, kept)]
 
 
+def _on_chip(model: TransformerConfig) -> TransformerConfig:
+    """With the kernel that "auto" takes on a TPU."""
+    splash = model.attention == "auto" and model.head_dim % 64 == 0
+    return dataclasses.replace(model, attention="splash") if splash else model
+
+
 def prompt_length(cfg: RunConfig, ask: Ask) -> int:
     """Bucket of an ask's prompts."""
     return cfg.buckets.prompt[-1 if ask.prompt == "document" else 0]
 
 
 def engine_layout(resolved: Resolved, ask: Ask) -> Layout:
-    """The engine's shape for one ask."""
+    """The largest engine for an ask: evaluations, which ask more, take it where the game's calls take less."""
     role, longest = ask.seat or ask.role, ask.turn_limits.turn if ask.turn_limits else ask.max_new
     work = Work(prompt_length(resolved.cfg, ask), ask.prompts, ask.samples, longest, ask.turn_limits)
     if role in resolved.seats:
-        return layout_for(resolved.seats[role], resolved.seat_buckets(role), resolved.sampler_mesh, work)
-    return layout_for(weights.sampled(resolved.model), resolved.cfg.buckets, resolved.sampler_mesh, work)
+        return whole(resolved.seats[role], resolved.seat_buckets(role), resolved.sampler_mesh, work)
+    return whole(weights.sampled(resolved.model), resolved.cfg.buckets, resolved.sampler_mesh, work)
 
 
 def optimizer_steps(cfg: RunConfig) -> int:
@@ -105,8 +112,6 @@ def micro_batches(cfg: RunConfig) -> list[int]:
 
 def _sampling(resolved: Resolved, ask: Ask) -> list[Program]:
     """The engine's programs for one ask: prompts are loaded, then all their responses decoded."""
-    from spicejax.models import flash  # pallas is slow to import and the loop does without
-
     cfg, role, layout = resolved.cfg, ask.seat or ask.role, engine_layout(resolved, ask)
     held, training = resolved.copied, resolved.resident_while_sampling
     if role in resolved.seats:
@@ -129,7 +134,7 @@ def _sampling(resolved: Resolved, ask: Ask) -> list[Program]:
     copy, responses = {"sampler_parameters": held}, (caches.history, state.recent, state.older)
     slots = {"kv_cache": (caches.prefix, responses)}
     reading, writing = 2.0 * size * layout.prefills * layout.prefix, 2.0 * size * layout.lanes * steps
-    kernels = functools.partial(flash.flops, slots={})
+    kernels = _kernel_flops({})
     # A cache with a window is written by a loop over windows and one over their steps.
     decoding = (steps / layout.window, layout.window) if layout.ring else (steps,)
     uses: dict[str, tuple[Any, ...]] = {  # fields of Program, from `calls` on
@@ -148,8 +153,6 @@ def _sampling(resolved: Resolved, ask: Ask) -> list[Program]:
 
 def _learning(resolved: Resolved, kept: dict[str, Tree]) -> list[Program]:
     """The optimizer step, and the passes for old and reference log-probabilities, where the loss takes them."""
-    from spicejax.models import flash, splash  # pallas is slow to import and the loop does without
-
     cfg, model, mesh, learn = resolved.cfg, resolved.model, resolved.mesh, resolved.cfg.learner
     params, (state, frozen) = weights.parameters(model, mesh), resolved.state
     optimizer = learner.make_optimizer(learn)
@@ -159,12 +162,7 @@ def _learning(resolved: Resolved, kept: dict[str, Tree]) -> list[Program]:
     used, steps = micro_batches(cfg), optimizer_steps(cfg)
     slots = {s.row_length: Slots(s.prompt, s.slot_length) for s in learn.shapes if s.prompt}
     # Where only some layers slide the compiler's text does not say which call is whose: counted as if all saw all.
-    window = model.sliding_window if model.kinds == (True,) else None
-
-    def kernels(name: str, operands: Sequence[tuple[int, ...]]) -> float | None:
-        known = splash.flops(name, operands, slots, window)
-        return flash.flops(name, operands, slots) if known is None else known
-
+    kernels = _kernel_flops(slots, model.sliding_window if model.kinds == (True,) else None)
     place = sharding.rows(mesh, learn.rows, axis=1)
     batches = tuple(_batch(learn, shape, n, place) for shape, n in zip(learn.shapes, used, strict=True))
     scalar = jax.ShapeDtypeStruct((), jnp.int32, sharding=sharding.replicated(mesh))
@@ -201,6 +199,16 @@ def _learning(resolved: Resolved, kept: dict[str, Tree]) -> list[Program]:
         for shape, batch, n in zip(learn.shapes, batches, used, strict=True)
     ]
     return [*scores, train]
+
+
+def _kernel_flops(slots: dict[int, Slots], window: int | None = None) -> hlo.KernelFlops:
+    from spicejax.models import flash, splash  # pallas is slow to import and the loop does without
+
+    def flops(name: str, operands: Sequence[tuple[int, ...]]) -> float | None:
+        known = splash.flops(name, operands, slots, window)
+        return flash.flops(name, operands, slots) if known is None else known
+
+    return flops
 
 
 def _batch(learn: learner.LearnerConfig, shape: RowShape, micro: int, place: Any) -> Batch:

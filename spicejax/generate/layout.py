@@ -36,7 +36,7 @@ class Buckets:
     refill: float = 0.125  # share of these rows that must be free before waiting work takes them
     prefill_chunk: int = 512  # tokens that each part of the mesh prefills at once; longer prompts are cut into pieces
     cache: CacheChoice = "compute"  # precision of the KV entries; compute = that of the forward pass
-    # shares of a call's KV memory in which its last responses go on, when none waits; () = they end where they began
+    # shares of the KV memory in which a call's last responses go on, when none waits; () = they end where they began
     tails: tuple[float, ...] = (0.125, 0.03125)
     drafts: int = 0  # tokens of each of these last responses that are guessed from what it may quote; no text changes
     kv_tokens: int = 0  # most tokens whose KV entries are held at once, prompts and responses; fewer rows then. 0 = any
@@ -176,7 +176,7 @@ class Layout:
 
     @property
     def filling(self) -> Layout:
-        """What prefill compiles for: engines that differ in their lanes alone share it."""
+        """What prefill compiles for: engines that differ in their lanes alone share the program."""
         alone = {"group": 1, "suffix": 1, "window": 0, "turns": 1, "drafts": 0, "known": 0}
         return dataclasses.replace(self, prompts=self.shards, history=0, observation=0, appends=0, **alone)
 
@@ -197,24 +197,12 @@ class Layout:
         return self.platform in ("cpu", "gpu")
 
 
-def layout_for(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work) -> Layout:
-    """The engine's shape for some work.
+def whole(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work) -> Layout:
+    """The largest engine for such work that `buckets` allow.
 
     Where samples wait for a lane, a prefix has `lanes_per_prefix` lanes; where none wait, as many as possible, so that
-    few copies of a prompt are held. A call that half, a quarter or an eighth of these prefixes hold has no more: each
-    is one more program to compile, and `tails_of` serves smaller ones.
+    few copies of a prompt are held.
     """
-    shape = _widest(cfg, buckets, mesh, work)
-    whole, needed = shape, -(-work.prompts * work.samples // shape.group)
-    for part in (2, 4, 8):
-        prompts = whole.prompts // part
-        if prompts >= max(needed, 1) and prompts % whole.shards == 0:
-            shape = _at_once(buckets, dataclasses.replace(whole, prompts=prompts))
-    return shape
-
-
-def _widest(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work) -> Layout:
-    """The engine's shape with all that `buckets` allow."""
     narrow = _layout(cfg, buckets, mesh, work, lanes_per_prefix(buckets, work))
     budget = max(buckets.kv_tokens, narrow.prompts * _prefix_tokens(narrow))
     for group in range(min(WIDEST, work.samples, buckets.rows), narrow.group, -1):
@@ -226,15 +214,33 @@ def _widest(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, w
     return narrow
 
 
-def tails_of(shape: Layout, buckets: Buckets, drafts: int) -> list[Layout]:
-    """The engines for a call's last lanes, in these shares of its KV memory: the largest first, none without lanes."""
+def layout_for(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, work: Work) -> Layout:
+    """The engine's shape for some work: of `whole` a half, a quarter or an eighth where that holds all of it.
+
+    Its prompts are computed by the same program. Responses that end before they are `Layout.long` are not worth
+    another one to decode them.
+    """
+    shape = most = whole(cfg, buckets, mesh, work)
+    needed = -(-work.prompts * work.samples // most.group)
+    for part in (2, 4, 8) if work.lane_tokens >= most.long else ():
+        prompts = most.prompts // part
+        if prompts >= max(needed, 1) and prompts % most.shards == 0:
+            shape = dataclasses.replace(most, prompts=prompts, appends=min(most.appends, prompts * most.group))
+    return shape
+
+
+def tails_of(shape: Layout, most: Layout, buckets: Buckets, drafts: int) -> list[Layout]:
+    """The engines for a call's last lanes, smaller than `shape` and than one another, the largest first.
+
+    They have these shares of the KV memory of `most`, the `whole` engine, so that calls of any size share them.
+    """
     tails: list[Layout] = []
     for share in buckets.tails:
-        lanes = int(share * shape.prompts * _prefix_tokens(shape) / _prefix_tokens(shape.fewer(shape.shards)))
-        lanes -= lanes % shape.shards
-        parts = sharding.ways(shape.mesh, lanes)  # more than the engine has, where its prefixes were too few to split
-        if 0 < lanes < (tails[-1] if tails else shape).lanes and parts == shape.shards:
-            tails.append(shape.fewer(lanes, drafts))
+        lanes = int(share * most.prompts * _prefix_tokens(most) / _prefix_tokens(most.fewer(most.shards)))
+        lanes -= lanes % most.shards
+        parts = sharding.ways(most.mesh, lanes)  # more than the engine has, where its prefixes were too few to split
+        if 0 < lanes < (tails[-1] if tails else shape).lanes and parts == most.shards:
+            tails.append(most.fewer(lanes, drafts))
     return tails
 
 
@@ -265,15 +271,12 @@ def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, w
         prompts = min(prompts, max(ways, buckets.kv_tokens // _prefix_tokens(shape)))
     if prompts > ways:
         prompts -= prompts % ways  # so that each part of the mesh holds whole prefixes
-    return _at_once(buckets, dataclasses.replace(shape, prompts=prompts))
-
-
-def _at_once(buckets: Buckets, shape: Layout) -> Layout:
-    """With the prompts and observations that are computed at once: as many as there is room for."""
-    shards, tokens = shape.shards, buckets.prefill_chunk
-    prefills = shards * max(1, min(shape.prompts // shards, tokens // shape.chunk))
-    appends = shards * max(1, min(shape.lanes // shards, tokens // shape.observation)) if shape.observation else 0
-    return dataclasses.replace(shape, prefills=prefills, appends=appends)
+    shards = sharding.ways(mesh, prompts)
+    prefills = shards * max(1, min(prompts // shards, buckets.prefill_chunk // chunk))
+    appends = 0
+    if limits.observation:
+        appends = shards * max(1, min(prompts * group // shards, buckets.prefill_chunk // limits.observation))
+    return dataclasses.replace(shape, prompts=prompts, prefills=prefills, appends=appends)
 
 
 def _prefix_tokens(shape: Layout) -> int:

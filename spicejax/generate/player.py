@@ -12,7 +12,7 @@ import numpy as np
 from spicejax import interrupt, sharding
 from spicejax.generate import drafts, engine
 from spicejax.generate.lanes import LaneTable, Observation, Prefill, Request, common, prefill_batches
-from spicejax.generate.layout import Buckets, Layout, TurnLimits, Work, layout_for, tails_of
+from spicejax.generate.layout import Buckets, Layout, TurnLimits, Work, layout_for, tails_of, whole
 from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.schedule import Schedule
 from spicejax.generate.state import Caches, Drawing, Output, Parts, State, no_observations
@@ -80,12 +80,6 @@ class Player:
         """The same player with other weights."""
         return dataclasses.replace(self, params=params)
 
-    def layout(
-        self, bucket: int, prompts: int, samples: int, max_new: int, turn_limits: TurnLimits | None = None
-    ) -> Layout:
-        """The engine's shape for some prompts of one bucket."""
-        return layout_for(self.cfg, self.buckets, self.mesh, Work(bucket, prompts, samples, max_new, turn_limits))
-
     def respond(
         self,
         prompts: Sequence[Sequence[int]],
@@ -120,8 +114,8 @@ class Player:
         done, total = 0, len(prompts) * samples
         self.progress(done, total)
         for bucket, requests in self._by_bucket(prompts, first_row, limits):
-            shape = self.layout(bucket, len(requests), samples, max_new)
-            done = self._run(shape, requests, samples, key[None], settings, observe, done, total)
+            work = Work(bucket, len(requests), samples, max_new)
+            done = self._run(work, requests, key[None], settings, observe, done, total)
         return [[replies[i, j] for j in range(samples)] for i in range(len(prompts))]
 
     def converse(
@@ -150,8 +144,8 @@ class Player:
         done, total = 0, len(prompts) * samples
         self.progress(done, total)
         for bucket, requests in self._by_bucket(prompts, first_row, [turn_limits.turn] * len(prompts)):
-            shape = self.layout(bucket, len(requests), samples, turn_limits.turn, turn_limits)
-            done = self._run(shape, requests, samples, keys, settings, observe, done, total)
+            work = Work(bucket, len(requests), samples, turn_limits.turn, turn_limits)
+            done = self._run(work, requests, keys, settings, observe, done, total)
 
     def _by_bucket(
         self, prompts: Sequence[Sequence[int]], first_row: Sequence[int], limits: Sequence[int]
@@ -166,9 +160,8 @@ class Player:
 
     def _run(
         self,
-        shape: Layout,
+        work: Work,
         requests: list[Request],
-        samples: int,
         keys: jax.Array,
         settings: SamplerConfig,
         observe: Observe,
@@ -176,12 +169,13 @@ class Player:
         total: int,
     ) -> int:
         """Keep the lanes of one engine busy until every request is answered; return the rollouts done so far."""
-        schedule = Schedule(len(requests), samples, prefixes=shape.prompts, group=shape.group)
+        shape, most = (of(self.cfg, self.buckets, self.mesh, work) for of in (layout_for, whole))
+        schedule = Schedule(work.prompts, work.samples, prefixes=shape.prompts, group=shape.group)
         lanes = LaneTable(shape)
         replicated = sharding.replicated(self.mesh)
         drawing = sharding.put_global(Drawing(self.stop.transitions, keys, settings.knobs()), replicated)
         caches, state = engine.init_jit(shape)
-        tails = tails_of(shape, self.buckets, drafts=0 if self.tally.off else self.buckets.drafts)
+        tails = tails_of(shape, most, self.buckets, drafts=0 if self.tally.off else self.buckets.drafts)
         kept = Kept([np.zeros(0, np.int32)] * shape.shards, engine.nothing_kept_jit(shape.filling))
         alike: dict[bytes, int] = {}  # tokens of a prompt -> the first request for them
         first = [alike.setdefault(request.tokens.tobytes(), i) for i, request in enumerate(requests)]

@@ -66,8 +66,8 @@ class ModelConfig:
     # write the layers of the training pass out instead of looping over them: a tenth faster on CPU for a few layers,
     # longer to compile
     unroll_layers: bool = False
-    # kernel of the learner's attention: auto = splash on TPU, cudnn on GPU in bfloat16 for packed rows, xla elsewhere;
-    # flash, on GPUs: of the sampler's too
+    # kernel of attention: auto = splash on TPU, for prompts too, cudnn on GPU in bfloat16 for packed rows, else xla;
+    # flash, on GPUs, decodes too
     attention: AttentionKernel = "auto"
     # train low-rank adapters instead of all parameters; unset = all. model.lora.rank=16 sets it
     lora: LoraConfig | None = None

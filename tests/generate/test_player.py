@@ -53,6 +53,10 @@ def respond(who, prompts, *, samples=2, first_row=None, max_new=12, limits=None,
     )  # fmt: skip
 
 
+def shape_of(who, *work):
+    return playing.layout_for(who.cfg, who.buckets, who.mesh, Work(*work))
+
+
 PROMPTS = [[1, 2, 3], [4, 5, 6, 7, 8, 9, 10], [11] * 12]
 WIDTH = 32
 
@@ -288,7 +292,7 @@ def test_samples_of_a_prompt_do_not_wait_for_the_longest_of_them(params, monkeyp
     real = engine.decode_jit
     monkeypatch.setattr(engine, "decode_jit", lambda *a, **k: steps.append(real(*a, **k)) or steps[-1])
     who = player(params, rows=8, refill=0.0, stops=[3, 17, 40, 5, 9, 21], buckets=(8,))
-    assert who.layout(8, prompts=9, samples=8, max_new=12).group == 2
+    assert shape_of(who, 8, 9, 8, 12).group == 2
     written = [len(r.token_ids) for rs in respond(who, [p[:4] for p in MANY], samples=8) for r in rs]
     longest_of_eight = sum(max(written[i : i + 8]) for i in range(0, 72, 8))
     assert int(steps[-1][0].step) < 0.8 * longest_of_eight, (written, longest_of_eight)
@@ -305,11 +309,9 @@ def test_tokens_that_move_from_the_window_are_seen_as_before(params, monkeypatch
     jax.clear_caches()  # programs traced the other way
     settings = {"samples": 4, "max_new": 12, "limits": [12, 5, 9, 12, 2, 12, 7, 12, 11]}
     whole = respond(player(params, rows=4, buckets=(8,)), MANY, **settings)
-    monkeypatch.setattr(
-        Player, "layout", lambda who, *a, real=Player.layout: dataclasses.replace(real(who, *a), window=window)
-    )
+    monkeypatch.setattr(playing, "layout_for", lambda *work: dataclasses.replace(layout_for(*work), window=window))
     who = player(params, rows=4, buckets=(8,))
-    assert who.layout(8, 9, 4, 12).ring == {1: 12, 4: 12, 5: 15, 11: 22}[window]
+    assert shape_of(who, 8, 9, 4, 12).ring == {1: 12, 4: 12, 5: 15, 11: 22}[window]
     assert_same(respond(who, MANY, **settings), whole)
 
 
@@ -346,8 +348,7 @@ def sizes():
 
 def test_nothing_compiles_after_warm_up(params):
     who = player(params, buckets=(8, 16), prefill_chunk=6)
-    for count in (1, 2, 3, 5):  # a quarter, half and all of the prompts, and more than have a lane each
-        respond(who, [[1] * 8] * count + [[1] * 16] * count, samples=2)
+    respond(who, [[1] * 8, [1] * 16], samples=2)
     before = sizes()
     for length in range(1, 17):
         respond(who, [[3] * length] * (1 + length % 7), samples=2, temperature=0.1 * length)
@@ -368,7 +369,7 @@ def shapes(tree):
 def test_programs_are_the_ones_that_run(params):
     """What `programs` describes compiles without data and has the shapes of the running engine."""
     who = player(params, cache="int8", prefill_chunk=6)
-    shape = who.layout(16, prompts=3, samples=4, max_new=12)
+    shape = shape_of(who, 16, 3, 4, 12)
     assert (shape.prompts, shape.group, shape.prefix, shape.chunk, shape.prefills) == (2, 4, 18, 6, 1)
     made = described(who, params, shape)
     assert list(made) == ["prefill", "insert", "decode"]
@@ -385,7 +386,7 @@ def test_programs_are_the_ones_that_run(params):
 def test_programs_of_rows_of_several_turns(params):
     who = player(params, cache="int8", prefill_chunk=20)
     limits = TurnLimits(turns=3, turn=12, observation=9, total=40)
-    shape = who.layout(16, prompts=3, samples=4, max_new=12, turn_limits=limits)
+    shape = shape_of(who, 16, 3, 4, 12, limits)
     assert (shape.prompts, shape.group, shape.history, shape.appends, shape.ring) == (4, 2, 40, 2, 0)
     made = described(who, params, shape)
     assert list(made) == ["prefill", "insert", "decode", "append"]
@@ -428,9 +429,7 @@ def test_prompts_stand_once_where_all_samples_have_a_row():
         made = layout_for(CFG, buckets, mesh, Work(8, prompts, samples, 12))
         return made.prompts, made.group
 
-    assert groups(8, 8) == (8, 8)
-    assert groups(5, 8) == (8, 8) and groups(4, 8) == (4, 8) and groups(1, 8) == (1, 8), "no more than the call fills"
-    assert groups(1, 4) == (2, 4), "an eighth at least"
+    assert groups(8, 8) == (8, 8) and groups(1, 8) == (8, 8)
     assert groups(9, 8) == (32, 2), "samples wait: narrow slots"
     assert groups(1, 48) == (2, 24) and groups(1, 64) == (2, 32), "two copies; no wider slots than 32 rows"
     assert groups(8, 8, kv_tokens=1000) == (8, 8), "832 tokens"
@@ -441,11 +440,25 @@ def test_prompts_stand_once_where_all_samples_have_a_row():
         jax.sharding.Mesh(np.array(jax.devices()[:1] * 4).reshape(4, 1, 1), sharding.AXES),
         Buckets((8,), 24),
     )
-    whole = layout_for(CFG, buckets, mesh, Work(8, 3, 7, 12))
-    assert (whole.shards, whole.lanes) == (1, 21), "three prompts are not split over four"
+    most = layout_for(CFG, buckets, mesh, Work(8, 3, 7, 12))
+    assert (most.shards, most.lanes) == (1, 21), "three prompts are not split over four"
     for share in (0.2, 0.4, 0.7, 0.9):
-        tails = layouts.tails_of(whole, dataclasses.replace(buckets, tails=(share,)), 0)
+        tails = layouts.tails_of(most, most, dataclasses.replace(buckets, tails=(share,)), 0)
         assert all(tail.shards == 1 for tail in tails), "nor are their last lanes"
+
+
+def test_a_small_call_has_a_small_engine(params):
+    """Of half, a quarter or an eighth; prefill and the tails are those of every call, and so is each text."""
+    who = player(params, rows=32, tails=(0.25,))
+    most = layouts.whole(CFG, who.buckets, who.mesh, Work(16, 8, 4, 64))
+    shapes = {count: shape_of(who, 16, count, 4, 64) for count in (9, 8, 5, 4, 3, 2, 1)}
+    assert {count: shape.prompts for count, shape in shapes.items()} == {9: 16, 8: 8, 5: 8, 4: 4, 3: 4, 2: 2, 1: 1}
+    assert shape_of(who, 16, 1, 4, 63).prompts == 8, "too short to be worth a program"
+    assert len({shape.filling for count, shape in shapes.items() if count < 9}) == 1
+    tails = {count: layouts.tails_of(shape, most, who.buckets, 0) for count, shape in shapes.items() if count < 9}
+    assert tails[8] == tails[2] != [] and tails[1] == [], [t[0].lanes for t in tails.values() if t]
+    few, many = (respond(who, PROMPTS[:count], samples=4, max_new=64) for count in (1, 3))
+    assert [r.token_ids.tolist() for r in few[0]] == [r.token_ids.tolist() for r in many[0]]
 
 
 def test_copies_of_a_prompt_are_prefilled_once(params, monkeypatch):
@@ -453,7 +466,7 @@ def test_copies_of_a_prompt_are_prefilled_once(params, monkeypatch):
     real, calls = engine.prefill_jit, []
     monkeypatch.setattr(engine, "prefill_jit", lambda *a: calls.append(a) or real(*a))
     who = player(params, rows=8, buckets=(8,), prefill_chunk=8)
-    assert (who.layout(8, 1, 10, 12).prompts, who.layout(8, 1, 10, 12).group) == (4, 2)
+    assert [(e.prompts, e.group) for e in [shape_of(who, 8, 1, 10, 12)]] == [(4, 2)]
     found = respond(who, MANY[8:], samples=10)
     assert len(calls) == 1
     assert_same(found, respond(player(params, rows=1, buckets=(8,)), MANY[8:], samples=10))
@@ -467,7 +480,7 @@ def test_what_prompts_begin_with_is_computed_once(params, monkeypatch, cache):
     real, pieces = engine.prefill_jit, []
     monkeypatch.setattr(engine, "prefill_jit", lambda *a: pieces.append(int(a[3])) or real(*a))
     who = player(params, rows=2, prefill_chunk=5, cache=cache)
-    shape = who.layout(16, 6, 1, 12)
+    shape = shape_of(who, 16, 6, 1, 12)
     assert (shape.prompts, shape.prefix, shape.chunk, shape.prefills) == (2, 16, 4, 1)
 
     def texts():

@@ -193,6 +193,23 @@ def test_flash_over_a_part_of_a_cache_equals_the_products(batch, length, rows, h
         np.testing.assert_allclose(a[seen], b[seen], atol=2e-5 * float(jnp.max(jnp.abs(b[seen]), initial=1.0)))
 
 
+@pytest.mark.parametrize(("batch", "length", "rows", "slots"), [(2, 130, 2, 640), (4, 70, 2, 128), (1, 600, 1, 1024)])
+def test_splash_over_a_part_of_a_cache_equals_the_products(batch, length, rows, slots):
+    """Queries that do not fill a block, rows that share a part, blocks that no row sees, a row that sees nothing."""
+    rng = np.random.default_rng(0)
+    query = jnp.asarray(rng.normal(size=(batch, length, 4, 64)), jnp.float32)
+    parts = (jnp.asarray(rng.normal(size=(rows, 2, *s)), jnp.float32) for s in ((64, slots), (slots, 64)))
+    kv = cache.KVCache(*parts)
+    unseen = slice(0, slots // 2) if rows == 1 else slice(slots // 2, None)
+    mask = jnp.asarray(rng.random((rows, 1, slots)) < 0.5).at[0].set(rows == 1).at[:, :, unseen].set(False)
+    assert splash.reads(query, kv)
+    found = splash.partial_attention(query, kv, mask, interpret=True)
+    expected = attention.partial_attention(query, kv, mask)
+    own = attention.Partial(*(jnp.ones_like(x) for x in expected))  # another part, so that a row sees something
+    np.testing.assert_allclose(attention.merge((found, own)), attention.merge((expected, own)), atol=2e-5)
+    assert jnp.all(jnp.isfinite(found.out))
+
+
 @pytest.mark.parametrize(
     ("length", "slots"), [(256, None), (128 + 4 * 64, Slots(128, 64)), (64 + 2 * 128, Slots(64, 128))]
 )
@@ -228,6 +245,8 @@ def test_splash_counts_the_blocks_that_the_mask_leaves(length, slots, window):
         expected = 2 * products * (2 * 4 * 3) * 64 * side**2 * blocks
         assert splash.flops(name, operands, layouts, window) == expected
     assert splash.flops("megablox.1", operands, layouts) is None
+    part = [*operands, (2, 4, 64, 640)]
+    assert splash.flops("splash_mqa_fwd_residuals", part, layouts) == 4 * (2 * 4 * 3) * padded * 64 * 640
 
 
 def test_what_a_kernel_cannot_do_is_named(monkeypatch):
