@@ -135,6 +135,14 @@ def encode(new: KVCache, dtype: jnp.dtype) -> KVCache:
     return KVCache(k, v, k_scale, v_scale)
 
 
+def decode(cache: KVCache, dtype: Any) -> KVCache:
+    """The entries of one layer without scales, in `dtype` where they are integers."""
+    if cache.k_scale is None or cache.v_scale is None:
+        return cache
+    k, v = cache.k * cache.k_scale[:, :, None], cache.v * cache.v_scale[..., None]
+    return KVCache(k.astype(dtype), v.astype(dtype))
+
+
 def _quantize(x: Array, axis: int) -> tuple[Array, Array]:
     x32 = x.astype(jnp.float32)
     scale = jnp.max(jnp.abs(x32), axis=axis) / 127

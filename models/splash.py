@@ -18,6 +18,7 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ma
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask_info as mask_info
 from jaxtyping import Array, Bool, Float, Int
 
+from spicejax.models import cache as caching
 from spicejax.models.attention import BY_HEAD, BY_ROW, Partial, Slots, over_devices
 from spicejax.models.cache import KVCache
 
@@ -92,9 +93,9 @@ def _rows(query: Array, key: Array, value: Array, segments: Array, *, kernel: An
 
 
 def reads(query: Array, kv: KVCache) -> bool:
-    """Whether `partial_attention` takes these: queries that fill a block, keys in blocks, no integers."""
+    """Whether `partial_attention` takes these: queries that fill a block, keys in whole blocks."""
     shared = query.shape[0] // kv.k.shape[0] * query.shape[1]
-    return shared >= LANES and kv.k.shape[3] % LANES == 0 and query.shape[-1] % 64 == 0 and kv.k.dtype != jnp.int8
+    return shared >= LANES and kv.k.shape[3] % LANES == 0 and query.shape[-1] % 64 == 0
 
 
 def partial_attention(
@@ -106,14 +107,16 @@ def partial_attention(
     """
     rows, heads = kv.k.shape[:2]
     mask = jnp.broadcast_to(mask[:, 0], (rows, mask.shape[-1]))
+    arrays = query, mask, *(x for x in kv if x is not None)
+    names = BY_HEAD, BY_ROW, *[("batch", "heads")] * (len(arrays) - 2)
     local = functools.partial(_partial, interpret=interpret)
-    names = BY_HEAD, BY_ROW, ("batch", "heads"), ("batch", "heads")
     out: Any = BY_HEAD[:3], BY_HEAD[:3], BY_HEAD
-    return over_devices(local, (query, mask, kv.k, kv.v), names, Partial(*out), rows=rows, heads=heads)
+    return over_devices(local, arrays, names, Partial(*out), rows=rows, heads=heads)
 
 
-def _partial(query: Array, mask: Array, key: Array, value: Array, *, interpret: bool) -> Partial:
+def _partial(query: Array, mask: Array, *cache: Array, interpret: bool) -> Partial:
     """`partial_attention` of the rows and heads of one device."""
+    key, value, *_ = caching.decode(KVCache(*cache), query.dtype)
     rows, kv_heads, head_dim, slots = key.shape
     length = query.shape[0] // rows * query.shape[1]
     padded = length + -length % (BLOCK if length > BLOCK else LANES)

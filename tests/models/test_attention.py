@@ -193,13 +193,14 @@ def test_flash_over_a_part_of_a_cache_equals_the_products(batch, length, rows, h
         np.testing.assert_allclose(a[seen], b[seen], atol=2e-5 * float(jnp.max(jnp.abs(b[seen]), initial=1.0)))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize(("batch", "length", "rows", "slots"), [(2, 130, 2, 640), (4, 70, 2, 128), (1, 600, 1, 1024)])
-def test_splash_over_a_part_of_a_cache_equals_the_products(batch, length, rows, slots):
+def test_splash_over_a_part_of_a_cache_equals_the_products(batch, length, rows, slots, dtype):
     """Queries that do not fill a block, rows that share a part, blocks that no row sees, a row that sees nothing."""
     rng = np.random.default_rng(0)
     query = jnp.asarray(rng.normal(size=(batch, length, 4, 64)), jnp.float32)
-    parts = (jnp.asarray(rng.normal(size=(rows, 2, *s)), jnp.float32) for s in ((64, slots), (slots, 64)))
-    kv = cache.KVCache(*parts)
+    parts = (jnp.asarray(rng.normal(size=(1, rows, 2, *s)), jnp.float32) for s in ((64, slots), (slots, 64)))
+    kv = jax.tree.map(lambda x: x[0], cache.encode(cache.KVCache(*parts), jnp.dtype(dtype)))
     unseen = slice(0, slots // 2) if rows == 1 else slice(slots // 2, None)
     mask = jnp.asarray(rng.random((rows, 1, slots)) < 0.5).at[0].set(rows == 1).at[:, :, unseen].set(False)
     assert splash.reads(query, kv)
