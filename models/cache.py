@@ -93,14 +93,16 @@ def write_columns(cache: KVCache, new: KVCache, columns: Int[Array, "U T"]) -> K
 
 
 def write_rows(cache: KVCache, new: KVCache, starts: Int[Array, "U"]) -> KVCache:
-    """As `write`, each row at its own start below S; slots beyond the cache's end are dropped."""
+    """As `write`, each row at its own start; slots beyond the cache's end are dropped."""
 
     def put(old: Array, value: Array, axis: int) -> Array:
-        room = [(0, value.shape[axis] if n == axis else 0) for n in range(old.ndim)]
-        place = jax.vmap(
-            lambda o, v, start: jax.lax.dynamic_update_slice_in_dim(o, v, start, axis - 1), (1, 1, 0), 1
-        )  # fmt: skip
-        return jax.lax.slice_in_dim(place(jnp.pad(old, room), value, starts), 0, old.shape[axis], axis=axis)
+        # Turned into place and chosen, not scattered: XLA:GPU cannot compile a scatter whose rows are its second axis.
+        room, count = [(0, 0)] * old.ndim, value.shape[axis]
+        room[axis] = (0, max(0, old.shape[axis] - count))
+        since = jnp.arange(old.shape[axis]) - starts[:, None]
+        here = jnp.expand_dims((since >= 0) & (since < count), [n for n in range(old.ndim) if n not in (1, axis)])
+        placed = jax.lax.slice_in_dim(_turned(jnp.pad(value, room), starts, axis), 0, old.shape[axis], axis=axis)
+        return jnp.where(here, placed, old)
 
     values = zip(cache, encode(new, cache.k.dtype), _SLOT_AXES, strict=True)
     parts: list[Any] = [None if old is None or value is None else put(old, value, axis) for old, value, axis in values]
@@ -118,12 +120,15 @@ def first_slots(cache: KVCache, slots: int) -> KVCache:
 
 def rotated(cache: KVCache, starts: Int[Array, "U"]) -> KVCache:
     """Every row as a ring of slots, rotated so that its own `starts` slot comes first."""
-
-    def turn(x: Array, axis: int) -> Array:
-        return jax.vmap(lambda row, start: jnp.roll(row, -start, axis - 1), (1, 0), 1)(x, starts)
-
-    parts: list[Any] = [None if x is None else turn(x, axis) for x, axis in zip(cache, _SLOT_AXES, strict=True)]
+    parts: list[Any] = [
+        None if x is None else _turned(x, -starts, axis) for x, axis in zip(cache, _SLOT_AXES, strict=True)
+    ]
     return KVCache(*parts)
+
+
+def _turned(x: Array, by: Int[Array, "U"], axis: int) -> Array:
+    """Every row's slots moved on by so many, the last ones to the front."""
+    return jax.vmap(lambda row, shift: jnp.roll(row, shift, axis - 1), (1, 0), 1)(x, by)
 
 
 def encode(new: KVCache, dtype: jnp.dtype) -> KVCache:

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 HUGE_PAGES = "glibc.malloc.hugetlb=1"
-# One heap that only grows: what a program gives back, the next one gets without asking the system. Pieces of 2 GiB and
-# more are not of it: something small behind one keeps it, and the next large piece may be larger.
-REUSE = "glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=0x80000000:glibc.malloc.trim_threshold=0x10000000000"
+# One heap that only grows: what a program gives back, the next one gets without asking the system. Pieces of APART
+# bytes and more are not of it: something small behind one keeps it, and the next large piece may be larger.
+APART = 2**32
+REUSE = f"glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold={APART:#x}:glibc.malloc.trim_threshold=0x10000000000"
 ACCELERATORS = ("accel*", "vfio/[0-9]*", "nvidia[0-9]*")  # in /dev
 
 FRACTION, OLD_FRACTION = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"  # JAX refuses both together

@@ -72,14 +72,14 @@ print(faults(), faults())
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's setting")
 def test_large_pieces_go_back_to_the_system():
-    """3 GiB that are not touched, with something small behind them; else they stay part of the process for good."""
+    """5 GiB that are not touched, with something small behind them; else they stay part of the process for good."""
     program = """
 import ctypes
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
 def size():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize"))
-before, place, behind = size(), libc.malloc(3 << 30), libc.malloc(1 << 20)
+before, place, behind = size(), libc.malloc(5 << 30), libc.malloc(1 << 20)
 libc.free(place)
 print(size() - before)
 """

@@ -8,6 +8,7 @@ import os
 import resource
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import jax
 from spicejax import sharding
 from spicejax.flight import programs
 from spicejax.generate import weights
+from spicejax.memory import APART
 from spicejax.models import transformer
 from spicejax.run.config import RunConfig
 from spicejax.run.host import disk
@@ -62,7 +64,8 @@ def compiled(cfg: RunConfig) -> tuple[str, bool]:
     """What each program of the hot loop holds on the devices of this process, as their compiler says; whether it fits.
 
     Nothing is allocated; compiling takes what it takes at the start of a run. On a CPU the process itself (libraries,
-    tokenizer, compiler) is counted too, by what this one has held at most.
+    tokenizer, compiler) is counted too, by what this one has held at most, and the heap (`memory.REUSE`), which keeps
+    what the largest program took of it while another's temporaries stand apart.
     """
     resolved, rows = resolve(cfg), []
     for program in programs.programs(resolved):
@@ -74,7 +77,7 @@ def compiled(cfg: RunConfig) -> tuple[str, bool]:
     most = max(rows, key=lambda row: row[-1])
     head = ("arguments", "temporaries", "outputs", "beside", "all")
     lines = [f"  {name:<20}" + "".join(f"{size / GIB:>12.3f}" for size in sizes) for name, *sizes in rows]
-    of, fits = _of(most[-1])
+    of, fits = _of(most[-1], _kept([(row[2], row[-1]) for row in rows]))
     text = "\n".join(
         [
             f"programs of {cfg.name} compiled for this machine ({jax.devices()[0].device_kind}), GiB per device:",
@@ -86,13 +89,25 @@ def compiled(cfg: RunConfig) -> tuple[str, bool]:
     return text, fits
 
 
-def _of(size: float) -> tuple[str, bool]:
-    """The memory there is for programs of `size` a device, and whether it holds."""
+def _kept(held: Sequence[tuple[int, int]]) -> int:
+    """Most bytes that a process holds whose heap keeps what it had (`memory.REUSE`).
+
+    Temporaries of APART bytes and more stand beside the heap and go back to the system.
+
+    Args:
+      held: bytes of each program's temporaries, and of all that is held while it runs, these included.
+    """
+    apart = [(temporaries if temporaries >= APART else 0) for temporaries, _ in held]
+    return max(size - large for (_, size), large in zip(held, apart, strict=True)) + max(apart)
+
+
+def _of(size: float, kept: float) -> tuple[str, bool]:
+    """The memory there is, and whether it holds programs of `size` a device: on CPUs `kept`, since the heap stays."""
     capacity, beside = sharding.device_memory(), ""
     if math.isinf(capacity):  # a CPU's devices share the machine's memory with the process
         capacity = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        size = size * len(jax.local_devices()) + own
+        size = kept * len(jax.local_devices()) + own
         beside = f", {size / GIB:.2f} with the process itself,"
     fits = size < capacity
     return f"{beside} of {capacity / GIB:.2f}" + ("" if fits else ": IT DOES NOT FIT"), fits

@@ -48,12 +48,18 @@ def test_the_compiler_of_this_machine_counts_what_the_arithmetic_leaves_out(caps
     assert "--topology=here prints one table" in capsys.readouterr().err
 
 
+def test_large_temporaries_stand_beside_a_heap_that_only_grows():
+    gib = int(plan.GIB)
+    assert plan._kept([(gib, 3 * gib), (gib, 4 * gib)]) == 4 * gib, "one heap for both"
+    assert plan._kept([(gib, 3 * gib), (5 * gib, 6 * gib)]) == 8 * gib, "3 of the first stay while the second has 5"
+
+
 def test_what_does_not_fit_is_said(monkeypatch):
     monkeypatch.setattr(plan.os, "sysconf", lambda _: 2**10)
-    said, fits = plan._of(2**21)
+    said, fits = plan._of(2**21, 2**21)
     assert said.endswith(" with the process itself, of 0.00: IT DOES NOT FIT") and not fits
     monkeypatch.setattr(plan.sharding, "device_memory", lambda: 8.0 * plan.GIB)
-    assert plan._of(4 * plan.GIB) == (" of 8.00", True) and not plan._of(9 * plan.GIB)[1]
+    assert plan._of(4 * plan.GIB, 9 * plan.GIB) == (" of 8.00", True) and not plan._of(9 * plan.GIB, 0)[1]
     monkeypatch.setattr(plan, "compiled", lambda _: ("", False))
     assert commands.run("train", ["--config=rlvr_nano", "--dry_run", "--topology=here"]) == 1
 

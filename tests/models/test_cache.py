@@ -30,6 +30,21 @@ def test_write_puts_entries_in_place_and_leaves_the_rest(dtype):
         np.testing.assert_array_equal(got.k_scale[..., 3:8], new.k_scale)
 
 
+@pytest.mark.parametrize("dtype", get_args(cache.CacheDtype))
+def test_rows_are_written_each_at_its_own_start(dtype):
+    old, new = (cache.encode(entries(seed, rows=4, slots=slots), jnp.dtype(dtype)) for seed, slots in ((0, 9), (1, 5)))
+    starts = np.array([0, 3, 7, 12])
+    got = cache.write_rows(old, entries(1, rows=4), jnp.asarray(starts))
+    for row, start in enumerate(starts):
+        for name, axis in (("k", 3), ("v", 2), ("k_scale", 2), ("v_scale", 2)):
+            if (was := getattr(old, name)) is not None:
+                want = np.moveaxis(np.array(was[:, row]), axis, 0)
+                want[start : start + 5] = np.moveaxis(np.array(getattr(new, name)[:, row]), axis, 0)[
+                    : max(0, 9 - start)
+                ]
+                np.testing.assert_array_equal(np.moveaxis(np.array(getattr(got, name)[:, row]), axis, 0), want)
+
+
 def test_int8_is_within_half_a_step_of_each_tokens_largest_entry():
     whole = entries(1)
     small = cache.encode(whole, jnp.dtype(jnp.int8))
