@@ -13,8 +13,11 @@ NAME = "product"  # of products in bfloat16, for policies of what `jax.checkpoin
 
 
 def contract(x: Float[Array, "B T *_"], matrix: Num[Array, "*_"], inner: int = 1) -> Float[Array, "B T *_"]:
-    """Contract the last `inner` axes of x [B, T, in..] with the first of the matrix [in.., out..], in dtype of x."""
-    width = math.prod(matrix.shape[:inner])
+    """Contract the last `inner` axes of x [B, T, in..] with the first of the matrix [in.., out..], in dtype of x.
+
+    The matrix may be the `bits` of one.
+    """
+    width, matrix = math.prod(matrix.shape[:inner]), of_bits(matrix)
     # Two axes each: over more, XLA:CPU transposes activations before the product of a weight's gradient, which takes
     # longer than the product, or weights before the product itself.
     tokens = x.reshape(-1, width)
@@ -23,6 +26,20 @@ def contract(x: Float[Array, "B T *_"], matrix: Num[Array, "*_"], inner: int = 1
         tokens = jax.lax.optimization_barrier(tokens)
     product = matmul(tokens, matrix.astype(x.dtype).reshape(width, -1))
     return product.reshape(*x.shape[: x.ndim - inner], *matrix.shape[inner:])
+
+
+def bits(x: Num[Array, "*_"]) -> Num[Array, "*_"]:
+    """What is in bfloat16 as uint16, anything else as it is. No gradient passes.
+
+    XLA:CPU makes float32 of a stack of matrices in bfloat16 before a loop over them, and of a table before a loop that
+    looks things up in it, which takes twice the memory and loses the processor's own products; of bits it does not.
+    """
+    return jax.lax.bitcast_convert_type(x, jnp.uint16) if x.dtype == jnp.bfloat16 else x
+
+
+def of_bits(x: Num[Array, "*_"]) -> Num[Array, "*_"]:
+    """Back from `bits`."""
+    return jax.lax.bitcast_convert_type(x, jnp.bfloat16) if x.dtype == jnp.uint16 else x
 
 
 def matmul(x: Float[Array, "N K"], matrix: Float[Array, "K M"]) -> Float[Array, "N M"]:

@@ -109,7 +109,7 @@ class Decoder(nn.Module):
 
 
 def _embedded(cfg: TransformerConfig, table: Float[Array, "V D"], tokens: Int[Array, "B T"]) -> Float[Array, "B T D"]:
-    x = jnp.take(table, tokens, axis=0).astype(cfg.dtype)
+    x = products.of_bits(jnp.take(table, tokens, axis=0)).astype(cfg.dtype)
     if cfg.row.scaled_embedding:
         x = x * jnp.asarray(cfg.d_model**0.5, cfg.dtype)
     return constrain(x, "batch", "length", "act_embed")
@@ -236,6 +236,18 @@ def extend(
     return hidden, new  # pyright: ignore[reportReturnType]
 
 
+def matrix_bits(params: Params) -> Params:
+    """The model for `extend` on a CPU: of its matrices in bfloat16 the `products.bits`."""
+    layers = {
+        module: {
+            name: products.bits(x) if name in lora.MATRICES and isinstance(x, jax.Array) else x
+            for name, x in leaves.items()
+        }
+        for module, leaves in params["layers"].items()
+    }
+    return {**params, "layers": layers}
+
+
 def unstack(tree: Any, layers: int) -> tuple[Any, ...]:
     """Cut arrays [L, ...] into one tree a layer, [1, ...] each."""
     return tuple(jax.tree.map(lambda x, i=i: x[i : i + 1], tree) for i in range(layers))
@@ -270,7 +282,7 @@ def extend_layers(
         for every head of every layer again.
     """
     tables = [table[:, :, None] for table in rotation]
-    block, written, x = Block(cfg), [], _embedded(cfg, params["embed"], tokens)
+    block, written, x = Block(cfg), [], _embedded(cfg, products.bits(params["embed"]), tokens)
     for i, (layer, seen) in enumerate(zip(layers, context, strict=True)):
         kind = cfg.kinds.index(cfg.slides(i))
         view = View(tables[2 * kind], tables[2 * kind + 1], _seen(cfg, cfg.slides(i), positions, seen))

@@ -65,6 +65,7 @@ def prefill(
     """
     count, bucket = tokens.shape
     columns = jnp.arange(bucket)
+    params = transformer.matrix_bits(params) if layout.platform == "cpu" else params
 
     def piece(i: Int[Array, ""] | int, cache: caching.KVCache, *, alone: bool = False) -> caching.KVCache:
         start = i * layout.chunk

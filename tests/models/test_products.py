@@ -51,3 +51,21 @@ def test_remat_of_dots_keeps_products_in_bfloat16(capsys):
         return capsys.readouterr().out.count(f"bf16[{cfg.num_layers},8,{cfg.d_ff}]")
 
     assert saved("dots") >= 2 > saved("layer")  # gate and up
+
+
+def test_bits_are_the_matrices_and_a_loop_over_them_makes_no_float32_stack():
+    cfg = dataclasses.replace(QWEN3, dtype="bfloat16", param_dtype="bfloat16", num_layers=5)
+    params, tokens = random_params(cfg), jnp.arange(24).reshape(2, 12)
+    positions = jnp.broadcast_to(jnp.arange(12), tokens.shape)
+
+    @jax.jit
+    def read(params):
+        return transformer.extend(cfg, params, tokens, positions)
+
+    stacked = transformer.matrix_bits(params)
+    assert stacked["layers"]["mlp"]["up"].dtype == jnp.uint16
+    for plain, ours in zip(jax.tree.leaves(read(params)), jax.tree.leaves(read(stacked)), strict=True):
+        np.testing.assert_allclose(ours.astype(jnp.float32), plain.astype(jnp.float32), rtol=2**-6, atol=2**-6)
+    assert f"f32[5,{cfg.d_model},{cfg.d_ff}]" not in read.lower(stacked).compile().as_text()
+    wide = transformer.matrix_bits(random_params(dataclasses.replace(cfg, param_dtype="float32")))
+    assert {x.dtype for x in jax.tree.leaves(wide)} == {jnp.dtype("float32")}
