@@ -65,7 +65,7 @@ def prefill(
     """
     count, bucket = tokens.shape
     columns = jnp.arange(bucket)
-    params = transformer.matrix_bits(params) if layout.platform == "cpu" else params
+    params = _for_loops(layout, params)
 
     def piece(i: Int[Array, ""] | int, cache: caching.KVCache, *, alone: bool = False) -> caching.KVCache:
         start = i * layout.chunk
@@ -149,6 +149,11 @@ def move(layout: Layout, caches: Caches, state: State, places: np.ndarray) -> tu
     return Caches(prefix, history), State(state.step, token, machine, begun, recent, older, out)
 
 
+def _for_loops(layout: Layout, params: Params) -> Params:
+    """The parameters as the platform reads them in a loop over layers."""
+    return transformer.matrix_bits(params) if layout.platform == "cpu" else params
+
+
 def _by_shard(layout: Layout, x: Array, axis: int) -> Array:
     return x.reshape(*x.shape[:axis], layout.shards, x.shape[axis] // layout.shards, *x.shape[axis + 1 :])
 
@@ -183,6 +188,7 @@ def append(
         caching.Context(before, old < known[:, None], begins + old),
     )
     positions = (observations.prefix_lengths + known)[:, None] + jnp.arange(layout.observation, dtype=jnp.int32)
+    params = _for_loops(layout, params)
     _, new = transformer.extend(layout.model, params, observations.tokens, positions, context)
     return insert(layout, history, _parts(layout, caching.write_rows(before, new, known)), observations.lanes)
 
