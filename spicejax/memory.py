@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 HUGE_PAGES = "glibc.malloc.hugetlb=1"
@@ -40,3 +42,55 @@ def tune(devices: Path = Path("/dev")) -> None:
         # other C libraries and old glibcs do not look at it
         os.environ["GLIBC_TUNABLES"] = HUGE_PAGES if elsewhere else f"{HUGE_PAGES}:{REUSE}"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def machine(root: Path = Path("/")) -> tuple[int, int]:
+    """Bytes of memory that this process may use in all, and how many are free: of the machine, or of its container.
+
+    Files that the system keeps in memory count as free. Without Linux's /proc nothing is known to be taken.
+
+    Args:
+      root: the folder that holds proc and sys.
+    """
+    if not (known := root / "proc" / "meminfo").exists():
+        return (physical := os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")), physical
+    words = [line.split() for line in known.read_text().splitlines()]
+    found = {word[0]: int(word[1]) << 10 for word in words if len(word) == 3}
+    most, free = found["MemTotal:"], found["MemAvailable:"]
+    for limit, held in _limits(root):
+        most, free = min(most, limit), max(0, min(free, limit - held))
+    return most, free
+
+
+def _limits(root: Path) -> Iterator[tuple[int, int]]:
+    """Limits of this process's control groups, and what each of those holds beside files, of either version."""
+    groups = root / "proc" / "self" / "cgroup"
+    for line in groups.read_text().splitlines() if groups.exists() else ():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            top, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
+        elif controllers == "memory":
+            top = root / "sys/fs/cgroup/memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        else:
+            continue
+        group = top / path.lstrip("/")
+        for folder in (group, *group.parents[: len(group.relative_to(top).parts)]):
+            limit = folder / names[0]  # seen from a container, `path` may name a place outside of it
+            if limit.exists() and (said := limit.read_text().strip()) != "max":
+                stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+                yield int(said), int((folder / names[1]).read_text()) - int(stat.get(names[2], 0))
+
+
+def trim() -> bool:
+    """Give what is free in the heap back to the system where less than half of the memory is left; return whether.
+
+    Call it where one program's turn ends and another's begins: a hole that the one left is seldom where the other, of
+    larger pieces, has use for it, so that the heap grows by both. Where there is memory that is cheaper: the system
+    clears each page that it hands out again. Does nothing where this process was not started with `REUSE`.
+    """
+    most, free = machine()
+    if REUSE not in os.environ.get("GLIBC_TUNABLES", "") or free > most / 2:
+        return False
+    give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
+    return give_back is not None and bool(give_back(ctypes.c_size_t(0)))

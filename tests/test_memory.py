@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 
@@ -86,3 +87,70 @@ print(size() - before)
     env = os.environ | {"GLIBC_TUNABLES": memory.REUSE}
     out = subprocess.run([sys.executable, "-c", program], env=env, check=True, capture_output=True, text=True).stdout
     assert int(out) < 1 << 20  # kB
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's heap")
+def test_holes_of_the_heap_go_back_where_memory_is_short():
+    """640 MiB in pieces, each with something small behind it."""
+    program = """
+import ctypes, json, os, sys
+from spicejax import memory
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+memory.machine = lambda: (2**30, int(sys.argv[1]))
+before, pieces = resident(), [(libc.malloc(16 << 20), libc.malloc(1 << 16)) for _ in range(40)]
+for piece, _ in pieces:
+    ctypes.memset(piece, 1, 16 << 20)
+    libc.free(piece)
+print(json.dumps([resident() - before, memory.trim(), resident() - before]))
+"""
+
+    def run(tunables: str, free: int) -> list[int]:
+        env = os.environ | {"GLIBC_TUNABLES": tunables}
+        words = [sys.executable, "-c", program, str(free)]
+        return json.loads(subprocess.run(words, env=env, check=True, capture_output=True, text=True).stdout)
+
+    kept, trimmed, left = run(f"{memory.HUGE_PAGES}:{memory.REUSE}", 2**28)
+    assert kept >= 600 and trimmed and left < 100
+    kept, trimmed, left = run(f"{memory.HUGE_PAGES}:{memory.REUSE}", 2**29 + 1)
+    assert kept == left >= 600 and not trimmed
+    assert not run("", 2**28)[1]
+
+
+def test_the_limit_of_a_container_is_the_memory_there_is(tmp_path):
+    """Of both versions of control groups; the group around the process's own counts too."""
+    gib = 2**30
+
+    def machine(cgroup: str, groups: dict[str, dict[str, str]]) -> tuple[float, float]:
+        root = tmp_path / str(len(list(tmp_path.iterdir())))
+        (root / "proc" / "self").mkdir(parents=True)
+        (root / "proc" / "meminfo").write_text(
+            f"MemTotal: {8 << 20} kB\nMemFree: 100 kB\nMemAvailable: {6 << 20} kB\nHugePages_Total: 0\n"
+        )
+        if cgroup:
+            (root / "proc" / "self" / "cgroup").write_text(cgroup)
+        for folder, files in groups.items():
+            (place := root / "sys/fs/cgroup" / folder).mkdir(parents=True, exist_ok=True)
+            for name, text in files.items():
+                (place / name).write_text(text)
+        most, free = memory.machine(root)
+        return most / gib, free / gib
+
+    second = {"memory.max": f"{4 * gib}\n", "memory.current": f"{3 * gib}\n", "memory.stat": f"inactive_file {gib}\n"}
+    free_of_it = {"memory.max": "max\n", "memory.current": f"{3 * gib}\n", "memory.stat": ""}
+    first = {
+        "memory.limit_in_bytes": f"{3 * gib}",
+        "memory.usage_in_bytes": f"{gib}",
+        "memory.stat": f"inactive_file 7\ntotal_inactive_file {gib // 2}\n",
+    }
+    wide = first | {"memory.limit_in_bytes": f"{2**63 - 4096}"}
+    assert machine("", {}) == (8, 6)
+    assert machine("0::/a/b\n", {"a/b": free_of_it, "a": second}) == (4, 2)
+    assert machine("0::/a\n", {"a": free_of_it}) == (8, 6)
+    assert machine("0::/../outside\n", {"": second}) == (4, 2)
+    assert machine("4:memory:/docker/a\n0::/\n", {"memory": first}) == (3, 2.5)
+    assert machine("4:memory:/a\n5:cpu:/a\n", {"memory": wide, "memory/a": first}) == (3, 2.5)
+    assert machine("4:memory:/a\n", {"memory/a": first | {"memory.usage_in_bytes": f"{4 * gib}"}}) == (3, 0)

@@ -104,7 +104,9 @@ def run(name: str = "--help", words: Sequence[str] = ()) -> int:
         logging.getLogger("spicejax").setLevel(logging.INFO)
         with _ended_by_signals():
             return importlib.import_module(f"{__name__}.{name}").main(words) or 0
-    except (KeyboardInterrupt, ValueError, OSError, ImportError, FloatingPointError, RuntimeError) as error:
+    except (
+        KeyboardInterrupt, ValueError, OSError, ImportError, FloatingPointError, RuntimeError, MemoryError,
+    ) as error:  # fmt: skip
         device = _absent(error) or _full(error, name)
         known = device or isinstance(error, SpicejaxError) or not isinstance(error, RuntimeError)
         if os.environ.get("SPICEJAX_DEBUG") or not known:
@@ -167,9 +169,11 @@ def _absent(error: BaseException) -> str:
 
 
 def _full(error: BaseException, name: str) -> str:
-    """One line for devices whose memory is full, with what takes less of it; empty for any other error."""
-    said = str(error)
-    if type(error).__name__ not in ("JaxRuntimeError", "XlaRuntimeError") or "RESOURCE_EXHAUSTED" not in said:
+    """One line for memory that is full, with what takes less of it; empty for any other error."""
+    said, whose, where = str(error), "the devices'", "SLICE` says what each program takes on a TPU or GPU"
+    if isinstance(error, MemoryError):
+        whose, where = "this process's", "here` says what each program takes"
+    elif type(error).__name__ not in ("JaxRuntimeError", "XlaRuntimeError") or "RESOURCE_EXHAUSTED" not in said:
         return ""  # by its name: this module imports no jax
     from spicejax.run.host.clock import NOTE
 
@@ -177,8 +181,9 @@ def _full(error: BaseException, name: str) -> str:
     stage = notes[0].replace(": ", ", ") if notes else f"`spicejax {name}`"
     less = next((fix for word, fix in LESS.items() if word in stage), "take a smaller model, or more chips")
     kept = "; the work folder is kept, and the same command goes on" if name == "train" else ""
-    topology = ", `--dry_run --topology=SLICE` says what each program takes on a TPU or GPU" if name == "train" else ""
-    return f"the devices' memory is full in {stage}: {less}{topology}{kept} ({' '.join(said.split()):.200})"
+    topology = f", `--dry_run --topology={where}" if name == "train" else ""
+    quoted = f" ({' '.join(said.split()):.200})" * bool(said)
+    return f"{whose} memory is full in {stage}: {less}{topology}{kept}{quoted}"
 
 
 def usage() -> str:

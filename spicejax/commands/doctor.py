@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from spicejax import memory
 from spicejax.commands import Parser
 
 # What each extra of the package brings: module -> extra
@@ -115,8 +116,8 @@ def _round_trip() -> str:
 
 
 def _memory() -> str:
-    whole, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-    return f"{os.sysconf('SC_AVPHYS_PAGES') * page / 2**30:.1f} of {whole * page / 2**30:.1f} GiB free"
+    whole, free = memory.machine()
+    return f"{free / 2**30:.1f} of {whole / 2**30:.1f} GiB free"
 
 
 def _disk(workdir: Path) -> str:

@@ -56,11 +56,13 @@ ACTIONS: dict[str, tuple[int, ...]] = {
     "pause": (0,),
     "full disk": (2,),
     "no descriptors": (2,),
+    "no memory": (0, 2, -signal.SIGABRT, -signal.SIGSEGV),  # XLA's threads abort where an allocation of theirs fails
     "clock jumps": (0,),
     "NaN": (2,),
 }
 CAME = "torture:"  # a process says so of its fault
 PAUSE = 2.0  # seconds
+ROOM = 2**26  # bytes of address space that are left where there is no memory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,6 +152,10 @@ def _happen(action: str, *words: Any) -> None:
         lowest = os.open(os.devnull, os.O_RDONLY)
         os.close(lowest)
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    elif action == "no memory":
+        with open("/proc/self/statm") as statm:
+            taken = int(statm.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (taken + ROOM, resource.getrlimit(resource.RLIMIT_AS)[1]))
     elif action == "NaN":  # one number of the first parameter, as a damaged memory would have it
         run = words[0].run
         leaves, tree = jax.tree.flatten(run.state.params)
@@ -173,7 +179,7 @@ def told(action: str, code: int, output: str) -> str:
     """
     if code not in ACTIONS.get(action, (0,)):
         return f"{action or 'no fault'} ended it with {code}"
-    if code == -signal.SIGKILL:
+    if code < 0:
         return ""
     if "Traceback" in output:
         return f"{action or 'no fault'} made a traceback"

@@ -17,7 +17,7 @@ import jax
 from spicejax import sharding
 from spicejax.flight import programs
 from spicejax.generate import weights
-from spicejax.memory import APART
+from spicejax.memory import APART, machine
 from spicejax.models import transformer
 from spicejax.run.config import RunConfig
 from spicejax.run.host import disk
@@ -105,7 +105,7 @@ def _of(size: float, kept: float) -> tuple[str, bool]:
     """The memory there is, and whether it holds programs of `size` a device: on CPUs `kept`, since the heap stays."""
     capacity, beside = sharding.device_memory(), ""
     if math.isinf(capacity):  # a CPU's devices share the machine's memory with the process
-        capacity = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        capacity, _ = machine()
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         size = kept * len(jax.local_devices()) + own
         beside = f", {size / GIB:.2f} with the process itself,"

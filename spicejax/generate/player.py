@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from spicejax import interrupt, sharding
+from spicejax import interrupt, memory, sharding
 from spicejax.generate import drafts, engine
 from spicejax.generate.lanes import LaneTable, Observation, Prefill, Request, common, prefill_batches
 from spicejax.generate.layout import Buckets, Layout, TurnLimits, Work, layout_for, tails_of, whole
@@ -172,6 +172,7 @@ class Player:
         shape, most = (of(self.cfg, self.buckets, self.mesh, work) for of in (layout_for, whole))
         schedule = Schedule(work.prompts, work.samples, prefixes=shape.prompts, group=shape.group)
         lanes = LaneTable(shape)
+        memory.trim()
         replicated = sharding.replicated(self.mesh)
         drawing = sharding.put_global(Drawing(self.stop.transitions, keys, settings.knobs()), replicated)
         caches, state = engine.init_jit(shape)

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from spicejax import config as configuration
-from spicejax import hosts
+from spicejax import hosts, memory
 from spicejax.evaluation.probes import probes
 from spicejax.evaluation.scores import held_out
 from spicejax.games.game import Played
@@ -324,6 +324,7 @@ def _found_nothing(metrics: Metrics) -> str:
 def update(run: Run, lessons: Sequence[Lesson], iteration: int) -> Metrics:
     """Make one iteration's optimizer steps on the lessons of the trained roles."""
     run.player = run.player.with_params({})  # the sampler's copy makes room for the update
+    memory.trim()
     estimators: dict[str, Estimator] = {ask.role: ask.estimator for ask in run.cfg.asks if ask.trained}
     trained = [lesson for lesson in lessons if lesson.role in estimators]
     rng = np.random.default_rng([run.cfg.seed, iteration, 99])

@@ -128,6 +128,20 @@ def test_full_devices_are_one_line(monkeypatch, tmp_path, capsys):
     assert "RESOURCE_EXHAUSTED" in update and "full in `spicejax configs`: take a smaller model" in other
 
 
+def test_a_full_process_is_one_line(monkeypatch, capsys):
+    def large(words):
+        with contextlib.closing(Clock(lambda what, seconds: None)) as clock, clock.stage("playing"):
+            return bytearray(1 << 62)
+
+    monkeypatch.setattr(train_command, "main", large)
+    assert commands.run("train") == 2
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "error: this process's memory is full in playing: lower sampler_memory or buckets.rows, `--dry"
+    )
+    assert said.endswith("the same command goes on\n")
+
+
 def test_devices_that_jax_cannot_open_are_one_line(tmp_path):
     words = ["train", "--config=spice_nano", f"--workdir={tmp_path}"]
     environment = os.environ | {"JAX_PLATFORMS": "abacus"}

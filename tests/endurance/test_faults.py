@@ -52,6 +52,16 @@ def test_a_fault_happens_at_its_moment(action, code, updates):
     assert faults.came(Fault(action, "before the logs", 2), code, done.stderr)
 
 
+def test_there_is_no_memory_after_a_fault():
+    fault, ends = Fault("no memory", "before the logs", 3), {}
+    for text in ("", json.dumps(vars(fault))):
+        code = f"{LOOP}\nbytearray(2 * faults.ROOM)"
+        ends[text] = subprocess.run([sys.executable, "-c", code, text], capture_output=True, text=True, timeout=3600)
+    usual, done = ends.values()
+    assert usual.returncode == 0 and done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "MemoryError" and faults.came(fault, 1, done.stderr)
+
+
 @pytest.mark.parametrize("action", ["full disk", "no descriptors"])
 def test_a_save_without_disk_or_descriptors_is_refused_and_leaves_the_older_step(action, tmp_path):
     code = f"""
@@ -91,6 +101,8 @@ def test_every_moment_names_a_function_of_the_loop():
         ("full disk", 2, "", "full disk ended it with 2 and 0 lines of errors"),
         ("SIGTERM", 0, "error: a line", "SIGTERM ended it with 0 and 1 lines of errors"),
         ("pause", -6, "", "pause ended it with -6"),
+        ("no memory", -6, "terminate called\nTraceback", ""),
+        ("no memory", 1, "Traceback", "no memory ended it with 1"),
     ],
 )
 def test_an_ending_is_as_it_was_told(action, code, output, why):

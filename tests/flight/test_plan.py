@@ -55,7 +55,7 @@ def test_large_temporaries_stand_beside_a_heap_that_only_grows():
 
 
 def test_what_does_not_fit_is_said(monkeypatch):
-    monkeypatch.setattr(plan.os, "sysconf", lambda _: 2**10)
+    monkeypatch.setattr(plan, "machine", lambda: (2**20, 2**20))
     said, fits = plan._of(2**21, 2**21)
     assert said.endswith(" with the process itself, of 0.00: IT DOES NOT FIT") and not fits
     monkeypatch.setattr(plan.sharding, "device_memory", lambda: 8.0 * plan.GIB)
