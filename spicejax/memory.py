@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -56,7 +57,8 @@ def machine(root: Path = Path("/")) -> tuple[int, int]:
         return (physical := os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")), physical
     words = [line.split() for line in known.read_text().splitlines()]
     found = {word[0]: int(word[1]) << 10 for word in words if len(word) == 3}
-    most, free = found["MemTotal:"], found["MemAvailable:"]
+    most = found["MemTotal:"]
+    free = found.get("MemAvailable:", most)
     for limit, held in _limits(root):
         most, free = min(most, limit), max(0, min(free, limit - held))
     return most, free
@@ -76,10 +78,11 @@ def _limits(root: Path) -> Iterator[tuple[int, int]]:
             continue
         group = top / path.lstrip("/")
         for folder in (group, *group.parents[: len(group.relative_to(top).parts)]):
-            limit = folder / names[0]  # seen from a container, `path` may name a place outside of it
-            if limit.exists() and (said := limit.read_text().strip()) != "max":
+            # seen from a container `path` may name a place outside of it; a group without a limit says "max"
+            with contextlib.suppress(OSError, ValueError):
+                limit, held = (int((folder / name).read_text()) for name in names[:2])
                 stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-                yield int(said), int((folder / names[1]).read_text()) - int(stat.get(names[2], 0))
+                yield limit, held - int(stat.get(names[2], 0))
 
 
 def trim() -> bool:
@@ -89,8 +92,10 @@ def trim() -> bool:
     larger pieces, has use for it, so that the heap grows by both. Where there is memory that is cheaper: the system
     clears each page that it hands out again. Does nothing where this process was not started with `REUSE`.
     """
+    if REUSE not in os.environ.get("GLIBC_TUNABLES", ""):
+        return False
     most, free = machine()
-    if REUSE not in os.environ.get("GLIBC_TUNABLES", "") or free > most / 2:
+    if free > most / 2:
         return False
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
     return give_back is not None and bool(give_back(ctypes.c_size_t(0)))
