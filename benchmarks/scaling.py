@@ -70,7 +70,7 @@ def cell(out: Path, name: str, topology: str, overrides: list[str], programs: st
 
 
 def table(reports: list[dict[str, Any]]) -> str:
-    """One line a config and slice."""
+    """One line a config and slice, of a chain one for each of its stages that differ."""
     head = (
         "config|slice|chips|learner (fsdp, tensor)|rows at a time, role by role|HBM GiB of|fits|largest|"
         "sampling s|learning s|s / iteration|days"
@@ -85,7 +85,7 @@ def table(reports: list[dict[str, Any]]) -> str:
         row += ["yes" if r["fits"] else "**no**", max(programs, key=lambda p: p["hbm_gib"])["name"]]
         seconds = [r["seconds_per_iteration"] - learning, learning, r["seconds_per_iteration"]]
         rows.append([*row, *(f"{s:.0f}" for s in seconds), f"{r['days']:.1f}"])
-    return harness.table(head.split("|"), rows)
+    return harness.table(head.split("|"), list(dict.fromkeys(map(tuple, rows))))  # a chain's rounds may be alike
 
 
 def weak_table(reports: list[dict[str, Any]]) -> str:

@@ -77,7 +77,8 @@ def main(argv: Sequence[str]) -> int:
         print(parser.format_help(), *(_fields(stages, k, every) for k in range(len(stages))), sep="\n\n")
         return 0
     if {"topology", "json", "programs"} & options.keys():
-        return max(_flight(cfg, options) for cfg in stages)
+        done: dict[str, check.Compiled] = {}
+        return max(_flight(cfg, options, done) for cfg in stages)
     hosts.start(options.get("coordinator"), options.get("num_processes"), options.get("process_id"))
     logging.getLogger("spicejax").setLevel(logging.INFO if hosts.leads() else logging.WARNING)
     workdir = Path(options.get("workdir", f"runs/{Path(options['config']).stem}"))
@@ -117,7 +118,7 @@ def _take_recipe(rest: Sequence[str], options: dict[str, Any]) -> list[str]:
     return [word for k, word in enumerate(rest) if k not in alone]
 
 
-def _flight(cfg: RunConfig, options: dict[str, Any]) -> int:
+def _flight(cfg: RunConfig, options: dict[str, Any], done: dict[str, check.Compiled]) -> int:
     if "topology" not in options or "dry_run" not in options:
         raise ValueError(
             "--topology=SLICE, --programs and --json belong to a flight check: --dry_run --topology=SLICE [--json]"
@@ -129,7 +130,7 @@ def _flight(cfg: RunConfig, options: dict[str, Any]) -> int:
         print(text)
         return 0 if fits else 1
     only = tuple(options["programs"].split(",")) if "programs" in options else ()
-    found = check.check(cfg, options["topology"], only=only)
+    found = check.check(cfg, options["topology"], only=only, done=done)
     print(json.dumps(found) if "json" in options else check.table(found))
     return 0 if found["fits"] else 1
 

@@ -26,12 +26,18 @@ log = logging.getLogger("spicejax")
 ESTIMATED = ("seconds", "limit", "limits", "calls", "trips", "seconds_per_iteration", "days")
 
 
-def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[str, Any]:
+Compiled = tuple[dict[str, Any], str]  # memory in bytes per device, and the optimised module
+
+
+def check(
+    cfg: RunConfig, topology: str, *, only: tuple[str, ...] = (), done: dict[str, Compiled] | None = None
+) -> dict[str, Any]:
     """Compile the programs of `cfg` for `topology` and report, all sizes per chip and all costs per chip and call.
 
     Args:
       topology: a TPU slice such as v5e:4x4, or GPUs such as h100:8 and h100:2x8 (two hosts).
       only: names of the programs to compile; none = all.
+      done: what was compiled for this topology, by the program's text; grows. Rounds of a chain are mostly alike.
     Raises: ValueError for an unknown topology or a layout that does not divide it, ModuleNotFoundError without the
       compiler for it.
     """
@@ -47,7 +53,7 @@ def check(cfg: RunConfig, topology: str, *, only: tuple[str, ...] = ()) -> dict[
         raise ValueError(f"--programs: {cfg.name} has no {sorted(unknown)}; choose from {[p.name for p in todo]}")
     left_out = [p.name for p in todo if only and p.name not in only]
     todo = [p for p in todo if p.name not in left_out]
-    done: dict[str, Compiled] = {}
+    done = {} if done is None else done
     rows = [_examine(program, where, per_chip, done) for program in todo]
     peak = max(rows, key=lambda row: row["hbm_gib"])
     fits = all(row["fits"] for row in rows)
@@ -87,9 +93,6 @@ def _devices(where: chips.Slice | cards.Hosts) -> list[Any]:
     jax.config.update("jax_enable_compilation_cache", False)  # a hit would leave no dump to read
     compilation_cache.reset_cache()
     return found
-
-
-Compiled = tuple[dict[str, Any], str]  # memory in bytes per device, and the optimised module
 
 
 def _examine(
