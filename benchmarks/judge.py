@@ -1,7 +1,7 @@
 """What a judge takes for right: python benchmarks/judge.py --model=PATH [--show]
 
-Asks a model, greedily and as the seat `judge` is asked, about right answers, wrong ones, hedges between both
-and answers that talk to the judge (those of tests/attacks_on_metrics.py); prints how many of each it agrees to.
+Asks a model, greedily and as the seat `judge` is asked, about right answers, wrong ones and hedges, and
+answers that talk to the judge (those of tests/attacks_on_metrics.py); prints how many of each it agrees to.
 """
 
 from __future__ import annotations
@@ -43,10 +43,9 @@ def claims() -> list[tuple[str, judge.Claim]]:
             return answer.replace("Paris", right).replace("Rome", wrong)
 
         answers = [("right", written(form)) for form in RIGHT]
-        answers += [
-            ("wrong" if form == "#" else "hedges, or says nothing", written(form)) for form, _ in FORMS.values()
-        ]
-        answers += [("talks to the judge", told(answer)) for answer in INJECTIONS if answer.strip() != right]
+        answers += [("wrong, both or neither", written(form)) for form, _ in FORMS.values()]
+        if right != "yes":
+            answers += [("talks to the judge", told(answer)) for answer in INJECTIONS]
         made += [(kind, judge.Claim(question, (right,), answer)) for kind, answer in answers]
     return made
 

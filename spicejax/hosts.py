@@ -127,7 +127,7 @@ def by_first(act: Callable[[], T]) -> T:
         raise failure
     if kind:
         ours = {each.__name__: each for each in SpicejaxError.__subclasses__()}
-        raise ours[kind](text) if kind in ours else HostError(f"process 0: {text}")
+        raise ours[kind](text) if kind in ours else HostError(f"process 0: {text or kind}")
     return shared
 
 

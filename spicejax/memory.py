@@ -45,44 +45,49 @@ def tune(devices: Path = Path("/dev")) -> None:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
-def machine(root: Path = Path("/")) -> tuple[int, int]:
+def machine(root: Path = Path("/")) -> tuple[int, int | None]:
     """Bytes of memory that this process may use in all, and how many are free: of the machine, or of its container.
 
-    Files that the system keeps in memory count as free. Without Linux's /proc nothing is known to be taken.
+    Files that the system keeps in memory count as free. None where the system does not say what is free.
 
     Args:
-      root: the folder that holds proc and sys.
+      root: the folder that holds Linux's proc and sys.
     """
-    if not (known := root / "proc" / "meminfo").exists():
-        return (physical := os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")), physical
-    words = [line.split() for line in known.read_text().splitlines()]
-    found = {word[0]: int(word[1]) << 10 for word in words if len(word) == 3}
-    most = found["MemTotal:"]
-    free = found.get("MemAvailable:", most)
+    most, free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), None
+    with contextlib.suppress(OSError, ValueError, LookupError):
+        words = [line.split() for line in (root / "proc/meminfo").read_text().splitlines()]
+        found = {word[0]: int(word[1]) << 10 for word in words if len(word) == 3}
+        most, free = found["MemTotal:"], found["MemAvailable:"]
     for limit, held in _limits(root):
-        most, free = min(most, limit), max(0, min(free, limit - held))
+        most, free = min(most, limit), max(0, min(limit if free is None else free, limit - held))
     return most, free
 
 
 def _limits(root: Path) -> Iterator[tuple[int, int]]:
-    """Limits of this process's control groups, and what each of those holds beside files, of either version."""
-    groups = root / "proc" / "self" / "cgroup"
-    for line in groups.read_text().splitlines() if groups.exists() else ():
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            top, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
-        elif controllers == "memory":
-            top = root / "sys/fs/cgroup/memory"
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    """Limits of this process's control groups, of either version, and what each of those holds beside files."""
+    lines: list[str] = []
+    with contextlib.suppress(OSError):
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    for line in lines:
+        controllers, _, path = line.partition(":")[2].partition(":")
+        if not controllers:
+            top, names, prefix = root / "sys/fs/cgroup", ("memory.max", "memory.current"), ""
+        elif "memory" in controllers.split(","):
+            top, names = root / "sys/fs/cgroup/memory", ("memory.limit_in_bytes", "memory.usage_in_bytes")
+            prefix = "total_"  # of the groups within, too
         else:
             continue
         group = top / path.lstrip("/")
         for folder in (group, *group.parents[: len(group.relative_to(top).parts)]):
+            stat: dict[str, int] = {}
             # seen from a container `path` may name a place outside of it; a group without a limit says "max"
             with contextlib.suppress(OSError, ValueError):
-                limit, held = (int((folder / name).read_text()) for name in names[:2])
-                stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-                yield limit, held - int(stat.get(names[2], 0))
+                limit, held = (int((folder / name).read_text()) for name in names)
+                with contextlib.suppress(OSError, ValueError):
+                    pairs = (line.split() for line in (folder / "memory.stat").read_text().splitlines())
+                    stat = {name: int(value) for name, value in pairs}
+                files = sum(stat.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive"))
+                yield min(limit, stat.get("hierarchical_memory_limit", limit)), held - files
 
 
 def trim() -> bool:
@@ -95,7 +100,7 @@ def trim() -> bool:
     if REUSE not in os.environ.get("GLIBC_TUNABLES", ""):
         return False
     most, free = machine()
-    if free > most / 2:
+    if free is None or free > most / 2:
         return False
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
     return give_back is not None and bool(give_back(ctypes.c_size_t(0)))

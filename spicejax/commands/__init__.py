@@ -170,20 +170,27 @@ def _absent(error: BaseException) -> str:
 
 def _full(error: BaseException, name: str) -> str:
     """One line for memory that is full, with what takes less of it; empty for any other error."""
-    said, whose, where = str(error), "the devices'", "SLICE` says what each program takes on a TPU or GPU"
-    if isinstance(error, MemoryError):
-        whose, where = "this process's", "here` says what each program takes"
-    elif type(error).__name__ not in ("JaxRuntimeError", "XlaRuntimeError") or "RESOURCE_EXHAUSTED" not in said:
+    said, own = str(error), isinstance(error, MemoryError)
+    kept = "; the work folder is kept, and the same command goes on" if name == "train" else ""
+    if type(error) is RuntimeError and said == "can't start new thread":
+        return f"no thread can be started: memory is full, or all processes run that are allowed (ulimit -u){kept}"
+    if not own and not (
+        type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError") and "RESOURCE_EXHAUSTED" in said
+    ):
         return ""  # by its name: this module imports no jax
     from spicejax.run.host.clock import NOTE
 
     notes = [note.removeprefix(NOTE) for note in getattr(error, "__notes__", ()) if note.startswith(NOTE)]
     stage = notes[0].replace(": ", ", ") if notes else f"`spicejax {name}`"
-    less = next((fix for word, fix in LESS.items() if word in stage), "take a smaller model, or more chips")
-    kept = "; the work folder is kept, and the same command goes on" if name == "train" else ""
+    smaller = "take a smaller model" if own else "take a smaller model, or more chips"
+    less = next((fix for word, fix in LESS.items() if word in stage), smaller)
+    where = "here` says what each program takes" if own else "SLICE` says what each program takes on a TPU or GPU"
     topology = f", `--dry_run --topology={where}" if name == "train" else ""
+    whose, doctor = "the devices'", ""
+    if own:
+        whose, doctor = "this process's", "`spicejax doctor` says what there is; where a CPU computes, "
     quoted = f" ({' '.join(said.split()):.200})" * bool(said)
-    return f"{whose} memory is full in {stage}: {less}{topology}{kept}{quoted}"
+    return f"{whose} memory is full in {stage}: {doctor}{less}{topology}{kept}{quoted}"
 
 
 def usage() -> str:

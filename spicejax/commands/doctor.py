@@ -117,7 +117,7 @@ def _round_trip() -> str:
 
 def _memory() -> str:
     whole, free = memory.machine()
-    return f"{free / 2**30:.1f} of {whole / 2**30:.1f} GiB free"
+    return f"{whole / 2**30:.1f} GiB" if free is None else f"{free / 2**30:.1f} of {whole / 2**30:.1f} GiB free"
 
 
 def _disk(workdir: Path) -> str:

@@ -56,13 +56,12 @@ ACTIONS: dict[str, tuple[int, ...]] = {
     "pause": (0,),
     "full disk": (2,),
     "no descriptors": (2,),
-    "no memory": (0, 2, -signal.SIGABRT, -signal.SIGSEGV),  # XLA's threads abort where an allocation of theirs fails
+    "no memory": (0, 2, -signal.SIGABRT),  # what it has may do; XLA's threads abort where an allocation of theirs fails
     "clock jumps": (0,),
     "NaN": (2,),
 }
 CAME = "torture:"  # a process says so of its fault
 PAUSE = 2.0  # seconds
-ROOM = 2**26  # bytes of address space that are left where there is no memory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,6 +139,7 @@ def _watch(moment: str, act: Callable[..., object]) -> None:
 
 
 def _happen(action: str, *words: Any) -> None:
+    taken = _address_space() if action == "no memory" else 0
     os.write(2, f"{CAME} {action}\n".encode())
     if action.startswith("SIG"):
         os.kill(os.getpid(), signal.Signals[action])
@@ -153,9 +153,7 @@ def _happen(action: str, *words: Any) -> None:
         os.close(lowest)
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     elif action == "no memory":
-        with open("/proc/self/statm") as statm:
-            taken = int(statm.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (taken + ROOM, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        resource.setrlimit(resource.RLIMIT_AS, (taken, resource.getrlimit(resource.RLIMIT_AS)[1]))
     elif action == "NaN":  # one number of the first parameter, as a damaged memory would have it
         run = words[0].run
         leaves, tree = jax.tree.flatten(run.state.params)
@@ -164,6 +162,12 @@ def _happen(action: str, *words: Any) -> None:
     else:
         usual = time.time
         time.time = lambda: usual() - 86_400.0
+
+
+def _address_space() -> int:
+    """Bytes of this process's address space, as Linux counts them."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[0]) * resource.getpagesize()
 
 
 def came(fault: Fault, code: int, output: str) -> bool:

@@ -133,13 +133,17 @@ def test_a_full_process_is_one_line(monkeypatch, capsys):
         with contextlib.closing(Clock(lambda what, seconds: None)) as clock, clock.stage("playing"):
             return bytearray(1 << 62)
 
-    monkeypatch.setattr(train_command, "main", large)
-    assert commands.run("train") == 2
-    said = capsys.readouterr().err
-    assert said.startswith(
-        "error: this process's memory is full in playing: lower sampler_memory or buckets.rows, `--dry"
-    )
-    assert said.endswith("the same command goes on\n")
+    def threads(words):
+        raise RuntimeError("can't start new thread")
+
+    for ends in (large, threads):
+        monkeypatch.setattr(train_command, "main", ends)
+        assert commands.run("train") == 2
+    said, other = capsys.readouterr().err.splitlines()
+    assert said.startswith("error: this process's memory is full in playing: `spicejax doctor` says what there is; ")
+    assert "computes, lower sampler_memory or buckets.rows, `--dry_run --topology=here` says what each program" in said
+    assert other.startswith("error: no thread can be started: memory is full")
+    assert said.endswith("; the work folder is kept, and the same command goes on") and other[-20:] == said[-20:]
 
 
 def test_devices_that_jax_cannot_open_are_one_line(tmp_path):

@@ -243,7 +243,8 @@ class Checkpoints(Saved):
             with contextlib.suppress(OSError):  # without descriptors they cannot be listed
                 older = [s for s in self.steps() if s != step]
                 still = f"step {older[-1]} is untouched" if older else "no older step exists"
-            raise CheckpointError(f"step {step} was not saved in {self.directory}: {error}; {still}") from error
+            why = str(error) or type(error).__name__
+            raise CheckpointError(f"step {step} was not saved in {self.directory}: {why}; {still}") from error
         self.newest = step
         hosts.by_first(self._prune)
 
