@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import dataclasses
 import functools
 import itertools
@@ -56,10 +57,13 @@ ACTIONS: dict[str, tuple[int, ...]] = {
     "pause": (0,),
     "full disk": (2,),
     "no descriptors": (2,),
-    "no memory": (0, 2, -signal.SIGABRT),  # what it has may do; XLA's threads abort where an allocation of theirs fails
+    # what it has may do; 1 and signals where a library (OpenBLAS, Python, XLA) ends the process in its own way
+    "no memory": (0, 1, 2, -signal.SIGABRT, -signal.SIGSEGV),
     "clock jumps": (0,),
     "NaN": (2,),
 }
+ROOM = 2**25  # bytes that are left where there is no memory: with less a thread of Python may die before it has begun
+_PIECE = 2**22  # bytes; smaller holes stay
 CAME = "torture:"  # a process says so of its fault
 PAUSE = 2.0  # seconds
 
@@ -139,7 +143,7 @@ def _watch(moment: str, act: Callable[..., object]) -> None:
 
 
 def _happen(action: str, *words: Any) -> None:
-    taken = _address_space() if action == "no memory" else 0
+    fill = _memory() if action == "no memory" else None
     os.write(2, f"{CAME} {action}\n".encode())
     if action.startswith("SIG"):
         os.kill(os.getpid(), signal.Signals[action])
@@ -152,8 +156,8 @@ def _happen(action: str, *words: Any) -> None:
         lowest = os.open(os.devnull, os.O_RDONLY)
         os.close(lowest)
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    elif action == "no memory":
-        resource.setrlimit(resource.RLIMIT_AS, (taken, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    elif fill:
+        fill()
     elif action == "NaN":  # one number of the first parameter, as a damaged memory would have it
         run = words[0].run
         leaves, tree = jax.tree.flatten(run.state.params)
@@ -164,10 +168,20 @@ def _happen(action: str, *words: Any) -> None:
         time.time = lambda: usual() - 86_400.0
 
 
-def _address_space() -> int:
-    """Bytes of this process's address space, as Linux counts them."""
+def _memory() -> Callable[[], None]:
+    """A function that leaves this process ROOM bytes: it may grow by no more, and holes of its heap are taken."""
     with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[0]) * resource.getpagesize()
+        taken = int(statm.read().split()[0]) * resource.getpagesize()
+    libc, (_, hard) = ctypes.CDLL(None), resource.getrlimit(resource.RLIMIT_AS)
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+
+    def fill() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (taken, hard))
+        while libc.malloc(_PIECE):
+            pass
+        resource.setrlimit(resource.RLIMIT_AS, (taken + ROOM, hard))
+
+    return fill
 
 
 def came(fault: Fault, code: int, output: str) -> bool:
@@ -183,7 +197,7 @@ def told(action: str, code: int, output: str) -> str:
     """
     if code not in ACTIONS.get(action, (0,)):
         return f"{action or 'no fault'} ended it with {code}"
-    if code < 0:
+    if code < 0 or code == 1:
         return ""
     if "Traceback" in output:
         return f"{action or 'no fault'} made a traceback"

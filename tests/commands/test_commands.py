@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import pytest
 from processes import PATIENCE
@@ -136,10 +137,16 @@ def test_a_full_process_is_one_line(monkeypatch, capsys):
     def threads(words):
         raise RuntimeError("can't start new thread")
 
-    for ends in (large, threads):
+    def dispatched(words):
+        raise jax.errors.JaxRuntimeError(
+            "INTERNAL: Error dispatching computation: Out of memory allocating 5087696 bytes."
+        )
+
+    for ends in (large, threads, dispatched):
         monkeypatch.setattr(train_command, "main", ends)
         assert commands.run("train") == 2
-    said, other = capsys.readouterr().err.splitlines()
+    said, other, last = capsys.readouterr().err.splitlines()
+    assert last.startswith("error: the devices' memory is full in `spicejax train`: ") and "5087696" in last
     assert said.startswith("error: this process's memory is full in playing: `spicejax doctor` says what there is; ")
     assert "computes, lower sampler_memory or buckets.rows, `--dry_run --topology=here` says what each program" in said
     assert other.startswith("error: no thread can be started: memory is full")

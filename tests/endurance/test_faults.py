@@ -103,7 +103,9 @@ def test_every_moment_names_a_function_of_the_loop():
         ("SIGTERM", 0, "error: a line", "SIGTERM ended it with 0 and 1 lines of errors"),
         ("pause", -6, "", "pause ended it with -6"),
         ("no memory", -6, "terminate called\nTraceback", ""),
-        ("no memory", 1, "Traceback", "no memory ended it with 1"),
+        ("no memory", 1, "Traceback", ""),
+        ("no memory", 2, "error: full\nTraceback", "no memory made a traceback"),
+        ("no descriptors", 1, "Traceback", "no descriptors ended it with 1"),
     ],
 )
 def test_an_ending_is_as_it_was_told(action, code, output, why):
