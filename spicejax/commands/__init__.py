@@ -174,10 +174,9 @@ def _full(error: BaseException, name: str) -> str:
     kept = "; the work folder is kept, and the same command goes on" if name == "train" else ""
     if type(error) is RuntimeError and said == "can't start new thread":
         return f"no thread can be started: memory is full, or all processes run that are allowed (ulimit -u){kept}"
-    if not own and not (
-        type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError") and "RESOURCE_EXHAUSTED" in said
-    ):
-        return ""  # by its name: this module imports no jax
+    of_jax = type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError")  # by its name: this module imports no jax
+    if not own and not (of_jax and ("RESOURCE_EXHAUSTED" in said or "Out of memory" in said)):
+        return ""
     from spicejax.run.host.clock import NOTE
 
     notes = [note.removeprefix(NOTE) for note in getattr(error, "__notes__", ()) if note.startswith(NOTE)]

@@ -138,9 +138,7 @@ def test_a_full_process_is_one_line(monkeypatch, capsys):
         raise RuntimeError("can't start new thread")
 
     def dispatched(words):
-        raise jax.errors.JaxRuntimeError(
-            "INTERNAL: Error dispatching computation: Out of memory allocating 5087696 bytes."
-        )
+        raise jax.errors.JaxRuntimeError("INTERNAL: Error dispatching: Out of memory allocating 5087696 bytes.")
 
     for ends in (large, threads, dispatched):
         monkeypatch.setattr(train_command, "main", ends)
