@@ -50,10 +50,7 @@ class Clock:
         began, compiled = time.perf_counter(), self.compiled
         try:
             yield
-        except (
-            jax.errors.JaxRuntimeError,
-            MemoryError,
-        ) as error:  # it names the array that was too large, not the stage
+        except (jax.errors.JaxRuntimeError, MemoryError) as error:  # neither names the stage
             error.add_note(f"{NOTE}{self._stage}")
             raise
         finally:
