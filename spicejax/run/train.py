@@ -147,6 +147,7 @@ class TrainingRun(NamedTuple):
             host |= {"baselines": self.run.baselines, "models": self.run.models}
             if undrafted := sorted(role for role, tally in self.run.tallies.items() if tally.off):
                 host["undrafted"] = undrafted
+            self.writer.sync()
             self.checkpoints.save(done, self.run.state, host)
             self.writer.saved(done)
 

@@ -142,6 +142,64 @@ def test_sigterm_saves_and_the_same_command_goes_on(whole, cache, tmp_path):
     assert {path.name for path in (tmp_path / "moved" / "compilation_cache").iterdir()} == programs, "and move with it"
 
 
+@pytest.fixture
+def disk(tmp_path):
+    """A disk of its own that turns read-only at a fault, as most are set up: its folder, and what makes the fault."""
+    image, folder = tmp_path / "disk", tmp_path / "mounted"
+    folder.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(2**30)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    mount = ["mount", "-o", "loop,errors=remount-ro", image, folder]
+    subprocess.run(mount, check=True)
+    device = next(line.split()[0] for line in Path("/proc/mounts").read_text().splitlines() if str(folder) in line)
+
+    def fail():
+        Path("/sys/fs/ext4", Path(device).name, "trigger_fs_error").write_text("1")
+
+    def mend():
+        subprocess.run(["umount", folder], check=True)
+        assert subprocess.run(["e2fsck", "-y", image], capture_output=True).returncode in (0, 1)
+        subprocess.run(mount, check=True)
+
+    yield folder, fail, mend
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("mkfs.ext4") or not Path("/dev/loop-control").exists(),
+    reason="only root may mount a disk",
+)
+def test_a_disk_that_turns_read_only_keeps_every_saved_step_and_its_lines(whole, cache, disk):
+    folder, fail, mend = disk
+    run = folder / "run"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command(run, cache, "show_every=1"), cwd=ROOT, text=True, **pipes)
+    for line in process.stdout:
+        if line.startswith("iteration 3/6"):
+            process.send_signal(signal.SIGSTOP)
+            fail()
+            process.send_signal(signal.SIGCONT)
+            break
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 2
+    assert re.fullmatch(r"error: step [46] was not saved in .*Read-only file system.*; step [24] is untouched\n?",
+                        err.splitlines()[-1]), err  # fmt: skip
+    mend()
+    newest = int(max(path.name for path in (run / "checkpoints").glob("0*") if path.suffix != ".partial"))
+    assert newest >= 2
+    assert {r["iteration"] for r in rows(run / "metrics.jsonl")} >= set(range(newest)), "what a machine had not flushed"
+    finish(run, cache, "show_every=1")
+    assert last_step(run) == last_step(whole[0])
+    for name in ("metrics", "evaluations", "items", "tasks", "documents"):
+        kept, expected = (
+            [{k: v for k, v in r.items() if not k.startswith("time/")} for r in rows(at / f"{name}.jsonl")]
+            for at in (run, whole[0])
+        )
+        assert kept == expected, name
+
+
 def test_the_trained_policy_exports_and_speaks(whole, tmp_path, capsys):
     out = tmp_path / "out"
     assert commands.run("export", [f"--run={whole[0]}", f"--out={out}", "--dtype=float32"]) == 0

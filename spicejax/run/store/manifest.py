@@ -95,9 +95,9 @@ def write(folder: Path, step: int, state: Any) -> None:
     if reason := fault(draft, contents=False):  # contents were read for the digests just now
         raise OSError(f"written, but {reason}")
     for inner in [*(p for p in draft.rglob("*") if p.is_dir()), draft]:
-        _flush_folder(inner)
+        flush_folder(inner)
     draft.rename(folder)
-    _flush_folder(folder.parent)
+    flush_folder(folder.parent)
 
 
 def note(folder: Path) -> None:
@@ -125,7 +125,8 @@ def _flushed_digest(path: Path) -> list[Any]:
         return [os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()]
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Have the disk hold the names of a folder's files."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from spicejax.report.read import rows_of
+from spicejax.run.store import manifest
 from spicejax.types import Document
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,12 @@ class MetricsWriter:
     def lines(self) -> dict[str, int]:
         """Number of lines, including those that wait, of the files with any number of lines an iteration."""
         return {name: self._files[name].count for name in ("tasks", "documents", "items")}
+
+    def sync(self) -> None:
+        """Write what waits, and have the disk hold it: what a machine loses as it dies, no saved step had logged."""
+        self._flush(*self._files.values())
+        for file in self._files.values():
+            self._attempt(f"flush {file.path}", file.sync)
 
     def saved(self, iterations: int) -> None:
         """Note the newest checkpoint beside the logs: the checkpoints may be on another disk."""
@@ -155,6 +162,7 @@ class _Lines:
         self.count = 0  # lines, those that wait included
         self._first = first
         self._clean = False
+        self._synced = True  # the disk holds what was written
         self._written: set[int] = set()
         self._waiting: collections.deque[tuple[int, bytes]] = collections.deque()
 
@@ -188,6 +196,7 @@ class _Lines:
             self._clean = True
         if not self._waiting:
             return
+        self._synced = False
         with open(self.path, "ab", buffering=0) as file:
             while self._waiting:
                 iteration, data = self._waiting[0]
@@ -200,6 +209,14 @@ class _Lines:
                     raise
                 self._waiting.popleft()
                 self._written.add(iteration)
+
+    def sync(self) -> None:
+        """Flush what was written since the last time from the system's memory to the disk, the file's name too."""
+        if not self._synced:
+            with open(self.path, "rb") as file:
+                os.fsync(file.fileno())
+            manifest.flush_folder(self.path.parent)
+            self._synced = True
 
     def _discard(self) -> None:
         """Move lines that are to be discarded; the order stays."""
@@ -223,6 +240,8 @@ class _Lines:
         if discarded:
             with open(self.path.with_suffix(".discarded.jsonl"), "a") as out:
                 out.writelines(f"{line}\n" for line in discarded)
+                out.flush()
+                os.fsync(out.fileno())
         _replace(self.path, "".join(f"{line}\n" for line in kept))
         self.lost += torn
 
@@ -241,9 +260,12 @@ def plain(value: Any) -> Any:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Give a file new contents in one rename."""
+    """Give a file new contents in one rename, which finds them on the disk."""
     draft = path.with_name(f"{path.name}.draft")
-    draft.write_text(text)
+    with open(draft, "w") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
     os.replace(draft, path)
 
 

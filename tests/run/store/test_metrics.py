@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import os
 import subprocess
 import sys
 import textwrap
@@ -126,6 +127,35 @@ def test_full_disk_is_told_once_and_what_waits_is_written_when_it_is_free(tmp_pa
     assert failures == 40 - written + 39 + 1 + 2, done.stderr  # of metrics, of tasks, one summary, the gaps' own try
     assert done.stderr.count("training goes on") == 1
     assert json.loads((tmp_path / "summary.json").read_text()) == {"text": "x" * 10}
+
+
+def test_what_was_written_is_flushed_to_the_disk_once(tmp_path, monkeypatch):
+    flushed, refused = [], []
+    real = os.fsync
+
+    def fsync(descriptor):
+        name = os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if name in refused:
+            raise OSError(5, "Input/output error")
+        flushed.append(name)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    writer = make_writer(tmp_path)
+    record(writer, range(2))
+    assert not flushed
+    refused.append("tasks.jsonl")
+    writer.sync()
+    assert {name for name in flushed if name.endswith("jsonl")} == {"metrics.jsonl", "evaluations.jsonl", "items.jsonl"}
+    refused.clear(), flushed.clear()
+    writer.sync()
+    assert "tasks.jsonl" in flushed and "metrics.jsonl" not in flushed and writer.failures == 1
+    flushed.clear()
+    writer.sync()
+    assert not flushed
+    record(writer, range(2, 3))
+    writer.sync()
+    assert {"tasks.jsonl", "metrics.jsonl"} <= set(flushed) and "evaluations.jsonl" not in flushed
 
 
 def test_what_waits_is_bounded(tmp_path, monkeypatch):
