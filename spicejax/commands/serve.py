@@ -30,9 +30,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--port", type=int, default=5003)
     options = parser.parse_args(argv)
     try:
-        import uvicorn
-
-        from spicejax.retrieval.serve import app
+        from spicejax.retrieval.serve import server
     except ImportError as error:
         raise ImportError('the server is not installed: pip install "spicejax[serve]"') from error
     _require_port(options.host, options.port)
@@ -40,7 +38,7 @@ def main(argv: Sequence[str]) -> None:
     cfg = RetrievalConfig(**{name: getattr(options, name) for name in names})
     search = open_search(cfg, sharding.make_mesh(MeshConfig()))
     search(["who"], 1)  # compiles before anybody waits for it
-    uvicorn.run(app(search), host=options.host, port=options.port, log_level="warning")
+    server(search, options.host, options.port).run()
 
 
 def _require_port(host: str, port: int) -> None:

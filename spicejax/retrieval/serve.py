@@ -8,10 +8,12 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from spicejax.retrieval.search import Search
 from spicejax.types import Passage
@@ -20,6 +22,8 @@ MAX_TOGETHER = 256  # queries that are searched together
 MAX_PASSAGES = 100  # of a query
 MAX_QUERIES = 2**14  # of a request
 MAX_BYTES = 8 * 2**20  # of a request
+MAX_CONNECTIONS = 512  # at once; one more is closed
+PATIENCE = 60.0  # seconds in which the head of a request comes whole, and then its body
 
 
 class _TooLarge(Exception):
@@ -34,10 +38,39 @@ class _Waiting(NamedTuple):
     result: asyncio.Future[list[list[Passage]]]
 
 
+class _Connection(H11Protocol):
+    """A connection that ends where nothing is asked on it in time: uvicorn hears one out that drips, for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]  # as uvicorn
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            transport.abort()
+        self._expect(self.cycle)
+
+    def on_response_complete(self) -> None:
+        answered = self.cycle
+        super().on_response_complete()
+        self._expect(answered)
+
+    def _expect(self, before: object) -> None:
+        """Close the connection unless another request than `before` has begun by then."""
+
+        def leave() -> None:
+            if self.cycle is before:
+                self.transport.abort()
+
+        self.loop.call_later(PATIENCE, leave)
+
+
+def server(search: Search, host: str, port: int) -> uvicorn.Server:
+    """A server of `app`, yet to `run`."""
+    return uvicorn.Server(uvicorn.Config(app(search), host=host, port=port, log_level="warning", http=_Connection))
+
+
 def app(search: Search) -> Starlette:
     """Serve POST /retrieve and /queries, GET /status. Requests that wait during a search are searched together next.
 
-    A bad request gets status 400, a too large one 413, and {"error": one line}.
+    A bad request gets status 400, a too large one 413, one whose body does not come 408, and {"error": one line}.
     """
     queue: asyncio.Queue[_Waiting] = asyncio.Queue()
 
@@ -73,10 +106,11 @@ def app(search: Search) -> Starlette:
 
     async def parsed(request: Request) -> Any:
         content = bytearray()
-        async for part in request.stream():
-            content += part
-            if len(content) > MAX_BYTES:
-                raise _TooLarge(f"a request of more than {MAX_BYTES >> 20} MiB; send fewer queries at once")
+        async with asyncio.timeout(PATIENCE):
+            async for part in request.stream():
+                content += part
+                if len(content) > MAX_BYTES:
+                    raise _TooLarge(f"a request of more than {MAX_BYTES >> 20} MiB; send fewer queries at once")
         try:
             return json.loads(content)
         except RecursionError:
@@ -102,6 +136,9 @@ def app(search: Search) -> Starlette:
         text = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
         return JSONResponse({"error": text}, status_code=413 if isinstance(error, _TooLarge) else 400)
 
+    def late(_: Request, __: Exception) -> JSONResponse:
+        return JSONResponse({"error": f"the request did not come whole in {PATIENCE:g} s"}, status_code=408)
+
     def failed(_: Request, error: Exception) -> JSONResponse:
         return JSONResponse({"error": str(error)}, status_code=500)
 
@@ -115,6 +152,6 @@ def app(search: Search) -> Starlette:
     bad = dict.fromkeys((ValueError, KeyError, TypeError, AttributeError, _TooLarge), refused)
     return Starlette(
         routes=[*post, Route("/status", status)],
-        exception_handlers={**bad, RuntimeError: failed},
+        exception_handlers={**bad, RuntimeError: failed, TimeoutError: late},
         lifespan=lifespan,
     )

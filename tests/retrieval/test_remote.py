@@ -1,16 +1,20 @@
 """A retriever elsewhere: the real server over both protocols, and servers that are gone, slow or confused."""
 
+import contextlib
 import json
+import socket
+import threading
+import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import jsonl
 import pytest
-from processes import free_port
+from processes import PATIENCE, free_port
 from serving import answering, serving
 
 from spicejax.remote import ServerError
-from spicejax.retrieval import remote
+from spicejax.retrieval import remote, serve
 from spicejax.retrieval.source import RetrievalConfig, open_search
 from spicejax.types import Passage
 
@@ -71,6 +75,69 @@ def test_the_server_says_what_a_request_lacks(server, path, body, status, said):
     with pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(urllib.request.Request(f"{server}/{path}", body), timeout=120)
     assert error.value.code == status and said in error.value.read().decode()
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Port of a server that has half a second for anybody, and room for four."""
+    monkeypatch.setattr(serve, "PATIENCE", 0.5)
+    monkeypatch.setattr(serve, "MAX_CONNECTIONS", 4)
+    port = free_port()
+    running = serve.server(lambda queries, k: [[Passage("p", "T", q)] * k for q in queries], "127.0.0.1", port)
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    while not running.started:
+        time.sleep(0.01)
+    yield port
+    running.should_exit = True
+    thread.join()
+
+
+HEAD = b"POST /queries HTTP/1.1\r\nHost: h\r\nContent-Length: 18\r\n\r\n"
+ASKED = HEAD + b'{"queries": ["a"]}'
+
+
+@pytest.mark.parametrize(
+    ("first", "drip", "said"),
+    [
+        (b"", b"", b""),
+        (b"POST /queries HTTP/1.1\r\n", b"X: a\r\n", b""),
+        (HEAD, b"", b"HTTP/1.1 408"),
+        (HEAD.replace(b"18", b"9999"), b" ", b"HTTP/1.1 408"),
+        (ASKED + b"POST /queries HTTP/1.1\r\n", b"X: a\r\n", b'{"answers":[["T a","T a","T a"]]}'),
+    ],
+)
+def test_who_asks_nothing_whole_is_left(hasty, first, drip, said):
+    """It would be heard for ever; others are answered meanwhile."""
+    with socket.create_connection(("127.0.0.1", hasty), timeout=PATIENCE) as connection:
+        connection.sendall(first)
+        heard = b""
+        connection.settimeout(0.05)
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            with contextlib.suppress(TimeoutError):
+                try:
+                    if not (part := connection.recv(9999)):
+                        break
+                except ConnectionError:
+                    break
+                heard += part
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(drip)
+            urllib.request.urlopen(f"http://127.0.0.1:{hasty}/status", timeout=PATIENCE).close()
+        else:
+            raise AssertionError("it is heard for ever")
+    assert said in heard and (said or not heard)
+
+
+def test_more_connections_than_there_is_room_for_are_closed(hasty, monkeypatch):
+    monkeypatch.setattr(serve, "PATIENCE", PATIENCE)
+    with contextlib.ExitStack() as stack:
+        many = [stack.enter_context(socket.create_connection(("127.0.0.1", hasty), PATIENCE)) for _ in range(5)]
+        with contextlib.suppress(ConnectionError):
+            assert many[4].recv(1) == b""
+        many[0].sendall(ASKED)
+        assert many[0].recv(9999).startswith(b"HTTP/1.1 200")
 
 
 def test_what_others_servers_send_is_read():
