@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,16 @@ def test_programs_are_run_beside_what_the_flight_check_says(tmp_path, monkeypatc
     made = json.loads(capsys.readouterr().out)["programs"]
     assert [program["program"] for program in made] == names
     assert all(program["ms"] > 0 and program["said_gib"] == 0.5 for program in made)
+
+
+def test_what_a_command_keeps_is_seen(tmp_path, monkeypatch, capfd):
+    code = "import time; kept = []\nwhile True: kept += [open('/dev/null'), bytearray(2**20)]; time.sleep(0.05)"
+    words = ["soak", "--hours=0.002", "--every=0.2", "--settling=0.5", f"--out={tmp_path / 'looks'}"]
+    monkeypatch.setattr("sys.argv", [*words, sys.executable, "-c", code])
+    assert importlib.import_module("soak").main() == 0
+    growth = {}
+    for line in capfd.readouterr().out.splitlines()[2:7]:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        growth[cells[0]] = float(cells[-1])
+    assert growth["descriptors"] > 0 < growth["memory mib"]
+    assert growth["threads"] == growth["processes"] == growth["temporary files"] == 0
