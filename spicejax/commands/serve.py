@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--port", type=int, default=5003)
     options = parser.parse_args(argv)
     try:
-        from spicejax.retrieval.serve import server
+        from spicejax.retrieval import serve
     except ImportError as error:
         raise ImportError('the server is not installed: pip install "spicejax[serve]"') from error
     _require_port(options.host, options.port)
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> None:
     cfg = RetrievalConfig(**{name: getattr(options, name) for name in names})
     search = open_search(cfg, sharding.make_mesh(MeshConfig()))
     search(["who"], 1)  # compiles before anybody waits for it
-    server(search, options.host, options.port).run()
+    serve.run(search, options.host, options.port)
 
 
 def _require_port(host: str, port: int) -> None:

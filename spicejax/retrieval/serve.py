@@ -38,33 +38,49 @@ class _Waiting(NamedTuple):
     result: asyncio.Future[list[list[Passage]]]
 
 
-class _Connection(H11Protocol):
-    """A connection that ends where nothing is asked on it in time: uvicorn hears one out that drips, for ever."""
+class Connection(H11Protocol):
+    """A connection on which something must happen: uvicorn hears out one that drips, and waits for one that reads not.
+
+    Every PATIENCE seconds it is closed if it has neither begun nor ended a request since, or took nothing of an answer.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]  # as uvicorn
         super().connection_made(transport)
+        self._answered, self._timer = 0, None
         if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
-        self._expect(self.cycle)
+        else:
+            self._look_after(self._state())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._timer is not None:
+            self._timer.cancel()
 
     def on_response_complete(self) -> None:
-        answered = self.cycle
+        self._answered += 1
         super().on_response_complete()
-        self._expect(answered)
 
-    def _expect(self, before: object) -> None:
-        """Close the connection unless another request than `before` has begun by then."""
+    def _state(self) -> tuple[int, bool, int]:
+        """Answers made, whether one is being made, bytes that wait to be taken."""
+        busy = self.cycle is not None and not self.cycle.response_complete
+        return self._answered, busy, self.transport.get_write_buffer_size()
 
-        def leave() -> None:
-            if self.cycle is before:
+    def _look_after(self, before: tuple[int, bool, int]) -> None:
+        def look() -> None:
+            answered, busy, waiting = now = self._state()
+            idle = not busy and not waiting and (answered, busy) == before[:2]
+            if idle or waiting >= before[2] > 0:
                 self.transport.abort()
+            else:
+                self._look_after(now)
 
-        self.loop.call_later(PATIENCE, leave)
+        self._timer = self.loop.call_later(PATIENCE, look)
 
 
-def server(search: Search, host: str, port: int) -> uvicorn.Server:
-    """A server of `app`, yet to `run`."""
-    return uvicorn.Server(uvicorn.Config(app(search), host=host, port=port, log_level="warning", http=_Connection))
+def run(search: Search, host: str, port: int) -> None:
+    """Serve `app` until a signal."""
+    uvicorn.run(app(search), host=host, port=port, log_level="warning", http=Connection)
 
 
 def app(search: Search) -> Starlette:

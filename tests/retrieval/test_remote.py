@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import jsonl
 import pytest
+import uvicorn
 from processes import PATIENCE, free_port
 from serving import answering, serving
 
@@ -79,65 +80,126 @@ def test_the_server_says_what_a_request_lacks(server, path, body, status, said):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    """Port of a server that has half a second for anybody, and room for four."""
+    """A server that looks after its connections twice a second, has room for four, and takes two for a search
+    of `slow`; of `large` it has megabytes to tell."""
     monkeypatch.setattr(serve, "PATIENCE", 0.5)
     monkeypatch.setattr(serve, "MAX_CONNECTIONS", 4)
+
+    def search(queries, k):
+        time.sleep(2.0 * ("slow" in queries))
+        return [[Passage("p", "T", query * (2**22 if query == "large" else 1))] * k for query in queries]
+
     port = free_port()
-    running = serve.server(lambda queries, k: [[Passage("p", "T", q)] * k for q in queries], "127.0.0.1", port)
+    running = uvicorn.Server(uvicorn.Config(serve.app(search), port=port, log_level="warning", http=serve.Connection))
     thread = threading.Thread(target=running.run)
     thread.start()
     while not running.started:
+        assert thread.is_alive()
         time.sleep(0.01)
-    yield port
+    yield running
     running.should_exit = True
     thread.join()
 
 
-HEAD = b"POST /queries HTTP/1.1\r\nHost: h\r\nContent-Length: 18\r\n\r\n"
-ASKED = HEAD + b'{"queries": ["a"]}'
+def asking(word, more=b""):
+    body = json.dumps({"queries": [word], "k": 1}).encode()
+    return b"POST /queries HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % (len(body) + len(more)) + body + more
+
+
+HEAD = b"POST /queries HTTP/1.1\r\n"
+
+
+def heard_until_closed(connection, drip=b"", between=lambda: None):
+    """What a connection says until it is closed, while something is sent on it."""
+    heard, end = b"", time.monotonic() + PATIENCE / 60
+    connection.settimeout(0.05)
+    while time.monotonic() < end:
+        with contextlib.suppress(TimeoutError):
+            try:
+                if not (part := connection.recv(9999)):
+                    return heard
+            except ConnectionError:
+                return heard
+            heard += part
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(drip)
+        between()
+    raise AssertionError("it is heard for ever")
 
 
 @pytest.mark.parametrize(
     ("first", "drip", "said"),
     [
         (b"", b"", b""),
-        (b"POST /queries HTTP/1.1\r\n", b"X: a\r\n", b""),
-        (HEAD, b"", b"HTTP/1.1 408"),
-        (HEAD.replace(b"18", b"9999"), b" ", b"HTTP/1.1 408"),
-        (ASKED + b"POST /queries HTTP/1.1\r\n", b"X: a\r\n", b'{"answers":[["T a","T a","T a"]]}'),
+        (HEAD, b"X: a\r\n", b""),
+        (HEAD + b"Host: h\r\nContent-Length: 99\r\n\r\n", b"", b"HTTP/1.1 408"),
+        (HEAD + b"Host: h\r\nContent-Length: 9999\r\n\r\n", b" ", b"HTTP/1.1 408"),
+        (asking("a") + HEAD, b"X: a\r\n", b'{"answers":[["T a"]]}'),
     ],
 )
 def test_who_asks_nothing_whole_is_left(hasty, first, drip, said):
     """It would be heard for ever; others are answered meanwhile."""
-    with socket.create_connection(("127.0.0.1", hasty), timeout=PATIENCE) as connection:
+
+    def other():
+        urllib.request.urlopen(f"http://127.0.0.1:{hasty.config.port}/status", timeout=PATIENCE).close()
+
+    with socket.create_connection(("127.0.0.1", hasty.config.port), timeout=PATIENCE) as connection:
         connection.sendall(first)
-        heard = b""
-        connection.settimeout(0.05)
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            with contextlib.suppress(TimeoutError):
-                try:
-                    if not (part := connection.recv(9999)):
-                        break
-                except ConnectionError:
-                    break
-                heard += part
-            with contextlib.suppress(ConnectionError):
-                connection.sendall(drip)
-            urllib.request.urlopen(f"http://127.0.0.1:{hasty}/status", timeout=PATIENCE).close()
-        else:
-            raise AssertionError("it is heard for ever")
+        heard = heard_until_closed(connection, drip, other)
     assert said in heard and (said or not heard)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_who_takes_no_answer_is_left(hasty, times):
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(PATIENCE)
+        connection.connect(("127.0.0.1", hasty.config.port))
+        connection.sendall(asking("large") * times)
+        while not connection.recv(1, socket.MSG_PEEK):
+            time.sleep(0.01)
+        end = time.monotonic() + PATIENCE / 60
+        while hasty.server_state.connections:
+            assert time.monotonic() < end, "it is waited for for ever"
+            time.sleep(0.05)
+
+
+def test_a_search_that_takes_longer_and_an_answer_that_is_read_slowly_are_waited_for(hasty):
+    with socket.create_connection(("127.0.0.1", hasty.config.port), timeout=PATIENCE) as connection:
+        connection.sendall(asking("slow"))
+        assert b'[["T slow"]]' in connection.recv(9999)
+    whole = len(json.dumps({"answers": [["T " + "large" * 2**22]]}, separators=(",", ":")))
+    with socket.create_connection(("127.0.0.1", hasty.config.port), timeout=PATIENCE) as connection:
+        connection.sendall(asking("large"))
+        read = -connection.recv(9999).index(b"\r\n\r\n") - 4
+        read += 9999
+        while read < whole:
+            read += len(part := connection.recv(2**20))
+            assert part, f"{read} of {whole} bytes"
+            time.sleep(0.1)
+    assert read == whole
 
 
 def test_more_connections_than_there_is_room_for_are_closed(hasty, monkeypatch):
     monkeypatch.setattr(serve, "PATIENCE", PATIENCE)
     with contextlib.ExitStack() as stack:
-        many = [stack.enter_context(socket.create_connection(("127.0.0.1", hasty), PATIENCE)) for _ in range(5)]
+        many = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", hasty.config.port), PATIENCE)) for _ in range(5)
+        ]
         with contextlib.suppress(ConnectionError):
             assert many[4].recv(1) == b""
-        many[0].sendall(ASKED)
+        many[0].sendall(asking("a"))
         assert many[0].recv(9999).startswith(b"HTTP/1.1 200")
+        many[1].close()
+        again = asking("b")
+        while True:  # until the server has seen it
+            with (
+                socket.create_connection(("127.0.0.1", hasty.config.port), PATIENCE) as late,
+                contextlib.suppress(ConnectionError),
+            ):
+                late.sendall(again)
+                if late.recv(9999).startswith(b"HTTP/1.1 200"):
+                    break
 
 
 def test_what_others_servers_send_is_read():

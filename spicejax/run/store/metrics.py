@@ -77,7 +77,7 @@ class MetricsWriter:
         return {name: self._files[name].count for name in ("tasks", "documents", "items")}
 
     def sync(self) -> None:
-        """Write what waits, and have the disk hold it: what a machine loses as it dies, no saved step had logged."""
+        """Write what waits and have the disk hold all lines, so that a machine that dies takes none of a saved step."""
         self._flush(*self._files.values())
         for file in self._files.values():
             self._attempt(f"flush {file.path}", file.sync)
@@ -162,7 +162,7 @@ class _Lines:
         self.count = 0  # lines, those that wait included
         self._first = first
         self._clean = False
-        self._synced = True  # the disk holds what was written
+        self._synced = False  # the disk holds what was written, also by an earlier process
         self._written: set[int] = set()
         self._waiting: collections.deque[tuple[int, bytes]] = collections.deque()
 
@@ -212,11 +212,11 @@ class _Lines:
 
     def sync(self) -> None:
         """Flush what was written since the last time from the system's memory to the disk, the file's name too."""
-        if not self._synced:
+        if not self._synced and self.path.exists():
             with open(self.path, "rb") as file:
                 os.fsync(file.fileno())
             manifest.flush_folder(self.path.parent)
-            self._synced = True
+        self._synced = True
 
     def _discard(self) -> None:
         """Move lines that are to be discarded; the order stays."""
