@@ -59,6 +59,10 @@ def start(coordinator: str | None = None, num_processes: int | None = None, proc
 
 def _joined() -> None:
     sys.excepthook = _fall
+    if jax.default_backend() == "cpu":
+        # It keeps what process 0 compiled, by keys that the others' programs never have; what is read from it exchanges
+        # in another order than what they compile, and gloo ends them.
+        jax.config.update("jax_enable_compilation_cache", False)
     wait()  # connects all while they are in step
 
 
