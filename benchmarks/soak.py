@@ -90,9 +90,8 @@ def main() -> int:
         left = sum(len(names) for _, _, names in os.walk(temporary))
     if sum(row["seconds"] >= options.settling for row in looks) >= 4:
         print(table(looks, options.settling))
-    print(
-        f"{looks[-1]['seconds'] / 3600:.2f} hours, {len(looks)} looks; it ended with {code}, {left} temporary files left"
-    )
+    hours = looks[-1]["seconds"] / 3600
+    print(f"{hours:.2f} hours, {len(looks)} looks; it ended with {code}, {left} temporary files were left")
     return int(bool(early))
 
 
