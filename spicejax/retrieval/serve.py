@@ -69,8 +69,8 @@ class Connection(H11Protocol):
     def _look_after(self, before: tuple[int, bool, int]) -> None:
         def look() -> None:
             answered, busy, waiting = now = self._state()
-            idle = not busy and not waiting and (answered, busy) == before[:2]
-            if idle or waiting >= before[2] > 0:
+            same = answered == before[0]
+            if same and (waiting >= before[2] > 0 or not (waiting or busy or before[1])):
                 self.transport.abort()
             else:
                 self._look_after(now)
