@@ -6,7 +6,7 @@ Command:   python launch/tpu_run.py --config=strong_challenger_nano --workdir=ru
            or spice_qwen4b seats.challenger=FOLDER of Qwen3-32B, as in the paper (section 3.1).
 Hardware:  2 CPU cores, 2 GiB of memory
 Cost:      3 minutes, and 1.6 the warm start (kept in runs/cache afterwards)
-Expect:    held-out accuracy from 0.54 to 0.71, about SPICE's own 0.73 (one seed; docs/log/2026-11-26.md)
+Expect:    held-out accuracy from 0.52 to 0.67, SPICE's own 0.64, not to be told apart (five seeds; docs/lab.md)
 """
 
 import dataclasses

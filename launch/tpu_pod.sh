@@ -7,7 +7,7 @@ usage() {
 usage: launch/tpu_pod.sh [--print] --tpu=NAME --zone=ZONE [--project=ID] [--dir=FOLDER] ACTION [ARGUMENT ...]
 
 Actions:
-  setup               copy this working tree (what git tracks) to FOLDER on every host and install it there
+  setup               copy the last commit of this clone to FOLDER on every host and install it there
   run ARGUMENT ...    on every host: python launch/tpu_run.py ARGUMENT ...; the hosts find each other by themselves
   stop                send SIGTERM to the run on every host: it saves what is finished and leaves
 
