@@ -69,7 +69,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert 'href="../retrieval.html' in pages["r1_searcher"] and 'href="reference/metrics.html' in pages["reading"]
     assert (
         'href="reference/configuration.html' in pages["troubleshooting"]
-        and 'href="log/2026-11-22.html#' in pages["comparison"]
+        and 'href="log/2026-11-22.html#' in pages["measurements"]
     )
     assert "log/2026-11-21.html" in pages["log"] and "log/2026-11-21.html" not in pages["index"]
 
