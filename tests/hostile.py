@@ -213,7 +213,7 @@ return 'out' if libc.syscall(0x40000000 + {clone}, 17, 0, 0, 0, 0) > 0 else ''""
     _hostile("change the library", "import os; open(os.__file__, 'a').write('x'); return 'out'", **_HARM),
     _hostile("the trainer's descriptors", """
         import os
-        return 'out' if any('{canary}' in os.readlink(f'/proc/self/fd/{{k}}') for k in range(64)
+        return 'out' if any('{secret}' in os.readlink(f'/proc/self/fd/{{k}}') for k in range(64)
                             if os.path.exists(f'/proc/self/fd/{{k}}')) else ''"""),
     _hostile("an inherited descriptor", """
         import os

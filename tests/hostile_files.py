@@ -95,7 +95,8 @@ return 'out'""",
         import fcntl, os
         fd = os.open('{victim}', os.O_RDONLY)
         try: fcntl.ioctl(fd, 0x40086602, b'12345678')
-        except OSError as error: return '' if error.errno == 1 else 'out'""",
+        except OSError as error: return '' if error.errno == 1 else 'out'
+        return 'out'""",
         filtered=False,
     ),
     _writes(
@@ -189,7 +190,13 @@ _READS = [
         from importlib.machinery import SourceFileLoader
         return 'out' if SourceFileLoader('x', '{secret}').get_data('{secret}') else ''""",
     ),
-    _reads("the secret as an archive", "import zipfile; zipfile.ZipFile('{secret}')", like=""),
+    _reads(
+        "the secret as an archive",
+        """
+        import zipfile
+        try: zipfile.ZipFile('{secret}')
+        except zipfile.BadZipFile: return 'out'""",
+    ),
     _reads(
         "the secret by a copy inside the kernel",
         """

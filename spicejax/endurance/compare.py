@@ -12,7 +12,6 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from spicejax.report.read import read_rows
 from spicejax.run.host.disk import POLICY
 from spicejax.run.store.metrics import LOGS
 
@@ -73,21 +72,31 @@ def _logs(ours: Path, theirs: Path) -> list[str]:
     mine, yours = ({name: summary.get(name) for name in SUMMED} for summary in summaries)
     found = [f"the summary's {name}" for name in SUMMED if mine[name] != yours[name]]
     for name in LOGS:
-        mine, yours = ([_untimed(row) for row in read_rows(run / f"{name}.jsonl")] for run in (ours, theirs))
+        mine, yours = (_lines(run / f"{name}.jsonl") for run in (ours, theirs))
         if len(mine) != len(yours):
             found.append(f"{name}.jsonl has {len(mine)} lines, not {len(yours)}")
         elif wrong := [k for k, (a, b) in enumerate(zip(mine, yours, strict=True)) if a != b]:
-            keys = sorted(
-                k for k in mine[wrong[0]] | yours[wrong[0]] if mine[wrong[0]].get(k) != yours[wrong[0]].get(k)
-            )
+            one, other = mine[wrong[0]], yours[wrong[0]]
+            keys = sorted(key for key in one | other if one.get(key) != other.get(key))
             found.append(
                 f"{name}.jsonl differs in {len(wrong)} lines, first in line {wrong[0] + 1}: {', '.join(keys[:3])}"
             )
     return found
 
 
-def _untimed(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if not key.startswith("time/")}
+def _lines(file: Path) -> list[dict[str, str]]:
+    """Lines of a log by their fields, as they are written and not as reports read them, but for times."""
+    return [_fields(line) for line in file.read_bytes().splitlines()] if file.exists() else []
+
+
+def _fields(line: bytes) -> dict[str, str]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if not isinstance(row, dict):
+        return {"no row": repr(line)}
+    return {key: json.dumps(value) for key, value in row.items() if not key.startswith("time/")}
 
 
 def _policy(ours: Path, theirs: Path) -> list[str]:

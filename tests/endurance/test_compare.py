@@ -45,6 +45,28 @@ def test_what_differs_is_named(whole, tmp_path, change, line):
     assert compare.differences([whole], [run(tmp_path / "a", **change)]) == [line]
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "key"),
+    [
+        ('{"iteration": 0, "reward": 1', '{"iteration": 0, "reward": 2', "no row"),
+        ('{"iteration": 0, "reward": 0.5}', '{"iteration": 0, "rew', "iteration, no row, reward"),
+        ('{"iteration": 0, "kl": NaN}', '{"iteration": 0, "kl": Infinity}', "kl"),
+        ('{"iteration": 0, "kl": 1e17}', '{"iteration": 0, "kl": 1e18}', "kl"),
+        ('{"iteration": 0, "mode": "a"}', '{"iteration": 0, "mode": "b"}', "mode"),
+        ('{"iteration": 0, "answer": ["a"]}', '{"iteration": 0, "answer": ["b"]}', "answer"),
+        ('{"iteration": "0"}', '{"iteration": 0}', "iteration"),
+    ],
+)
+def test_lines_are_compared_as_they_stand(tmp_path, one, other, key):
+    """A report leaves these out, or takes them for equal."""
+    runs = [run(tmp_path / name) for name in ("a", "b")]
+    for folder, line in zip(runs, (one, other), strict=True):
+        (folder / "tasks.jsonl").write_text(f"{line}\n")
+    assert compare.differences([runs[0]], [runs[0]]) == []
+    found = compare.differences([runs[0]], [runs[1]])
+    assert found == [f"tasks.jsonl differs in 1 lines, first in line 1: {key}"]
+
+
 def test_lines_steps_and_files_that_are_not_there(whole, tmp_path):
     other = run(tmp_path / "a")
     (other / "policy" / "weights").write_bytes(b"v")
