@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from spicejax.run.store.metrics import LOGS
 # Counters in a checkpoint of when it was saved: an evaluation that a signal cut short is made after it, and compared in
 # the logs and the summary.
 WHEN = ("seconds", "stages", "lines", "unevaluated", "accuracy_start", "accuracy_end")
+# Files that are compared by themselves, damaged steps and lines that were set aside, compiled programs
+ASIDE = r"^checkpoints/(superseded\.|\d+/)|^policy/|^compilation_cache/|\.discarded\.jsonl$"
 SUMMED = ("iterations", "complete", "steps", "valid_share", "iterations_idle", "accuracy_start", "accuracy_end")
 
 
@@ -25,7 +28,7 @@ def differences(stages: Sequence[Path], others: Sequence[Path]) -> list[str]:
     """What differs between two finished runs, stage by stage, but for times: a line each, the first of a kind."""
     found = []
     for ours, theirs in zip(stages, others, strict=True):
-        lines = [*_checkpoint(ours, theirs), *_logs(ours, theirs), *_policy(ours, theirs)]
+        lines = [*_checkpoint(ours, theirs), *_logs(ours, theirs), *_policy(ours, theirs), *_files(ours, theirs)]
         found += [f"{ours.name}: {line}" if len(stages) > 1 else line for line in lines]
     return found
 
@@ -97,6 +100,19 @@ def _fields(line: bytes) -> dict[str, str]:
     if not isinstance(row, dict):
         return {"no row": repr(line)}
     return {key: json.dumps(value) for key, value in row.items() if not key.startswith("time/")}
+
+
+def _files(ours: Path, theirs: Path) -> list[str]:
+    """A file that one of them left alone, a draft say, but for what is set aside to be looked at."""
+    mine, yours = (
+        {
+            name
+            for path in run.rglob("*")
+            if path.is_file() and not re.search(ASIDE, name := path.relative_to(run).as_posix())
+        }
+        for run in (ours, theirs)
+    )
+    return [f"file {name} is in one of them alone" for name in sorted(mine ^ yours)][:1]
 
 
 def _policy(ours: Path, theirs: Path) -> list[str]:

@@ -351,6 +351,7 @@ def _restore(run: Run, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
     """
     abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), run.state)
     restored = checkpoints.restore(abstract)
+    checkpoints.tidy()
     if restored is None:
         return 0, {"totals": {}}
     for name, was in restored.extra.get("models", {}).items():  # checkpoints of old have none

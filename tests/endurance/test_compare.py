@@ -71,9 +71,13 @@ def test_lines_steps_and_files_that_are_not_there(whole, tmp_path):
     other = run(tmp_path / "a")
     (other / "policy" / "weights").write_bytes(b"v")
     (other / "metrics.jsonl").write_text("")
+    (other / "checkpoints" / "00000002.partial").mkdir()
+    for name in ("checkpoints/00000002.partial/left", "checkpoints/superseded.00000002.0", "tasks.discarded.jsonl"):
+        (other / name).write_text("")
     shutil.move(other / "checkpoints" / "00000003", other / "checkpoints" / "00000004")
     assert compare.differences([whole, whole], [whole, other]) == [
         f"{whole.name}: checkpoints [3], not [4]",
         f"{whole.name}: metrics.jsonl has 1 lines, not 0",
         f"{whole.name}: file policy/weights",
+        f"{whole.name}: file checkpoints/00000002.partial/left is in one of them alone",
     ]

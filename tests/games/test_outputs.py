@@ -72,6 +72,7 @@ def _allowed(task):
 )
 def test_no_piece_again_and_again_keeps_a_reader_for_long(piece, only):
     """The first two did: two minutes for as long a text."""
+    assert any(only in name for name in readers())
     for each in outputs.PIECES if piece is None else [piece]:
         text = (each * 500_000)[: 50_000 if piece is None else 500_000]
         for name, read in readers().items():

@@ -184,6 +184,7 @@ def test_a_disk_that_turns_read_only_keeps_every_saved_step_and_its_lines(whole,
     assert process.returncode == 2
     assert re.fullmatch(r"error: step [46] was not saved in .*Read-only file system.*; step [24] is untouched",
                         err.splitlines()[-1]), err  # fmt: skip
+    assert err.count("error: ") == 1 and "Traceback" not in err
     mend()
     newest = int(max(path.name for path in (run / "checkpoints").glob("0*") if path.suffix != ".partial"))
     assert newest >= 2

@@ -214,6 +214,10 @@ class Checkpoints(Saved):
         """
         hosts.by_first(lambda: self._go_back(step))
 
+    def tidy(self) -> None:
+        """Remove what a kill in a save left, drafts and steps that were to go, once the newest good step was read."""
+        hosts.by_first(self._tidy)
+
     def save(self, step: int, state: Any, extra: dict[str, Any]) -> None:
         """Write one step, verify it, then drop all but the newest `keep` and the multiples of `keep_period`.
 
@@ -279,8 +283,7 @@ class Checkpoints(Saved):
     def _begin(self, step: int) -> None:
         if self._lock is not None:
             self._lock.require()
-        for left in self.directory.glob(f"[0-9]*{manifest.PARTIAL}"):
-            _drop(left, ignore_errors=True)
+        self._drop_drafts()
         past = step - 1 if self.newest is None else min(step - 1, self.newest)
         for found in self.steps():
             known = manifest.read(self.path(found))
@@ -300,6 +303,15 @@ class Checkpoints(Saved):
         (draft / "extra.json").write_text(extra_text)
         (draft / "config.json").write_text(self._config)
         manifest.write(self.path(step), step, state)
+
+    def _tidy(self) -> None:
+        self._drop_drafts()
+        if self.newest is not None and self.newest == max(self.steps(), default=None):  # no damaged one counts
+            self._prune()
+
+    def _drop_drafts(self) -> None:
+        for left in self.directory.glob(f"[0-9]*{manifest.PARTIAL}"):
+            _drop(left, ignore_errors=True)
 
     def _prune(self) -> None:
         for step in self.steps()[: -self._keep]:
