@@ -1,8 +1,8 @@
 """Try what a recipe survives: spicejax torture --config=NAME [--hours=H] [--workdir=DIR] [a.b=c ...]
 
-One run is left alone, then others are killed, stopped, paused, given a full disk, no descriptors, no memory or
-another clock, at random and at named moments, and their checkpoints are damaged; each is started again by the same
-command until it ends.
+Two runs are left alone and must end alike. Then others are killed, stopped, paused, given no more time, a full disk,
+no descriptors, no memory or another clock, at random and at named moments, and their checkpoints are damaged; each is
+started again by the same command until it ends.
 --damages=N damages the files of the run left alone so often before, in a copy, and reads them.
 A run that ends otherwise than the one left alone, in any bit of its arrays, state or logs, goes on from an older step
 than it had saved, or says an error in another form than one line, is a difference: its folder and its log stay in

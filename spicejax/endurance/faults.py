@@ -54,6 +54,7 @@ ACTIONS: dict[str, tuple[int, ...]] = {
     "SIGTERM": (0, 75),
     "SIGINT": (0, 75),
     "SIGHUP": (0, 75),
+    "session over": (0, 75),
     "pause": (0,),
     "full disk": (2,),
     "no descriptors": (2,),
@@ -147,6 +148,8 @@ def _happen(action: str, *words: Any) -> None:
     os.write(2, f"{CAME} {action}\n".encode())
     if action.startswith("SIG"):
         os.kill(os.getpid(), signal.Signals[action])
+    elif action == "session over":
+        train._has_time_for = lambda session, *parts: False
     elif action == "pause":
         subprocess.Popen(["sh", "-c", f"sleep {PAUSE}; kill -CONT {os.getpid()}"])
         os.kill(os.getpid(), signal.SIGSTOP)

@@ -54,7 +54,7 @@ class Trial:
 
 
 class Usual(NamedTuple):
-    """The undisturbed run: its folder, its seconds without compiling, how often each moment came."""
+    """The undisturbed run: its folder, its seconds, how often each moment came."""
 
     folder: Path
     seconds: float
@@ -62,21 +62,27 @@ class Usual(NamedTuple):
 
 
 def reference(recipe: Recipe, folder: Path, patience: float) -> Usual:
-    """Make the undisturbed run where it is not there.
+    """Make the undisturbed run where it is not there: twice, so that what is made and compiled once is in no time.
 
-    Raises: OSError where it does not end well; its words stand in `folder`.log.
+    Raises: OSError where it does not end well, or the two differ; its words stand in `folder`.log.
     """
-    known = folder.with_suffix(".json")
+    known, first = folder.with_suffix(".json"), folder.with_name("first")
     if not known.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        began = time.monotonic()
-        code, output = _start(recipe, folder, [*ARMED, ""], None, patience)
-        folder.with_suffix(".log").write_text(output)
-        if code:
-            raise OSError(f"the undisturbed run ended with {code}; {folder.with_suffix('.log')} says why")
-        summaries = [json.loads((stage / "summary.json").read_text()) for stage in recipe.folders(folder)]
-        compiling = sum(summary.get("seconds/compiling", 0.0) for summary in summaries)  # once, for all trials
-        known.write_text(json.dumps([time.monotonic() - began - compiling, faults.counted(output)]) + "\n")
+        for run in (first, folder):
+            shutil.rmtree(run, ignore_errors=True)
+            began = time.monotonic()
+            code, output = _start(recipe, run, [*ARMED, ""], None, patience)
+            folder.with_suffix(".log").write_text(output)
+            if code:
+                raise OSError(f"the undisturbed run ended with {code}; {folder.with_suffix('.log')} says why")
+        seconds = time.monotonic() - began
+        if differ := compare.differences(recipe.folders(folder), recipe.folders(first)):
+            raise OSError(
+                f"two undisturbed runs differ ({differ[0]}), so nothing can be compared with them; on GPUs set "
+                f"XLA_FLAGS=--xla_gpu_deterministic_ops=true; they stand in {first} and {folder}"
+            )
+        shutil.rmtree(first)
+        known.write_text(json.dumps([seconds, faults.counted(output)]) + "\n")
     return Usual(folder, *json.loads(known.read_text()))
 
 

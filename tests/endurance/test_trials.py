@@ -7,9 +7,10 @@ import sys
 
 import processes
 import pytest
+from finished import run
 from tiny_runs import SPICE
 
-from spicejax.endurance import trials
+from spicejax.endurance import faults, trials
 from spicejax.endurance.trials import Recipe
 
 CHANGES = {"iterations": "2", "checkpoint.every": "1", "eval.every": "1"}
@@ -44,6 +45,20 @@ def test_a_run_that_ends_otherwise_is_kept(cache, tmp_path):
     assert done.returncode == 1
     assert "the state's counters" in done.stdout and "| all | 2 | 1 |" in done.stdout
     assert (tmp_path / "t" / "trial2-0.log").exists()
+
+
+def test_where_undisturbed_runs_differ_nothing_is_tried(tmp_path, monkeypatch):
+    rewards = iter([0.5, 0.25])
+
+    def start(recipe, folder, *_):
+        run(folder, reward=next(rewards))
+        return 0, f'{faults.CAME} {{"at the start": 1}}\n'
+
+    monkeypatch.setattr(trials, "_start", start)
+    recipe = Recipe((), lambda folder: [folder], (3,))
+    with pytest.raises(OSError, match=r"undisturbed runs differ \(metrics.jsonl differs in 1 lines"):
+        trials.reference(recipe, tmp_path / "reference", 1.0)
+    assert not (tmp_path / "reference.json").exists() and (tmp_path / "first").exists()
 
 
 @pytest.mark.parametrize(
