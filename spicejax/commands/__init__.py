@@ -135,10 +135,16 @@ def _last_words(error: BaseException, name: str) -> tuple[str, int]:
 
 
 def _text(error: BaseException) -> str:
-    """The text of an error; one of the system without its number."""
+    """The text of an error; one of the system without its number, a line that quotes a whole file is cut."""
     if not isinstance(error, OSError) or not error.strerror or error.filename is None:
-        return str(error)
-    return f"{error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}"
+        return "\n".join(map(_short, str(error).split("\n")))
+    return _short(f"{error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}")
+
+
+def _short(line: str) -> str:
+    first, last = 1000, 300
+    cut = len(line) - first - last
+    return f"{line[:first]} [{cut:,} characters] {line[-last:]}" if cut > 0 else line
 
 
 @contextlib.contextmanager

@@ -252,7 +252,7 @@ def fever(entry: Mapping[str, Any], sentences: Mapping[Place, str] = types.Mappi
 def _evidence(entry: Mapping[str, Any]) -> list[list[Place]]:
     """Sets of sentences, each of which decides a FEVER claim; the names of pages in one form of Unicode."""
     groups = [[(page, number) for *_, page, number in each if page is not None] for each in entry.get("evidence") or ()]
-    return [[(unicodedata.normalize("NFC", page), number) for page, number in each] for each in groups if each]
+    return [[(unicodedata.normalize("NFC", page), int(number)) for page, number in each] for each in groups if each]
 
 
 def pages(path: Path) -> list[Path]:

@@ -43,6 +43,19 @@ def test_an_unknown_command_is_one_line(capsys):
     assert other.startswith("error: unknown command 'sing'; choose from train, generate")
 
 
+def test_a_line_that_quotes_a_whole_file_leaves_its_middle_out(tmp_path, capsys):
+    (tmp_path / "config.json").write_text('{"model_type": "%s"}' % ("A" * 200_000))
+    assert (
+        commands.run(
+            "index", [f"--encoder={tmp_path}", "--style=minilm", "--corpus=facts", f"--out={tmp_path / 'out'}"]
+        )
+        == 2
+    )
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {tmp_path}: config.json: model_type='AAA") and " characters] AAA" in line
+    assert len(line) < 1400 and line.endswith("download it again")
+
+
 def test_an_unknown_option_names_the_nearest(capsys):
     assert commands.run("export", ["--model=x", "--out=y", "--dtpe=float32"]) == 2
     assert capsys.readouterr().err == "error: unrecognized arguments: --dtpe=float32; did you mean --dtype?\n"

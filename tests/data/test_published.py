@@ -154,6 +154,11 @@ def test_passages_of_fever_come_from_its_wikipedia(tmp_path, folder):
         Row("4", "d"),
     ]
     assert len(published._sentences(tmp_path / "train.jsonl", None)) == 2
+    odd = {"id": 0, "claim": "e", "label": "REFUTES", "evidence": [[[5, 7, "Oslo", {"number": 0}]]]}
+    (tmp_path / "odd.jsonl").write_text("\n".join(map(json.dumps, [odd, *claims])))
+    broken: list[str] = []
+    assert [row.id for row in published.read(tmp_path / "odd.jsonl", published.fever, broken)] == ["1", "2", "3", "4"]
+    assert len(broken) == 1 and "odd.jsonl:1: not as published (TypeError" in broken[0]
     (tmp_path / folder / "wiki-003.jsonl").write_text('{"id": "Oslo"}')
     with pytest.raises(ValueError, match="wiki-003.jsonl:1: not as published .KeyError: 'lines'"):
         list(published.read(tmp_path / "train.jsonl", published.fever))
