@@ -88,4 +88,6 @@ def main(argv: Sequence[str]) -> int:
         tell(f"trial {number}: {' | '.join(made.faults) or 'no fault came'}: {outcome} ({made.seconds:.0f} s)")
         number += 1
     tell(trials.table(rows))
+    if number == first and not options.damages:
+        raise ValueError(f"--hours={options.hours:g}: no time was left for a trial; give more")
     return 1 if unseen or any(row["wrong"] for row in rows) else 0

@@ -19,8 +19,8 @@ from spicejax.run.store.metrics import LOGS
 # Counters in a checkpoint of when it was saved: an evaluation that a signal cut short is made after it, and compared in
 # the logs and the summary.
 WHEN = ("seconds", "stages", "lines", "unevaluated", "accuracy_start", "accuracy_end")
-# Files that are compared by themselves, damaged steps and lines that were set aside, compiled programs
-ASIDE = r"^checkpoints/(superseded\.|\d+/)|^policy/|^compilation_cache/|\.discarded\.jsonl$"
+# What is compared by itself, damaged steps and lines that were set aside, compiled programs, trackers' own names
+ASIDE = r"^checkpoints/(superseded\.|\d+(/|$))|^(policy|compilation_cache|tensorboard|wandb)(/|$)|\.discarded\.jsonl$"
 SUMMED = ("iterations", "complete", "steps", "valid_share", "iterations_idle", "accuracy_start", "accuracy_end")
 
 
@@ -89,7 +89,7 @@ def _logs(ours: Path, theirs: Path) -> list[str]:
 
 def _lines(file: Path) -> list[dict[str, str]]:
     """Lines of a log by their fields, as they are written and not as reports read them, but for times."""
-    return [_fields(line) for line in file.read_bytes().splitlines()] if file.exists() else []
+    return [_fields(line) for line in file.read_bytes().splitlines(keepends=True)] if file.exists() else []
 
 
 def _fields(line: bytes) -> dict[str, str]:
@@ -97,22 +97,18 @@ def _fields(line: bytes) -> dict[str, str]:
         row = json.loads(line)
     except ValueError:
         row = None
-    if not isinstance(row, dict):
+    if not isinstance(row, dict) or not line.endswith(b"\n"):
         return {"no row": repr(line)}
     return {key: json.dumps(value) for key, value in row.items() if not key.startswith("time/")}
 
 
 def _files(ours: Path, theirs: Path) -> list[str]:
-    """A file that one of them left alone, a draft say, but for what is set aside to be looked at."""
+    """A file or folder that one of them alone has, a draft say, but for what is set aside to be looked at."""
     mine, yours = (
-        {
-            name
-            for path in run.rglob("*")
-            if path.is_file() and not re.search(ASIDE, name := path.relative_to(run).as_posix())
-        }
+        {name for path in run.rglob("*") if not re.search(ASIDE, name := path.relative_to(run).as_posix())}
         for run in (ours, theirs)
     )
-    return [f"file {name} is in one of them alone" for name in sorted(mine ^ yours)][:1]
+    return [f"{name} is in one of them alone" for name in sorted(mine ^ yours)][:1]
 
 
 def _policy(ours: Path, theirs: Path) -> list[str]:

@@ -66,7 +66,7 @@ def reference(recipe: Recipe, folder: Path, patience: float) -> Usual:
 
     Raises: OSError where it does not end well, or the two differ; its words stand in `folder`.log.
     """
-    known, first = folder.with_suffix(".json"), folder.with_name("first")
+    known, first = folder.with_suffix(".json"), folder.with_suffix(".first")
     if not known.exists():
         for run in (first, folder):
             shutil.rmtree(run, ignore_errors=True)

@@ -82,6 +82,7 @@ def train(
             _count_late_evaluation(workdir, start, counters)
         clock.add(counters.get("stages", {}), counters.get("seconds", 0.0))
         hosts.require_same([start, run.source.digest, len(run.held_out)], "iteration, items and held-out questions")
+        checkpoints.tidy()
         writer, tracker = _open_logs(stack, cfg, workdir, start, counters)
         training = TrainingRun(run, checkpoints, writer, tracker, screen, clock, counters)
         try:
@@ -351,7 +352,6 @@ def _restore(run: Run, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
     """
     abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), run.state)
     restored = checkpoints.restore(abstract)
-    checkpoints.tidy()
     if restored is None:
         return 0, {"totals": {}}
     for name, was in restored.extra.get("models", {}).items():  # checkpoints of old have none

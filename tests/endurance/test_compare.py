@@ -51,6 +51,8 @@ def test_lines_are_compared_as_they_stand(tmp_path, one, other, key):
     assert compare.differences([runs[0]], [runs[0]]) == []
     found = compare.differences([runs[0]], [runs[1]])
     assert found == [f"tasks.jsonl differs in 1 lines, first in line 1: {key}"]
+    (runs[1] / "tasks.jsonl").write_text(one)
+    assert "differs in 1 lines" in compare.differences([runs[0]], [runs[1]])[0], "without the end of its line"
 
 
 def test_lines_steps_and_files_that_are_not_there(whole, tmp_path):
@@ -58,12 +60,12 @@ def test_lines_steps_and_files_that_are_not_there(whole, tmp_path):
     (other / "policy" / "weights").write_bytes(b"v")
     (other / "metrics.jsonl").write_text("")
     (other / "checkpoints" / "00000002.partial").mkdir()
-    for name in ("checkpoints/00000002.partial/left", "checkpoints/superseded.00000002.0", "tasks.discarded.jsonl"):
+    for name in ("checkpoints/superseded.00000002.0", "tasks.discarded.jsonl"):
         (other / name).write_text("")
     shutil.move(other / "checkpoints" / "00000003", other / "checkpoints" / "00000004")
     assert compare.differences([whole, whole], [whole, other]) == [
         f"{whole.name}: checkpoints [3], not [4]",
         f"{whole.name}: metrics.jsonl has 1 lines, not 0",
         f"{whole.name}: file policy/weights",
-        f"{whole.name}: file checkpoints/00000002.partial/left is in one of them alone",
+        f"{whole.name}: checkpoints/00000002.partial is in one of them alone",
     ]

@@ -52,6 +52,13 @@ def test_a_fault_happens_at_its_moment(action, code, updates):
     assert faults.came(Fault(action, "before the logs", 2), code, done.stderr)
 
 
+def test_a_session_is_over_from_its_moment_on():
+    code = LOOP.replace("train.update(number)", "train.update(number); print(train._has_time_for(train.Session()))")
+    fault = json.dumps(vars(Fault("session over", "before the logs", 2)))
+    done = subprocess.run([sys.executable, "-c", code, fault], capture_output=True, text=True, timeout=3600)
+    assert done.stdout.split() == ["update", "1", "True", "update", "2", "False", "update", "3", "False"], done.stderr
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux's count of the address space")
 def test_there_is_no_memory_after_a_fault():
     fault, ends = Fault("no memory", "before the logs", 3), {}

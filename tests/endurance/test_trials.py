@@ -31,6 +31,8 @@ def test_a_run_under_faults_ends_the_same(cache, tmp_path):
     (row,) = map(json.loads, (tmp_path / "t" / "trials.jsonl").read_text().splitlines())
     assert row["wrong"] == [] and row["number"] == 1 and row["starts"] >= 1
     assert "| all | 1 | 0 |" in done.stdout
+    done = torture(*words, "--hours=1e-9")
+    assert done.returncode == 2 and "no time was left for a trial" in done.stderr
     done = torture(*words, "seed=5")
     assert done.returncode == 2 and "holds trials of other words" in done.stderr
 
@@ -58,7 +60,7 @@ def test_where_undisturbed_runs_differ_nothing_is_tried(tmp_path, monkeypatch):
     recipe = Recipe((), lambda folder: [folder], (3,))
     with pytest.raises(OSError, match=r"undisturbed runs differ \(metrics.jsonl differs in 1 lines"):
         trials.reference(recipe, tmp_path / "reference", 1.0)
-    assert not (tmp_path / "reference.json").exists() and (tmp_path / "first").exists()
+    assert not (tmp_path / "reference.json").exists() and (tmp_path / "reference.first").exists()
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,11 @@ def test_a_run_goes_back_and_is_exported_at_its_end(whole, cache, tmp_path, caps
     step, _, trained, _ = export.load_run(run)
     jax.tree.map(np.testing.assert_array_equal, written, trained)
     assert step == 6 and "**Iterations**: 6 of 6\n" in (out / "README.md").read_text()
+    checkpoints = run / "checkpoints"
+    shutil.copytree(checkpoints / "00000004", checkpoints / "00000002")
+    (checkpoints / "00000002.partial").mkdir()
+    assert launch(words) == 0
+    assert sorted(path.name for path in checkpoints.glob("0*")) == ["00000004", "00000006"], "what a kill left goes"
 
 
 @pytest.mark.slow

@@ -89,8 +89,12 @@ class Lock:
 
     def _write(self) -> None:
         draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        draft.write_text(json.dumps(self._owner | {"beats": self._beats}))
-        os.replace(draft, self._path)
+        try:
+            draft.write_text(json.dumps(self._owner | {"beats": self._beats}))
+            os.replace(draft, self._path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
 
     def _beat(self, seconds: float) -> None:
         while not self._stop.wait(seconds):

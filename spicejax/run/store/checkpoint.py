@@ -5,7 +5,7 @@
     directory/00000012/extra.json     host state
     directory/00000012/config.json    configuration of the run
     directory/00000012/MANIFEST.json  digests of all that (run/store/manifest.py)
-    directory/00000013.partial/       a save or a removal that was interrupted: the next save removes it
+    directory/00000013.partial/       a save or a removal that was interrupted: the next start or save removes it
     directory/superseded.00000012.0/  damaged, or the run resumed from before it; never removed
 
 Orbax alone returns wrong numbers after a flipped bit, takes an empty folder for the newest step, and casts dtypes.
@@ -215,7 +215,12 @@ class Checkpoints(Saved):
         hosts.by_first(lambda: self._go_back(step))
 
     def tidy(self) -> None:
-        """Remove what a kill in a save left, drafts and steps that were to go, once the newest good step was read."""
+        """Remove what a kill in a save left: drafts, and steps that it was to remove.
+
+        These stay where the newest was not the one that `restore` read, another configuration saved it, or one of those
+        that are kept is not whole.
+        Raises: LockedError if another run has taken the directory.
+        """
         hosts.by_first(self._tidy)
 
     def save(self, step: int, state: Any, extra: dict[str, Any]) -> None:
@@ -305,8 +310,15 @@ class Checkpoints(Saved):
         manifest.write(self.path(step), step, state)
 
     def _tidy(self) -> None:
+        if self._lock is not None:
+            self._lock.require()
         self._drop_drafts()
-        if self.newest is not None and self.newest == max(self.steps(), default=None):  # no damaged one counts
+        kept = [self.path(step) for step in self.steps()[-self._keep :]]
+        if self.newest is None or not kept or kept[-1] != self.path(self.newest):
+            return
+        if (kept[-1] / "config.json").read_text() != self._config:
+            return
+        if all(manifest.fault(folder, contents=False) is None for folder in kept):
             self._prune()
 
     def _drop_drafts(self) -> None:
@@ -316,7 +328,7 @@ class Checkpoints(Saved):
     def _prune(self) -> None:
         for step in self.steps()[: -self._keep]:
             if not self._keep_period or step % self._keep_period:
-                with contextlib.suppress(OSError):  # tried again at the next save
+                with contextlib.suppress(OSError):  # tried again at the next start or save
                     _drop(self.path(step).rename(manifest.partial(self.path(step))))
 
 

@@ -74,20 +74,27 @@ def test_the_newest_and_multiples_of_the_period_stay(tmp_path, keep, period, lef
         assert same(checkpoints.restore(abstract(make_state(0))).state, make_state(left[0]))
 
 
-@pytest.mark.parametrize(("damaged", "left"), [(False, [2, 3]), (True, [1, 2, 3])])
-def test_a_start_removes_what_a_kill_left(tmp_path, damaged, left):
-    """As after the last save, which no other follows; where the newest is damaged, all may be needed."""
-    with Checkpoints(tmp_path / "c", keep=3, config={}) as checkpoints:
+@pytest.mark.parametrize(
+    ("damaged", "config", "left"), [(0, "a", [2, 3]), (3, "a", [1, 2, 3]), (2, "a", [1, 2, 3]), (0, "b", [1, 2, 3])]
+)
+def test_a_start_removes_what_a_kill_left(tmp_path, damaged, config, left):
+    """As after the last save, which no other follows; where one is damaged, all may be needed."""
+    with Checkpoints(tmp_path / "c", keep=3, config={"name": "a"}) as checkpoints:
         for step in (1, 2, 3):
             checkpoints.save(step, make_state(step), {})
     draft = manifest.partial(checkpoints.path(9))
     shutil.copytree(checkpoints.path(3), draft)
     if damaged:
-        (checkpoints.path(3) / "extra.json").unlink()
-    with Checkpoints(tmp_path / "c", keep=2, config={}) as checkpoints:
-        assert checkpoints.restore(abstract(make_state(0))).step == 3 - damaged
+        (checkpoints.path(damaged) / "extra.json").unlink()
+    with Checkpoints(tmp_path / "c", keep=2, config={"name": config}) as checkpoints:
+        assert checkpoints.restore(abstract(make_state(0))).step == (2 if damaged == 3 else 3)
         checkpoints.tidy()
         assert checkpoints.steps() == left and not draft.exists()
+        (checkpoints.directory / "lock.json").write_text('{"token": "another"}')
+        draft.mkdir()
+        with pytest.raises(LockedError):
+            checkpoints.tidy()
+        assert draft.exists()
 
 
 def test_what_is_dropped_is_emptied_first(tmp_path, monkeypatch):
