@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from spicejax.errors import LINES, SpicejaxError, plain
+from spicejax.errors import LINES, Missing, SpicejaxError, plain
 
 COMMANDS = {
     "train": "train a recipe on your corpus; the same command goes on where it was stopped",
@@ -136,8 +136,10 @@ def _last_words(error: BaseException, name: str) -> tuple[str, int]:
 
 def _text(error: BaseException) -> str:
     """The text of an error; one of the system without its number, a line that quotes a whole file is cut."""
+    if isinstance(error, Missing):
+        return str(error)
     if not isinstance(error, OSError) or not error.strerror or error.filename is None:
-        return "\n".join(map(_short, str(error).split("\n")))
+        return _short(plain(str(error)))
     return _short(f"{error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}")
 
 

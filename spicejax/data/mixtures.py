@@ -22,6 +22,7 @@ import numpy as np
 
 from spicejax.data import published
 from spicejax.data.published import Reader, Row
+from spicejax.errors import Missing
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +148,7 @@ def locate(data: Path, sources: Sequence[Source], tfds: bool) -> Files:
         located[source.name] = file
     if missing:
         names = ",".join(name for name in located if name not in missing)
-        raise FileNotFoundError("\n".join([*missing.values(), *([f"or go without: --sources={names}"] * bool(names))]))
+        raise Missing("\n".join([*missing.values(), *([f"or go without: --sources={names}"] * bool(names))]))
     return located
 
 

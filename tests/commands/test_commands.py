@@ -56,6 +56,14 @@ def test_a_line_that_quotes_a_whole_file_leaves_its_middle_out(tmp_path, capsys)
     assert len(line) < 1400 and line.endswith("download it again")
 
 
+def test_an_error_that_quotes_lines_is_one(tmp_path, capsys):
+    (tmp_path / "config.json").write_text('{"model_type": "a\\nb\\u001b[2J"}')
+    words = [f"--encoder={tmp_path}", "--style=minilm", "--corpus=facts", f"--out={tmp_path / 'out'}"]
+    assert commands.run("index", words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "model_type" in line and line.isprintable()
+
+
 def test_an_unknown_option_names_the_nearest(capsys):
     assert commands.run("export", ["--model=x", "--out=y", "--dtpe=float32"]) == 2
     assert capsys.readouterr().err == "error: unrecognized arguments: --dtpe=float32; did you mean --dtype?\n"
