@@ -1,9 +1,10 @@
 """Does what a command holds grow? python benchmarks/soak.py --hours=6 --out=FILE COMMAND...
 
-Starts COMMAND and looks every --every seconds at it and all processes that it started, on Linux: memory that is theirs
-alone (PSS), open descriptors, threads, processes, and files in a folder for temporary ones that is its own. After
---hours it is sent SIGTERM. Prints the mean of each quarter of the time after --settling, and the growth an hour of a
-line through all that was seen since; FILE has every look. Exit code 1 where COMMAND failed before.
+Starts COMMAND and looks every --every seconds at it and all processes that it started, on Linux: memory but for what
+files are mapped (libraries count the less, the more processes share them), open descriptors, threads, processes, and
+files in a folder for temporary ones that is its own. After --hours it is sent SIGTERM. Prints the mean of each quarter
+of the time after --settling, and the growth an hour of a line through all that was seen since; FILE has every look.
+Exit code 1 where COMMAND failed before.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def look(pids: list[int], temporary: Path) -> dict[str, float]:
         place = Path(f"/proc/{pid}")
         try:
             rollup = (place / "smaps_rollup").read_text()
-            held["memory_mib"] += int(rollup.partition("\nPss:")[2].split()[0]) / 1024
+            held["memory_mib"] += int(rollup.partition("\nPss_Anon:")[2].split()[0]) / 1024
             held["descriptors"] += len(os.listdir(place / "fd"))
             held["threads"] += len(os.listdir(place / "task"))
             held["processes"] += 1
