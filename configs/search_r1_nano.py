@@ -3,7 +3,8 @@
 Command:   python launch/tpu_run.py --config=search_r1_nano --workdir=runs/search_r1_nano
 Hardware:  2 CPU cores, 2 GiB of memory
 Cost:      as r1_searcher_nano
-Expect:    no recorded run of its own; the second stage of r1_searcher_nano differs in its reward alone.
+Expect:    no recorded run of its own; r1_searcher_nano's second stage begins with a policy that searches, and has
+           another reward, estimator and rule of form.
 """
 
 import dataclasses

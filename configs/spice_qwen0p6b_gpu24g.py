@@ -2,7 +2,7 @@
 
 Command:   python launch/tpu_run.py --config=spice_qwen0p6b_gpu24g --workdir=DIR model.path=Qwen/Qwen3-0.6B-Base
            --corpus=DOCUMENTS
-           Disk: 7.15 GB a checkpoint, 14.3 GB while one is saved.
+           Disk: 7.15 GB a checkpoint, two are kept: 21.5 GB while one is saved.
 Hardware:  one GPU of 24 GB. Not run by us on such hardware yet; docs/scaling.md has what the compiler says of it.
 Expect:    no result is known for this size; the paper's smallest model has 3 billion parameters.
 """

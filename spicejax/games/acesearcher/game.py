@@ -216,10 +216,10 @@ def exam(cfg: AceSearcherConfig) -> Exam:
         searches = [int(paths.kind_of(task, cfg) in SEARCHING) for task in tasks]
         return [[Reply(text, r, searches=n) for r, text in of] for of, n in zip(answered, searches, strict=True)]
 
-    respond = planned if cfg.exam == "plan" else direct
-    role = "decomposer" if cfg.exam == "plan" else "solver"
     needs = {"searches": cfg.kind in SEARCHING, "programs": cfg.programs != "off"}
-    return Exam(role, lambda task: paths.plan_messages(task, cfg), respond, cfg.final_max_new, **needs)
+    if cfg.exam == "plan":
+        return Exam("decomposer", lambda task: paths.plan_messages(task, cfg), planned, cfg.final_max_new, **needs)
+    return Exam("solver", lambda task: paths.direct_ask(task, cfg), direct, cfg.final_max_new, **needs)
 
 
 def _reply(branch: Branch) -> Reply:

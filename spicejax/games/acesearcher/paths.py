@@ -128,6 +128,11 @@ def direct_messages(question: str, documents: str, cfg: AceSearcherConfig, kind:
     return _filled(name, cfg.templates, {"documents": documents, "question": question})
 
 
+def direct_ask(task: Task, cfg: AceSearcherConfig) -> Messages:
+    """Ask a question without a plan and before anything is looked up."""
+    return direct_messages(task.question, own_text(task, task.question, cfg), cfg, kind_of(task, cfg))
+
+
 def _user(text: str) -> Messages:
     return [{"role": "user", "content": text}]
 
@@ -271,12 +276,12 @@ def _finish(world: World, paths: Sequence[Path], cfg: AceSearcherConfig, stream:
 
 def _final_prompt(world: World, path: Path, cfg: AceSearcherConfig) -> Messages | None:
     """The final prompt, with the best passages of every sub-question; None, and a fault, where it does not fit."""
-    answers = [path.answers[k] for k in range(len(path.plan.questions))]
+    answers, kind = [path.answers[k] for k in range(len(path.plan.questions))], kind_of(path.task, cfg)
     build = functools.partial(
-        final_messages, path.task.question, steps=plans.listed(path.plan, answers), cfg=cfg,
-        kind=kind_of(path.task, cfg),
-    )  # fmt: skip
-    share = plans.shares(cfg.total, len(answers))
+        final_messages, path.task.question, steps=plans.listed(path.plan, answers), cfg=cfg, kind=kind
+    )
+    shows = cfg.request != "nano" and kind != "claim"  # whether the prompt has a place for passages
+    share = plans.shares(cfg.total, len(answers)) if shows else 0
     by_question = [path.passages[k] for k in sorted(path.passages)]
     ranked = [passages[rank] for rank in range(share) for passages in by_question if rank < len(passages)]
     # Differs: in the order of their ranks; the code takes 5 or 3 of each through a set, and the best ones outermost

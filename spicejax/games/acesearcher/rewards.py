@@ -64,6 +64,8 @@ def _summed(answer: str, right: str) -> Fraction:
     if qa.number(answer) is not None and qa.number(right) is not None:
         return Fraction(3 * _same(answer, right))
     given, gold = _words(answer), _words(right)
+    if not gold:  # such as "A", whose article goes: it would be a part of every answer
+        return Fraction(0)
     same = given == gold
     if gold in ("yes", "no"):
         # Differs: the first word decides; the code takes a yes anywhere in the answer

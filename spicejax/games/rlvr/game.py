@@ -56,6 +56,10 @@ class RlvrConfig:
         require(self, {"questions": 1, "group_size": 1, "max_new": 1})
         if self.candidates and self.candidates < self.questions:
             raise ValueError(f"rlvr.candidates={self.candidates}: give at least questions={self.questions}, or 0")
+        if self.candidates and self.group_size < 2:
+            raise ValueError(
+                f"rlvr.candidates={self.candidates}: one answer is all right or all wrong; give group_size=2"
+            )
 
 
 class _Group(NamedTuple):

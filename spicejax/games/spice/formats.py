@@ -36,8 +36,14 @@ ABSTAINING = ("exam_question", "correct_answer")  # beside question and answer: 
 _OPTION_LINE = re.compile(r"^[ \t]*(?:[-*][ \t]+)?\**\(?([A-Za-z])\**[).:]\**[ \t]*(?=\S)", re.MULTILINE)
 _OPTION_INLINE = re.compile(r"(?<!\S)\(?([A-Z])\)[ \t]*(?=\S)")
 _AFTER_OPTIONS = re.compile(r"\n[ \t]*\n|\n[ \t]*\**(?:correct|answer|explanation|solution)\b", re.IGNORECASE)
+# A letter said to be right: "Correct: B", "the answer is (C)"; not "the answer is a river"
 _NAMED_RIGHT = re.compile(
-    r"^[ \t]*\**(?:correct(?: answer| option)?|answer)\**[ \t]*:[ \t*]*\(?([A-Da-d])\b", re.M | re.I
+    r"(?:\bthe[ \t]+)?\b(?:correct(?: answer| option| choice)?|answer)\**"
+    r"(?:[ \t]*:[ \t*]*\(?([a-d])|[ \t]+is:?[ \t*]*\(?(?-i:([A-D])))\b(?!(?<=a)[ \t]+(?-i:[a-z]))",
+    re.IGNORECASE,
+)
+_MARKED_RIGHT = re.compile(
+    r"\([ \t]*(?:correct(?: answer| option| choice)?|right (?:answer|option|choice))[ \t]*\)|[✓✔✅☑]", re.IGNORECASE
 )
 _QUESTION_LABEL = re.compile(r"^\**question\**[ \t]*[0-9]{0,3}[ \t]*[:.)]\**\s*", re.IGNORECASE)
 _LETTER = re.compile(r"\(?([A-D])(?:[).:](?:\s.*)?)?|([a-d])", re.DOTALL)
@@ -210,7 +216,7 @@ def _read_mcq(question: str, correct: str, rules: ValidityConfig) -> Task | Reje
     parts = _split_options(question)
     if parts is None:
         return rejection("bad_options", "the options are not labelled A, B, C, D")
-    stem, options = _QUESTION_LABEL.sub("", parts[0].strip()), parts[1]
+    stem, options, rest = _QUESTION_LABEL.sub("", parts[0].strip()), parts[1], parts[2]
     if not all(options) or rules.no_markup and any(map(validity.is_placeholder, options)):
         return rejection("bad_options", "an option is empty")
     # Differs: two equal options, or a right one named twice, are refused (distinct_options).
@@ -220,16 +226,20 @@ def _read_mcq(question: str, correct: str, rules: ValidityConfig) -> Task | Reje
     if not letter:
         return rejection("bad_letter", correct)
     right = (letter[1] or letter[2]).upper()
-    if rules.distinct_options and any(named.upper() != right for named in _NAMED_RIGHT.findall(question)):
+    named = {(m[1] or m[2]).upper() for part in (stem, *options, rest) for m in _NAMED_RIGHT.finditer(part)}
+    if rules.distinct_options and named - {right}:
         return rejection("bad_letter", "the question names another letter than multiple_choice_correct")
+    # Differs: neither the question nor an option may say which letter is right (no_leaks).
+    if rules.no_leaks and any(says.search(part) for says in (_NAMED_RIGHT, _MARKED_RIGHT) for part in (stem, *options)):
+        return rejection("answer_leaked", "the question says which option is right")
     if len(stem) < min(3, rules.min_question_chars):
         return rejection("question_too_short", stem)
     lines = [f"{label}) {option}" for label, option in zip(LETTERS, options, strict=True)]
     return Task("\n".join([stem, *lines]), right, "MCQ", options=tuple(options))
 
 
-def _split_options(question: str) -> tuple[str, list[str]] | None:
-    """Split an MCQ text into stem and options A to D, written one per line or all in one line."""
+def _split_options(question: str) -> tuple[str, list[str], str] | None:
+    """Split an MCQ text into stem, options A to D, written one per line or all in one line, and what comes after."""
     for pattern in (_OPTION_LINE, _OPTION_INLINE):
         marks = list(pattern.finditer(question))
         labels = "".join(mark[1] for mark in marks).upper()
@@ -239,6 +249,8 @@ def _split_options(question: str) -> tuple[str, list[str]] | None:
         marks = marks[-4:]
         starts = [mark.start() for mark in marks[1:]] + [len(question)]
         options = [question[mark.end() : start] for mark, start in zip(marks, starts, strict=True)]
-        options[3] = _AFTER_OPTIONS.split(options[3], maxsplit=1)[0]
-        return question[: marks[0].start()], [" ".join(option.split()) for option in options]
+        ends = [after.start() for says in (_AFTER_OPTIONS, _NAMED_RIGHT) if (after := says.search(options[3]))]
+        end = min(ends, default=len(options[3]))
+        options[3], rest = options[3][:end].rstrip(" \t(*") if ends else options[3], options[3][end:]
+        return question[: marks[0].start()], [" ".join(option.split()) for option in options], rest
     return None

@@ -19,7 +19,7 @@ def key(task: Task) -> str:
 
 def asked_in(state: Any, iterations: int) -> set[str]:
     """Keys of the questions of the last so many iterations; `state` is what `remember` made, or None."""
-    return {k for asked in (state or [])[len(state or []) - iterations :] for k in asked} if iterations else set()
+    return {k for asked in (state or [])[-iterations:] for k in asked} if iterations else set()
 
 
 def remember(state: Any, tasks: Iterable[Task], iterations: int) -> list[list[str]]:

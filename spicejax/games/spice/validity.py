@@ -36,7 +36,7 @@ class ValidityConfig:
     # forbids it, its rule does not check it
     self_contained: bool = True
     # refuse a free-form question that gives its own answer away; in the style `nano`, whose questions are the start of
-    # a sentence, one that holds it at all
+    # a sentence, one that holds it at all; and a multiple choice that says which option is right
     no_leaks: bool = True
     # refuse several numbered questions in one, and replies whose objects ask different ones; else the last object
     # counts

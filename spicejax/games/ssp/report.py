@@ -35,12 +35,16 @@ class Slot:
 
 
 def record(slot: Slot) -> Record:
-    """The proposal, with the Solver's answers to the question that was asked in its place."""
+    """The proposal, with the Solver's answers to it; those to a question replayed in its place stand beside."""
     extra: dict[str, Any] = {"rejected": slot.proposal.rejected}
-    if slot.asked:
-        extra |= {"asked": slot.asked[0], "replayed": slot.place is not None, "rewards": slot.earned}
-        extra |= {"answered": solver.transcript(slot.rows[0])}
     answers, right = [solver.answer(row) for row in slot.rows], [share == 1 for share in slot.right]
+    if slot.asked:
+        asked, its_answer = slot.asked
+        extra |= {"asked": asked, "replayed": slot.place is not None, "rewards": slot.earned}
+        extra |= {"answered": solver.transcript(slot.rows[0])}
+        if slot.place is not None:
+            extra |= {"replay": {"answer": its_answer.text, "said": answers, "correct": right}}
+            answers, right = [], []
     question, gold, transcript = slot.proposal.question, slot.proposal.answer.text, solver.transcript(slot.proposal.row)
     return Record(question, gold, answers, right, slot.reward, transcript, extra)
 

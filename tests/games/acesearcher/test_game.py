@@ -211,6 +211,10 @@ def test_the_whole_prompts_name_question_passages_and_steps():
         assert all(TASK.question in text for text in (texts[0], texts[-1]))
         assert "[1] friend of Ada?\nfriend of Ada is Bo." in texts[1]
         assert "#2: home of #1?\nAnswer: " in texts[-1] and ("[1]" in texts[-1]) == (kind == "qa")
+        ((reply,),) = AceSearcherConfig.game.exam(dataclasses.replace(cfg, kind=kind)).respond(
+            world(player), [TASK], samples=1, first_row=[0], stream=0, max_new=8
+        )
+        assert bool(reply.transcript[-1]["shown"]) == (kind == "qa"), "a claim's last prompt shows no passages"
 
 
 def test_document_questions_bring_their_text_and_look_nothing_up():
@@ -314,16 +318,23 @@ def test_each_kind_is_examined_in_its_own_way(how):
     replies = exam.respond(world(player), MIXED, samples=1, first_row=range(0, 8, 2), stream=0, max_new=64)
     assert [reply.answer for (reply,) in replies] == ["Oslo", "No", "18", "17.5"]
     assert [reply.searches for (reply,) in replies] == [1, 1, 0, 0]
+    asked = [turns[-1]["content"] for turns in map(exam.ask, MIXED)]
+    if how == "direct":  # before anything was looked up
+        assert asked[2:] == [text for text, _ in player.asked][2:] and not any("###" in text for text in asked)
+    else:
+        assert asked == [text for text, _ in player.asked][:4]
     assert len(player.asked) == (4 if how == "direct" else 12)
 
 
 def test_an_examined_path_tells_the_passages_it_was_shown():
     exam = AceSearcherConfig.game.exam(CFG)
-    ((reply,),) = exam.respond(world(Scripted(policy)), [TASK], samples=1, first_row=[0], stream=0, max_new=8)
+    player = Scripted(policy)
+    ((reply,),) = exam.respond(world(player), [TASK], samples=1, first_row=[0], stream=0, max_new=8)
     plan, first, second, final = reply.transcript
     assert plan == {"plan": GOOD}
     assert first["shown"] == [{"id": "friend of Ada?", "title": "friend of Ada?", "text": "friend of Ada is Bo."}]
-    assert second["asked"] == "home of Bo?" and len(final["shown"]) == 2 and reply.searches == 2
+    assert second["asked"] == "home of Bo?" and reply.searches == 2
+    assert final["shown"] == [] and " is " not in player.asked[-1][0], "the nano style ends with the steps alone"
 
 
 @pytest.mark.parametrize("task, more, fault", [

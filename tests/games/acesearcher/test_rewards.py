@@ -28,6 +28,8 @@ def test_the_sum_of_the_public_code():
     assert summed("Danube", "river Danube") == pytest.approx(0 + 1 + 2 / 3)  # containment either way
     assert summed("blue river", "river Danube") == pytest.approx(2 / 4)
     assert summed("Rhine", "Danube") == 0.0
+    assert summed("banana", "Vitamin A", "A") == 0.0  # an article, which normalising takes away
+    assert summed("Vitamin A", "A", "Vitamin A") == 3.0
 
 
 def test_f1_of_distinct_words_over_all_of_them():

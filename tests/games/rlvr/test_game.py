@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 from scripted import Scripted, world
 
 from spicejax.games.rlvr import game as rlvr
@@ -54,6 +55,8 @@ def test_questions_whose_answers_are_all_alike_are_replaced():
     assert (ask.prompts, ask.trained, cfg.items) == (6, 2, 6)
     played, player = play(lambda *_: "\\boxed{99}", cfg, questions)
     assert len(player.asked) == 6 and played.lessons == [] and played.metrics["reasoner/refused"] == 6
+    with pytest.raises(ValueError, match="candidates=6: one answer is all right or all wrong; give group_size=2"):
+        dataclasses.replace(cfg, group_size=1)
 
 
 def test_an_iteration_without_a_question_that_fits_teaches_nothing():

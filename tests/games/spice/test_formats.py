@@ -291,6 +291,7 @@ def test_numbers_keep_their_spelling_and_size_does_not_matter() -> None:
     MCQ.replace("\n", "\n- "), MCQ.replace("\n", " "), MCQ.replace("\n", "\n\n"), "Question: " + MCQ,
     "**Question:** " + MCQ, MCQ + "\nCorrect: B", MCQ + "\n\n**Correct answer:** B) Amazon",
     MCQ + "\n\nExplanation: the Amazon carries most.", MCQ.replace("Amazon", "\n   Amazon"),
+    MCQ + " Correct: B", MCQ + " (The correct answer is B)", MCQ.replace("\n", " ") + " **Answer:** b",
 ])  # fmt: skip
 def test_options_are_read_in_any_common_dress(written: str) -> None:
     task = parse(mcq(multiple_choice_question=written), "MCQ")
@@ -336,6 +337,28 @@ def test_real_exam_questions_are_valid(shared_data) -> None:
         assert isinstance(task, Task), (task, written)  # two of them bring the excerpt that they speak of
         assert task.answer == item["answer"]
         assert list(task.options) == [" ".join(choice.split()) for choice in item["choices"]]
+
+
+@pytest.mark.parametrize("written", [
+    "Correct: B\n" + MCQ, "The answer is B.\n" + MCQ, MCQ.replace("\n", "\nAnswer: (B)\n", 1),
+    MCQ.replace("Amazon", "Amazon (correct)"), MCQ.replace("Amazon", "Amazon ✓"),
+    MCQ.replace("Congo", "Congo, but the correct option is B"),
+])  # fmt: skip
+def test_no_question_says_which_option_is_right(written: str) -> None:
+    assert reason(parse(mcq(multiple_choice_question=written), "MCQ")) == "answer_leaked"
+
+
+@pytest.mark.parametrize("stem", [
+    "Choose the correct answer:", "If the answer is a river in Africa, which is it?",
+    "The correct answer: a river. Which one?", "The answer is c times as long as d. Which river is c?",
+])  # fmt: skip
+def test_articles_and_labels_name_no_option(stem: str) -> None:
+    for written in (
+        MCQ.replace(MCQ.partition("\n")[0], stem),
+        MCQ.replace(MCQ.partition("\n")[0], stem).replace("\n", " "),
+    ):
+        task = parse(mcq(multiple_choice_question=written), "MCQ")
+        assert isinstance(task, Task) and task.question.startswith(stem), task
 
 
 def test_genotypes_differ_by_case() -> None:

@@ -37,6 +37,7 @@ def test_memory_is_as_long_as_asked_for():
     for number in range(30):
         state = novelty.remember(state, [task(f"what is {number}?")] * 2, 15)
     assert len(state) == 15 and all(len(asked) == 1 for asked in state)
+    assert [len(novelty.asked_in(state[:n], 10)) for n in (0, 1, 6, 9, 10, 15)] == [0, 1, 6, 9, 10, 10]
     assert novelty.asked_in(state, 2) == {novelty.key(task(f"what is {n}?")) for n in (28, 29)}
     assert novelty.asked_in(state, 0) == novelty.asked_in(None, 5) == set()
     assert len(novelty.remember(state, [], 0)) == novelty.REMEMBERED

@@ -41,6 +41,8 @@ def mcq(question=MCQ, correct="A"):
         ("typed_answers", False, free(answer="---", kind="String"), "wrong_answer_type"),
         ("distinct_options", False, mcq(MCQ.replace("Po", "Ob")), "bad_options"),
         ("distinct_options", False, mcq(MCQ + "\nCorrect: C"), "bad_letter"),
+        ("distinct_options", False, mcq(MCQ + " Correct: C"), "bad_letter"),
+        ("no_leaks", False, mcq("The answer is A. " + MCQ), "answer_leaked"),
     ],
 )
 def test_each_rule_beyond_the_paper_is_switched_by_its_field(field, off, reply, reason):

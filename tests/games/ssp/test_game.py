@@ -98,6 +98,10 @@ def test_replay_fills_with_earlier_questions_and_resets():
     assert len(of(second, "solver")) == 6 and of(second, "proposer")[1] == (1, 0.0)
     record = second.rows[1]
     assert record["replayed"] and record["asked"] in ("home of R?", "home of B?") and record["rejected"]
+    assert not {"said", "correct", "pass_rate"} & set(record), "what was answered is another question"
+    replay = record["replay"]
+    assert replay["answer"] == {"home of R?": "Rome", "home of B?": "Bonn"}[record["asked"]]
+    assert len(replay["said"]) == len(replay["correct"]) == len(record["rewards"])
     endless = dataclasses.replace(cfg, reset_every=0)
     state = None
     for iteration in range(5):
