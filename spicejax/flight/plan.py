@@ -16,7 +16,7 @@ import jax
 
 from spicejax import sharding
 from spicejax.flight import programs
-from spicejax.generate import weights
+from spicejax.generate import layout, weights
 from spicejax.memory import APART, machine
 from spicejax.models import transformer
 from spicejax.run.config import RunConfig
@@ -57,7 +57,7 @@ def kv_bytes(resolved: Resolved, ask: programs.Ask) -> float:
     """Bytes of a device for the KV entries of one ask: each prompt slot's prompt once, and the responses."""
     shape = programs.engine_layout(resolved, ask)
     token = weights.token_bytes(shape.model, shape.mesh, shape.cache)
-    return shape.prompts * (shape.prefix + shape.group * (shape.history + shape.suffix)) * token / shape.shards
+    return shape.prompts * layout.prefix_tokens(shape) * token / shape.shards
 
 
 def compiled(cfg: RunConfig) -> tuple[str, bool]:

@@ -204,12 +204,12 @@ def whole(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, wor
     few copies of a prompt are held.
     """
     narrow = _layout(cfg, buckets, mesh, work, lanes_per_prefix(buckets, work))
-    budget = max(buckets.kv_tokens, narrow.prompts * _prefix_tokens(narrow))
+    budget = max(buckets.kv_tokens, narrow.prompts * prefix_tokens(narrow))
     for group in range(min(WIDEST, work.samples, buckets.rows), narrow.group, -1):
         if work.samples % group == 0:
             wide = _layout(cfg, buckets, mesh, work, group)
             holds_all = work.prompts * work.samples <= wide.lanes and wide.shards == narrow.shards
-            if holds_all and (not buckets.kv_tokens or wide.prompts * _prefix_tokens(wide) <= budget):
+            if holds_all and (not buckets.kv_tokens or wide.prompts * prefix_tokens(wide) <= budget):
                 return wide
     return narrow
 
@@ -236,7 +236,7 @@ def tails_of(shape: Layout, most: Layout, buckets: Buckets, drafts: int) -> list
     """
     tails: list[Layout] = []
     for share in buckets.tails:
-        lanes = int(share * most.prompts * _prefix_tokens(most) / _prefix_tokens(most.fewer(most.shards)))
+        lanes = int(share * most.prompts * prefix_tokens(most) / prefix_tokens(most.fewer(most.shards)))
         lanes -= lanes % most.shards
         parts = sharding.ways(most.mesh, lanes)  # more than the engine has, where its prefixes were too few to split
         if 0 < lanes < (tails[-1] if tails else shape).lanes and parts == most.shards:
@@ -268,7 +268,7 @@ def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, w
     prompts = shape.prompts
     if buckets.kv_tokens:
         # At least one prefix for each part of the mesh: with fewer, every part would hold all of them.
-        prompts = min(prompts, max(ways, buckets.kv_tokens // _prefix_tokens(shape)))
+        prompts = min(prompts, max(ways, buckets.kv_tokens // prefix_tokens(shape)))
     if prompts > ways:
         prompts -= prompts % ways  # so that each part of the mesh holds whole prefixes
     shards = sharding.ways(mesh, prompts)
@@ -279,7 +279,7 @@ def _layout(cfg: TransformerConfig, buckets: Buckets, mesh: jax.sharding.Mesh, w
     return dataclasses.replace(shape, prompts=prompts, prefills=prefills, appends=appends)
 
 
-def _prefix_tokens(shape: Layout) -> int:
+def prefix_tokens(shape: Layout) -> int:
     """Memory of a prefix and its lanes, in tokens of the cache's precision; a window's tokens take more."""
     if not shape.window:
         return shape.prefix + shape.group * (shape.history + shape.suffix)

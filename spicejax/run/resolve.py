@@ -237,15 +237,17 @@ def _with_whole_rows(cfg: RunConfig, mesh: Mesh, sampler_mesh: Mesh) -> RunConfi
 def _with_bounded_cache(resolved: Resolved, capacity: float) -> Resolved:
     """The same with `buckets.kv_tokens` bounded by what `sampler_memory` leaves of each device.
 
-    While sampling, a device holds what `resident_while_sampling` names, the sampler's weights (on a GPU their layers
-    twice: decoding cuts them from the stack), the KV cache, and the prompts of one prefill.
+    While sampling, a device holds what `resident_while_sampling` names, the sampler's weights (on a GPU the layers of
+    the model that decodes twice, here those of the largest: they are cut from the stack), the KV cache, and the prompts
+    of one prefill.
     """
     cfg, buckets = resolved.cfg, resolved.cfg.buckets
     if not cfg.sampler_memory or math.isinf(capacity):
         return resolved
     held = [resolved.resident_while_sampling, resolved.copied]
     if sharding.platform(resolved.sampler_mesh) == "gpu":
-        held.append(resolved.copied["layers"])
+        seated = (weights.parameters(model, resolved.sampler_mesh) for model in resolved.seats.values())
+        held.append(max((each["layers"] for each in (resolved.copied, *seated)), key=sharding.device_bytes))
     room = cfg.sampler_memory * capacity - sharding.device_bytes(held)
     tokens_each = int(room / resolved.token_bytes) - max(map(buckets.prefilling, buckets.prompt))
     if tokens_each <= 0:

@@ -39,14 +39,17 @@ class Chat:
         self._ids = {token.text: token.id for token in added}
         self._template = templates.compiled(source)
         longest_first = sorted(added, key=lambda t: -len(t.text))
-        alternatives = [
-            (r"\s*" if t.lstrip else "") + f"({re.escape(t.text)})" + (r"\s*" if t.rstrip else "")
-            for t in longest_first
-        ]
+        self._swallowing = [token for token in longest_first if token.lstrip or token.rstrip]
+        alternatives = "|".join(
+            (r"\s*" if t.lstrip else "") + re.escape(t.text) + (r"\s*" if t.rstrip else "") for t in longest_first
+        )
         starts = "|".join(re.escape(t.text) for t in longest_first)
+        # Thousands of tokens are tried only where one can begin, and none is a group: each would be kept at every try.
+        firsts = "".join(sorted({re.escape(t.text[0]) for t in added}))
+        spaces = r"\s" if any(t.lstrip for t in added) else ""
         nothing = r"(?!)"  # where there is no added token
-        self._split = re.compile("|".join(alternatives) or nothing)
-        self._starts = re.compile(f"(?=(?:{starts or nothing}))")
+        self._split = re.compile(f"(?=[{firsts}{spaces}])(?:{alternatives})" if added else nothing)
+        self._starts = re.compile(f"(?=[{firsts}])(?=(?:{starts}))" if added else nothing)
         self._heads = tuple({t.text[:n] for t in added for n in range(1, len(t.text))})
         self._tails = tuple({t.text[-n:] for t in added for n in range(1, len(t.text))})
 
@@ -77,10 +80,17 @@ class Chat:
         position = 0
         for match in self._split.finditer(text):
             pieces.append(text[position : match.start()].replace(mark, ""))
-            pieces.append(self._ids[match[match.lastindex or 0]])
+            pieces.append(self._id(match[0]))
             position = match.end()
         pieces.append(text[position:].replace(mark, ""))
         return [piece for piece in pieces if piece != ""]
+
+    def _id(self, matched: str) -> int:
+        """The added token of a match, which holds the spaces that the token swallows."""
+        if (found := self._ids.get(matched)) is not None:
+            return found
+        around = ((token, matched.partition(token.text)) for token in self._swallowing if token.text in matched)
+        return next(token.id for token, (before, _, behind) in around if not (before + behind).strip())
 
     def end_token(self) -> int | None:
         """Return the added token that closes an assistant's turn; None where the template writes none."""

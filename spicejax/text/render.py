@@ -43,7 +43,8 @@ def reply(tokenizer: Tokenizer, template: Template, text: str, *, ended: bool = 
             f"{tokenizer.source}: its chat template opens thinking ({begun.strip()}) in every prompt, which given "
             "replies do not go on from; write a chat_template.jinja that ends with the assistant's header"
         )
-    return [*tokenizer.encode(text), *tokenizer.eos_ids[: int(ended)]]
+    end = tokenizer.turn_end if template == "chat" else tokenizer.eos_ids[0]
+    return [*tokenizer.encode(text), *([end] if ended else [])]
 
 
 def stop_strings(template: Template) -> tuple[str, ...]:

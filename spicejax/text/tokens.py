@@ -62,6 +62,7 @@ class Tokenizer:
     chat: Chat | None  # None where the model brings no chat template
     bos_id: int | None
     eos_ids: tuple[int, ...]  # every id that ends generation; the first is tokenizer_config's eos_token
+    turn_end: int  # of them the one that the chat template closes a reply with, else the first
     pad_id: int | None
     add_bos: bool  # the family puts bos_id in front of raw prompts
     source: str  # what it was loaded from
@@ -74,14 +75,21 @@ class Tokenizer:
         return dataclasses.replace(self, date=datetime.date.fromisoformat(date)) if date else self
 
     def require_rows(self, rows: int) -> None:
-        """Raise ValueError where a model's `rows` embeddings are fewer than the ids; more are fine."""
-        if (ids := len(self.vocabulary.token_bytes)) > rows:
+        """Raise ValueError where a model's `rows` embeddings are fewer than the ids; more are fine.
+
+        Ids beyond them that nothing here writes are let through: Gemma 3 has one for images, its text models no row.
+        """
+        template = self.chat.source if self.chat else ""
+        silent = {t.id for t in self.vocabulary.added if t.special and t.text not in template}
+        silent -= {*self.eos_ids, self.bos_id, self.pad_id}
+        ids = len(self.vocabulary.token_bytes)
+        if not set(range(rows, ids)) <= silent:
             raise ValueError(f"{self.source}: ids up to {ids - 1}, but the model has {rows}; take its own tokenizer")
 
     def unused(self, rows: int) -> tuple[int, ...]:
         """The ids among a model's `rows` that no token has, as ranges: start, stop, start, stop, ..."""
         known = np.arange(rows) < len(self.vocabulary.token_bytes)
-        known[list(self.vocabulary.holes)] = False
+        known[[hole for hole in self.vocabulary.holes if hole < rows]] = False
         return tuple(np.flatnonzero(np.diff(~known, prepend=False, append=False)).tolist())
 
     def encode(self, text: str) -> list[int]:
@@ -214,18 +222,23 @@ def _assemble(
         chat = Chat(_default_template(template), loaded.added, names) if template else None
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
-    eos = _end_ids(by_text.get(names.get("eos_token", "")), config.get("eos_token_id"), chat)
+    closing = chat.end_token() if chat else None
+    eos = _end_ids(by_text.get(names.get("eos_token", "")), config.get("eos_token_id"), closing)
     if not eos or any(not 0 <= i < len(loaded.token_bytes) for i in eos):
         raise ValueError(f"{source}: end-of-text ids {eos} are not usable; set eos_token in tokenizer_config.json")
     bos_id, pad_id = (by_text[names[name]] if name in names else None for name in ("bos_token", "pad_token"))
     add_bos = bos_id is not None and bool(config.get("add_bos_token", False))
-    return Tokenizer(loaded, chat, bos_id, tuple(eos), pad_id, add_bos, source, files, written)
+    # What ends a reply is none of its text, whether the file calls it special or not.
+    silent = {*eos, *(by_text[text] for text in names.values() if text in by_text)}
+    table = tuple(b"" if i in silent else piece for i, piece in enumerate(loaded.token_bytes))
+    loaded, end = dataclasses.replace(loaded, token_bytes=table), eos[0] if closing is None else closing
+    return Tokenizer(loaded, chat, bos_id, tuple(eos), end, pad_id, add_bos, source, files, written)
 
 
-def _end_ids(declared: int | None, generation: int | list[int] | None, chat: Chat | None) -> list[int]:
+def _end_ids(declared: int | None, generation: int | list[int] | None, closing: int | None) -> list[int]:
     """Collect the ids that end generation: the declared one first, then generation_config's, then the chat's."""
     more = generation if isinstance(generation, list) else [generation]
-    ids = [declared, *more, chat.end_token() if chat else None]
+    ids = [declared, *more, closing]
     return list(dict.fromkeys(i for i in ids if i is not None))
 
 

@@ -171,8 +171,9 @@ def _encoder(spec: Mapping[str, Any], guarded: set[str], name: str) -> Callable[
     plain |= {"truncation": None, "padding": None, "post_processor": None}
     plain["added_tokens"] = [t for t in spec.get("added_tokens", []) if t["content"] not in guarded]
     model = copy.copy(spec["model"])
-    if any(text in model["vocab"] for text in guarded):
-        model["vocab"] = {k: v for k, v in model["vocab"].items() if k not in guarded}
+    # An added token that no piece spells would take the next free id, which may be a guarded one's.
+    kept = {t["content"]: t["id"] for t in plain["added_tokens"]}
+    model["vocab"] = kept | {k: v for k, v in model["vocab"].items() if k not in guarded}
     pairs = [merge if isinstance(merge, list) else merge.split(" ", 1) for merge in model["merges"]]
     if any(a + b in guarded or a in guarded or b in guarded for a, b in pairs):
         model["merges"] = [[a, b] for a, b in pairs if not {a + b, a, b} & guarded]

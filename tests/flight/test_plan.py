@@ -1,5 +1,6 @@
 """The plan of a run: what is counted by arithmetic, and what this machine's compiler says of its programs."""
 
+import functools
 import re
 
 import jax
@@ -7,7 +8,8 @@ import pytest
 
 from spicejax import commands, configs
 from spicejax import config as configuration
-from spicejax.flight import plan
+from spicejax.flight import plan, programs
+from spicejax.generate.state import init
 from spicejax.models import lora
 from spicejax.run.resolve import resolve
 
@@ -26,6 +28,17 @@ def test_gradients_are_those_of_what_is_trained():
     trained = sum(x.size for x in jax.tree.leaves(adapters.state[0].params))
     held = sum(x.size for x in jax.tree.leaves(lora.join(adapters.state[1], adapters.state[0].params)))
     assert sizes[1]["gradients"] == 4 * trained < 4 * held / 10
+
+
+@pytest.mark.parametrize("cache", ["compute", "int8"])
+@pytest.mark.parametrize("name", ["rlvr_nano", "r1_searcher_nano"])
+def test_the_plans_cache_is_the_engines(name, cache):
+    """Of int8 with what stays in full precision."""
+    resolved = resolve(changed(name, buckets__cache=cache))
+    for ask in (ask for ask in resolved.cfg.asks if ask.samples):
+        caches, state = jax.eval_shape(functools.partial(init, programs.engine_layout(resolved, ask)))
+        held = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((caches, state.recent, state.older)))
+        assert plan.kv_bytes(resolved, ask) == pytest.approx(held, rel=0.02)
 
 
 def test_the_compiler_of_this_machine_counts_what_the_arithmetic_leaves_out(capsys):

@@ -71,6 +71,24 @@ def test_other_players_and_adapters_take_their_part():
     assert more == pytest.approx(2 * SIZE / TOKEN, rel=0.01), "the learner's own weights are read"
 
 
+def test_on_a_gpu_the_layers_that_decode_are_held_twice(monkeypatch):
+    """They are cut from the stack: of the policy, or of a player with a larger model."""
+    large = dataclasses.replace(MODEL, num_layers=2 * MODEL.num_layers)
+    seat = weights.sampled(with_precision(CFG.model, large))
+    meshes = (AbstractMesh((1, 1, 1), sharding.AXES),) * 2
+    layers = 2 * (transformer.num_params(large) - SIZE)  # bytes of the policy's
+
+    def left(seats):
+        resolved = Resolved(CFG, with_precision(CFG.model, MODEL), *meshes, seats)
+        return _with_bounded_cache(resolved, 128 * GIB).cfg.buckets.kv_tokens
+
+    for seats, twice in (({}, 1), ({"challenger": seat}, 2)):
+        plain = left(seats)
+        with monkeypatch.context() as patch:
+            patch.setattr(sharding, "platform", lambda mesh: "gpu")
+            assert plain - left(seats) == pytest.approx(twice * layers / TOKEN, rel=0.01)
+
+
 def test_probes_cost_training_no_memory():
     """The first policy takes part of the KV cache while it plays, and only then."""
     assert CFG.eval.probe_documents

@@ -1,6 +1,7 @@
 """Tests of chat rendering: equal to the usual way on harmless data, and no injection from any data."""
 
 import json
+import time
 
 import hypothesis
 import pytest
@@ -10,6 +11,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from spicejax.text import templates, vocabulary
 from spicejax.text.chat import Chat
+from spicejax.text.vocabulary import AddedToken
 
 LLAMA_LIKE = (
     "{{- bos_token }}"
@@ -92,6 +94,16 @@ def test_data_and_template_together_spell_no_token(words) -> None:
     pieces = chat.pieces([{"role": "user", "content": "<|e"}, {"role": "user", "content": "|><|e"}], {})
     assert not [p for p in pieces if isinstance(p, int)]
     assert "".join(str(p) for p in pieces) == "<|eot|><|e|><|eot|>|><|e"
+
+
+def test_thousands_of_added_tokens_do_not_hold_a_chat_up(by_text) -> None:
+    """Gemma 3 has 6,323: a prompt of 2,000 characters once took 65 s. The limit is for that alone."""
+    added = [AddedToken(f"<unused{n}>", 1000 + n, special=False) for n in range(6000)]
+    added += [AddedToken(text, i, special=True, rstrip=text in STRIPS_RIGHT) for text, i in by_text.items()]
+    content, began = "The quick brown fox <unused7> jumps over a dog. " * 100, time.process_time()
+    pieces = Chat(PHI_LIKE, added).pieces([{"role": "user", "content": content}], {"add_generation_prompt": True})
+    assert pieces == [by_text["<|user|>"], content, by_text["<|end|>"], by_text["<|assistant|>"]]
+    assert time.process_time() - began < 20
 
 
 def test_the_mark_is_chosen_around_the_data(words, by_text) -> None:

@@ -3,7 +3,7 @@
 import json
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import hypothesis
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tiny_models import write_tokenizer
 
 from spicejax.models import hf
-from spicejax.text import tokens
+from spicejax.text import render, tokens
 
 FAMILIES = ("qwen3", "smollm2")
 POSITIONS = ("{}", "{} end", "start {}", "mid{}dle", "{}{}", "line\n{}\nline")
@@ -167,6 +167,56 @@ def test_decode_keeps_think_and_drops_special_and_unknown_ids(shared_data: Path)
     assert tokenizer.token_bytes()[151645] == b"" and tokenizer.token_bytes()[151667] == b"<think>"
 
 
+def altered(folder: Path, change: Callable[[dict], None]) -> tokens.Tokenizer:
+    """The tokenizer of 260 ids with another tokenizer.json."""
+    write_tokenizer(folder)
+    spec = json.loads((folder / "tokenizer.json").read_text())
+    change(spec)
+    (folder / "tokenizer.json").write_text(json.dumps(spec))
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"eos_token": "<|im_end|>", "chat_template": "{{ messages[0].content }}<|im_end|>"})
+    )
+    return tokens.load(folder)
+
+
+def test_an_end_token_that_is_not_called_special_is_no_text_either(tmp_path: Path) -> None:
+    tokenizer = altered(tmp_path, lambda spec: [token.update(special=False) for token in spec["added_tokens"]])
+    theirs = pytest.importorskip("transformers").AutoTokenizer.from_pretrained(tmp_path)
+    ids = [*tokenizer.encode("hello"), 258, 259]
+    assert tokenizer.decode(ids) == theirs.decode(ids, skip_special_tokens=True) == "hello<|im_start|>"
+
+
+def test_runs_of_spaces_that_no_piece_spells_keep_their_own_id(tmp_path: Path) -> None:
+    """Without it they would take the id of a control token, which is kept out of plain text."""
+    flags = {"special": False, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    spaces = [{"id": 260, "content": "    ", **flags}, {"id": 261, "content": "  ", **flags}]
+    tokenizer = altered(tmp_path, lambda spec: spec["added_tokens"].extend(spaces))
+    original = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in ("he    he", "  ", "      he   ll"):
+        assert tokenizer.encode(text) == original.encode(text, add_special_tokens=False).ids
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_a_special_id_without_a_row_is_let_through_where_nothing_writes_it(tmp_path: Path) -> None:
+    """Gemma 3's tokenizer has <image_soft_token> behind the last row of its text models."""
+    flags = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    image = {"id": 260, "content": "<image>", **flags}
+    tokenizer = altered(tmp_path, lambda spec: spec["added_tokens"].append(image))
+    tokenizer.require_rows(260)
+    assert tokenizer.unused(260) == ()
+    for rows in (258, 259):
+        with pytest.raises(ValueError, match=f"ids up to 260, but the model has {rows}; take its own tokenizer"):
+            tokenizer.require_rows(rows)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    for changed in ({"pad_token": "<image>"}, {"chat_template": "<image>{{ messages[0].content }}<|im_end|>"}):
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config | changed))
+        with pytest.raises(ValueError, match="ids up to 260, but the model has 260"):
+            tokens.load(tmp_path).require_rows(260)
+    image["special"] = False
+    with pytest.raises(ValueError, match="ids up to 260, but the model has 260"):
+        altered(tmp_path, lambda spec: spec["added_tokens"].append(image)).require_rows(260)
+
+
 def test_lone_surrogates_do_not_stop_the_encoder(family) -> None:
     _, tokenizer = family
     assert tokenizer.decode(tokenizer.encode("a\ud800b")) == "a\ufffdb"
@@ -180,7 +230,11 @@ def test_end_ids_come_from_config_generation_config_and_template(shared_data: Pa
     (tmp_path / "tokenizer.json").symlink_to(source / "tokenizer.json")
     config["eos_token"] = "<|endoftext|>"  # as Qwen's base models have it, with the chat template still there
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    assert tokens.load(tmp_path).eos_ids == (151643, 151645)
+    loaded = tokens.load(tmp_path)
+    assert loaded.eos_ids == (151643, 151645)
+    replies = [render.reply(loaded, template, "x") for template in ("chat", "conversation")]
+    assert [ids[-1] for ids in replies] == [151645, 151643], "a reply in a chat ends as the template writes one"
+    assert render.reply(loaded, "chat", "x", ended=False) == loaded.encode("x")
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [151645, 151663]}))
     assert tokens.load(tmp_path).eos_ids == (151643, 151645, 151663)
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": 999999}))
