@@ -8,6 +8,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -23,13 +24,20 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 
 
+def require_mounted(path: str | Path) -> None:
+    """Raise ValueError for a bucket's address (gs://...), which would be taken for a folder's name."""
+    if re.match(r"\w+:/", str(path)):
+        raise ValueError(f"{path}: mount the bucket (gcsfuse) and give the folder")
+
+
 def require(path: str | Path, weights: str) -> Path:
     """The folder that `path` leads to, if it may be replaced: it is absent, empty, or was written by spicejax.
 
     Args:
       weights: pattern of the weights files of what is to be written.
-    Raises: FileExistsError for anything else.
+    Raises: FileExistsError for anything else; as `require_mounted`.
     """
+    require_mounted(path)
     target = Path(path).expanduser().resolve()
     if target.is_dir() and (not any(target.iterdir()) or _written_here(target, weights)):
         return target

@@ -39,7 +39,7 @@ def train(
 
     stages = configs.stages(config) if isinstance(config, str) else config if isinstance(config, tuple) else (config,)
     stages = chain.override(stages, changes)
-    chain.require(stages, Path(workdir))
+    chain.require(stages, Path(workdir), restart=resume == "restart")
     return chain.run(stages, Path(workdir), resume=resume)
 
 

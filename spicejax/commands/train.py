@@ -143,11 +143,12 @@ def _run(
         exported.require(out, hf.WEIGHTS)
         if stages[0].model.path:
             export.require_other(out, stages[0].model.path)
-    chain.require(stages, workdir, planned=dry_run)
+    restart = resume == "restart"
+    chain.require(stages, workdir, planned=dry_run, restart=restart)
     if dry_run:
         for number, (cfg, folder) in enumerate(zip(stages, folders, strict=True), 1):
             _announce(cfg, folder, number == len(stages))
-        if (why := disk.lacking(stages, folders, workdir)) and hosts.leads():
+        if (why := disk.lacking(stages, folders, workdir, restart=restart)) and hosts.leads():
             print(f"a run would stop here: {why}")
         return 0
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:

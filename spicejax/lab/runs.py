@@ -17,13 +17,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from spicejax import config as configuration
 from spicejax import configs
 from spicejax.lab.studies import Arm, Study
 from spicejax.report import read
 from spicejax.report.read import Rows, RunFolder
-from spicejax.run import chain
+from spicejax.run import chain, preflight
 from spicejax.run.config import RunConfig
+from spicejax.run.store import record
 from spicejax.worlds.nano import linked
 
 log = logging.getLogger("spicejax")
@@ -69,10 +69,9 @@ class Run:
     def require_same(self) -> None:
         """Raise ValueError if a finished run was made by another recipe than today's."""
         for cfg, folder in zip(self.configured, self.stages, strict=True):
-            saved = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             changed = [
                 f"{path}: {then!r} -> {now!r}"
-                for path, then, now in configuration.diff(saved, configuration.to_json(cfg))
+                for path, then, now in preflight.changes(record.read(folder), cfg, folder)
                 if not path.startswith(_PLACES)
             ]
             if changed:

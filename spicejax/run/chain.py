@@ -17,7 +17,8 @@ from spicejax.run import preflight, train
 from spicejax.run.config import RunConfig, stage_of
 from spicejax.run.host import disk, session
 from spicejax.run.host.disk import POLICY
-from spicejax.run.store import earlier, export, manifest
+from spicejax.run.store import earlier, export, manifest, record
+from spicejax.run.store.checkpoint import Saved
 
 log = logging.getLogger(__name__)
 
@@ -49,18 +50,19 @@ def folders(stages: Sequence[RunConfig], workdir: str | Path) -> list[Path]:
     return [Path(workdir)] if len(stages) == 1 else [Path(workdir, str(k + 1)) for k in range(len(stages))]
 
 
-def require(stages: Sequence[RunConfig], workdir: Path, *, planned: bool = False) -> None:
+def require(stages: Sequence[RunConfig], workdir: Path, *, planned: bool = False, restart: bool = False) -> None:
     """Check the files, the packages and the disk that a chain needs, before anything slow starts.
 
     Args:
       planned: for a plan alone: files that the configuration does not name yet, and a full disk, are no error.
+      restart: whether what is there is set aside first.
     Raises: OSError for a disk that is too small; as `preflight.require`.
     """
     places = folders(stages, workdir)
     link(stages, places)  # or it raises
     for number, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
         preflight.require(cfg, folder, first=not _start(cfg, number), planned=planned)
-    if not planned and (why := disk.lacking(stages, places, workdir)):
+    if not planned and (why := disk.lacking(stages, places, workdir, restart=restart)):
         raise OSError(why)
 
 
@@ -106,7 +108,8 @@ def run(
       resume: "auto" resumes from the newest checkpoint; "never" refuses a folder that holds a run; "restart" sets its
         run aside and starts over; a number, for a single run, is the checkpoint after so many iterations.
     Raises: FileExistsError for "never" if something is saved; FileNotFoundError if a later stage has begun and its
-      first model is gone; as `link`, `train.train` and `earlier.set_aside`.
+      first model is gone; ValueError if a stage has handed on its policy and its configuration is another now, or has
+      more iterations than it is to have; as `link`, `train.train` and `earlier.set_aside`.
     """
     places, summary = folders(stages, workdir), {}
     if resume == "never" and hosts.by_first(lambda: any(map(export.has_saved, places))):
@@ -116,9 +119,11 @@ def run(
     for folder in places if resume == "restart" else ():
         hosts.by_first(lambda folder=folder: earlier.set_aside(folder))
     hosts.by_first(lambda: _require_models(places))
+    linked = link(stages, places)
+    hosts.by_first(lambda: _require_same(linked, places, resume))
     began = session.began() if began is None else began
     with Interrupt() as asked:
-        for k, (cfg, folder) in enumerate(zip(link(stages, places), places, strict=True)):
+        for k, (cfg, folder) in enumerate(zip(linked, places, strict=True)):
             interrupt.check(f"stopped before stage {k + 1} of {len(stages)}; the same command goes on from there")
             last = k == len(stages) - 1
             if not last and hosts.by_first(lambda folder=folder: _left(folder)):
@@ -147,6 +152,30 @@ def _require_models(places: Sequence[Path]) -> None:
             raise FileNotFoundError(
                 f"{places[begun]} has begun from a model that {before / POLICY} no longer holds; bring it back, or add "
                 "--restart to set all stages aside and begin anew"
+            )
+
+
+def _require_same(stages: Sequence[RunConfig], places: Sequence[Path], resume: Resume) -> None:
+    """Raise ValueError if a stage that has handed on its policy is another now, or one is past its iterations."""
+    begun = max((k for k, folder in enumerate(places) if export.has_saved(folder)), default=0)
+    for k, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
+        field = "iterations" if len(stages) == 1 else f"{k + 1}.iterations"
+        steps = Saved(folder / "checkpoints").steps()
+        done = resume if isinstance(resume, int) else max(steps, default=0)
+        if k < len(stages) - 1 and (k < begun or (folder / POLICY).is_dir()):
+            if not (made := record.read(folder)):
+                continue
+            preflight.require_same(made, cfg, folder / POLICY)
+            if (was := made.get("iterations")) != cfg.iterations:
+                raise ValueError(
+                    f"{field}={cfg.iterations}: {cfg.name} in {folder} has handed on its policy after {was}; give "
+                    f"{field}={was}, or choose another --workdir"
+                )
+        elif done > cfg.iterations:
+            back = f" --resume={cfg.iterations} to go back," * (len(stages) == 1 and cfg.iterations in steps)
+            raise ValueError(
+                f"{field}={cfg.iterations}: {folder} goes on from {done} iterations; give {field}={done} or more,"
+                f"{back} or choose another --workdir"
             )
 
 

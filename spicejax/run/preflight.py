@@ -12,7 +12,7 @@ from typing import Any, cast
 from spicejax import config as configuration
 from spicejax.data import questions
 from spicejax.data.items import check_items
-from spicejax.models import hf
+from spicejax.models import exported, hf
 from spicejax.report import places
 from spicejax.retrieval.source import RetrievalConfig
 from spicejax.run import golds
@@ -31,6 +31,7 @@ CHANGEABLE = (
     *("buckets.tails", "buckets.drafts"),  # nor on these
     *("learner.rows", "learner.vocab_chunk", "model.remat"),  # no loss does
     *("tracker", "verifier_workers", "retrieval.url", "retrieval.timeout", "retrieval.tries"),
+    *("judge.url", "judge.timeout", "judge.tries"),
     "corpus.follow_links",  # other documents have another digest
 )
 
@@ -92,11 +93,12 @@ def _require_items(cfg: RunConfig, verifier: Verifier) -> None:
 
 
 def require_folder(folder: Path, option: str) -> None:
-    """Raise OSError if a folder, or its nearest parent that exists, cannot be written.
+    """Raise OSError if a folder, or its nearest parent that exists, cannot be written; ValueError for a bucket.
 
     Args:
       option: what names it on the command line.
     """
+    exported.require_mounted(folder)
     place = existing(folder)
     try:
         with tempfile.TemporaryFile(dir=place):  # what the permissions say is not enough: /proc, read-only mounts
@@ -107,31 +109,45 @@ def require_folder(folder: Path, option: str) -> None:
 
 
 def require_same(saved: dict[str, Any] | None, cfg: RunConfig, place: Path) -> None:
-    """Raise ValueError if the checkpoints of `place` were made by another configuration.
-
-    These are no changes: a field that is newer than the run and has the value by which the run behaves as before (see
-    `config.readable`), a removed field at the value that switched it off, a renamed value, a path to the same file from
-    another folder, and a path that was moved with the run.
-    """
+    """Raise ValueError if the checkpoints of `place`, a folder of the run's, were made by another configuration."""
     if saved is None:
         return
-    then = configuration.readable(cfg, saved, unknown=True)
-    now = places.found(places.kept(configuration.to_json(cfg), place.parent), place.parent)
-    section = configuration.key_of(type(cfg.game))
-    removed = REMOVED | {f"{section}.{name}": value for name, value in cfg.game.game.removed.items()}
     changed = [
         f"{path}: {_from_difference(old, new)} -> {_from_difference(new, old)}"
-        for path, old, new in configuration.diff(then, now)
-        if not path.startswith(CHANGEABLE)
-        and not (new == configuration.ABSENT and path in removed and removed[path] == old)
-        and (path, old, new) not in RENAMED
-        and not places.moved(path, old, new)
+        for path, old, new in changes(saved, cfg, place.parent)
+        if not _may_change(path, old, new)
     ]
     if changed:
         raise ValueError(
             f"{place} was made by another configuration ({'; '.join(changed)}); "
             "take these changes back or choose another --workdir"
         )
+
+
+def _may_change(path: str, old: Any, new: Any) -> bool:
+    """Whether a field may change when a run is resumed; without a judge's server a seat would judge instead."""
+    return path.startswith(CHANGEABLE) and (path != "judge.url" or bool(old and new))
+
+
+def changes(saved: dict[str, Any], cfg: RunConfig, folder: Path) -> list[tuple[str, Any, Any]]:
+    """(field, then, now) of all in which a configuration differs from the one that made the run in `folder`.
+
+    These are no changes: a field that is newer than the run and has the value by which the run behaves as before (see
+    `config.readable`), a removed field at the value that switched it off, a renamed value, a path to the same file from
+    another folder, a path that was moved with the run, and the date that a run keeps from its first start.
+    """
+    then = configuration.readable(cfg, saved, unknown=True)
+    now = places.found(places.kept(configuration.to_json(cfg), folder), folder)
+    section = configuration.key_of(type(cfg.game))
+    removed = REMOVED | {f"{section}.{name}": value for name, value in cfg.game.game.removed.items()}
+    return [
+        (path, old, new)
+        for path, old, new in configuration.diff(then, now)
+        if not (new == configuration.ABSENT and path in removed and removed[path] == old)
+        and (path, old, new) not in RENAMED
+        and not places.moved(path, old, new)
+        and not (path == "model.date" and new == "")
+    ]
 
 
 def _from_difference(value: Any, other: Any) -> str:

@@ -23,6 +23,7 @@ from spicejax.games.game import Played
 from spicejax.interrupt import Interrupt, Stopped
 from spicejax.learn import learner
 from spicejax.learn.deal import responses
+from spicejax.models import exported
 from spicejax.remote import ServerError
 from spicejax.report import places
 from spicejax.report.learnt import learnt
@@ -70,6 +71,7 @@ def train(
             log.warning("warning: %s", warning)
         screen, clock = stack.enter_context(showing(sys.stdout if hosts.leads() else None))
         workdir = Path(workdir)
+        exported.require_mounted(workdir)
         workdir.mkdir(parents=True, exist_ok=True)
         cfg = record.remembered(cfg, workdir)
         checkpoints = _open_checkpoints(stack, cfg, workdir, back_to)

@@ -77,6 +77,15 @@ def test_an_empty_question_is_refused_before_a_model_is_read(capsys, question):
     ("train --config=spice_nano verifier_workers=-1", "verifier_workers=-1: give"),
     ("generate --model=x --prompts=nofile.txt", "error: nofile.txt: no such file or directory"),
     ("train --config=spice_nano --restart --resume=never", "--restart begins anew, --resume=never goes on"),
+    ("train --config=spice_nano --workdir=gs://b/x", "error: gs:/b/x: mount the bucket (gcsfuse) and give the folder"),
+    ("train --config=spice_nano --workdir=/proc/x --export=gs://b/x", "gs:/b/x: mount the bucket"),
+    ("lab rewards --workdir=gs://b/x no.field=1", "gs:/b/x: mount the bucket"),
+    ("evaluate --model=x --questions=q.jsonl --out=gs://b/x", "gs:/b/x: mount the bucket"),
+    ("index --corpus=facts --encoder=no --style=e5 --out=gs://b/x", "gs:/b/x: mount the bucket"),
+    ("mix --data=. --rounds --out=s3://b/q.jsonl", "s3:/b: mount the bucket"),
+    ("prepare --source=q.jsonl --tokenizer=no --out=gs://b/x", "gs:/b/x: mount the bucket"),
+    ("report run --out=gs://b/r.html", "gs:/b: mount the bucket"),
+    ("tasks run --out=gs://b/x", "gs:/b/x: mount the bucket"),
 ])  # fmt: skip
 def test_what_is_wrong_is_refused_before_anything_is_read(tmp_path, monkeypatch, capsys, words, said):
     """A line of each file is no row: a reader would say so."""
@@ -88,3 +97,4 @@ def test_what_is_wrong_is_refused_before_anything_is_read(tmp_path, monkeypatch,
     assert commands.run(words.split()[0], words.split()[1:]) == 2
     err = capsys.readouterr().err
     assert err.startswith("error: ") and said in err and err.count("\n") == 1 and "[Errno" not in err, err
+    assert not list(tmp_path.glob("*:"))

@@ -13,6 +13,7 @@ from processes import PATIENCE, ROOT
 from spicejax.lab import runs
 from spicejax.lab.runs import Run
 from spicejax.lab.studies import Arm, Study
+from spicejax.run.store import record
 
 STUDY = Study(
     "Two learning rates.",
@@ -86,6 +87,23 @@ def test_a_finished_run_of_another_recipe_is_not_taken(study):
     other = dataclasses.replace(study[0], arm=Arm("rlvr_nano", ("learner.beta2=0.5",)))
     with pytest.raises(ValueError, match=r"another recipe \(.*learner.beta2: 0.99 -> 0.5"):
         runs.finish([other], 1)
+
+
+def test_a_finished_run_is_found_again_by_its_own_words(tmp_path, monkeypatch):
+    """Its questions by a name from here, the date of its first start, a field that is younger."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}\n')
+    run = Run("mine", Arm("rlvr_nano"), 0, tmp_path / "mine", ("eval.tasks=mine.jsonl",))
+    record.write(run.folder, *run.configured)
+    file = run.folder / "config.json"
+    saved = json.loads(file.read_text())
+    assert saved["eval"]["tasks"] == str(tmp_path / "mine.jsonl")
+    saved["model"]["date"] = "2026-01-01"
+    del saved["seats"]
+    file.write_text(json.dumps(saved))
+    run.require_same()
+    with pytest.raises(ValueError, match=r"another recipe \(iterations: 48 -> 5\)"):
+        dataclasses.replace(run, fields=(*run.fields, "iterations=5")).require_same()
 
 
 def test_the_start_of_a_chain_is_that_of_the_stage_that_starts_anew(tmp_path):

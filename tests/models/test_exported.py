@@ -127,6 +127,8 @@ def test_only_what_was_written_here_is_replaced(tmp_path):
             hf.save(place, QWEN3, random_params(QWEN3))
     with pytest.raises(FileExistsError):
         exported.require(mine, "adapter_model.safetensors")
+    with pytest.raises(ValueError, match="gs://bucket/x: mount the bucket"):
+        exported.require("gs://bucket/x", hf.WEIGHTS)
     hf.save(tmp_path / "link", QWEN3, random_params(QWEN3, 1))
     assert (tmp_path / "link").is_symlink(), "the folder behind a link is replaced"
     np.testing.assert_array_equal(hf.load(mine)[1]["embed"], random_params(QWEN3, 1)["embed"])

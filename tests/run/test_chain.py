@@ -100,6 +100,56 @@ def test_a_policy_that_is_damaged_is_written_again(whole, cache, tmp_path, caplo
         chain.run(stages(cache), tmp_path / "run")
 
 
+@pytest.mark.parametrize(("words", "message"), [
+    (["1.learner.learning_rate=0.5"], "1/policy was made by another configuration .learner.learning_rate: .* -> 0.5"),
+    (["seed=5"], "1/policy was made by another configuration .seed: 0 -> 5"),
+    (["1.iterations=4"], "1.iterations=4: sft_nano in .*1 has handed on its policy after 3; give 1.iterations=3, or "),
+    (["1.iterations=2"], "1.iterations=2: sft_nano in .*1 has handed on its policy after 3; give 1.iterations=3, or "),
+    (["2.iterations=1"], "2.iterations=1: .*2 goes on from 2 iterations; give 2.iterations=2 or more, or choose an"),
+])  # fmt: skip
+def test_a_stage_that_is_finished_is_not_another_one_now(whole, cache, words, message):
+    with pytest.raises(ValueError, match=message) as error:
+        chain.run(stages(cache, *words), whole)
+    assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The folders that would be trained."""
+    found = []
+    monkeypatch.setattr(train, "train", lambda cfg, folder, **_: found.append(folder) or {"complete": True})
+    monkeypatch.setattr(chain, "_report", lambda folder: "")
+    return found
+
+
+def test_a_finished_stage_may_have_moved_and_lost_its_checkpoints(whole, cache, tmp_path, trained):
+    run = shutil.copytree(whole, tmp_path / "run")
+    chain.run(stages(cache, "1.eval.every=2", "1.checkpoint.keep=1"), run)
+    shutil.rmtree(run / "1" / "checkpoints")
+    chain.run(stages(cache), run)
+    (run / "1" / "config.json").unlink()  # nothing is left to compare
+    chain.run(stages(cache, "seed=5"), run)
+    assert trained == [run / "2"] * 3
+
+
+def test_a_run_does_not_end_before_it_goes_on(tmp_path, trained):
+    for step in (10, 20):
+        (tmp_path / "checkpoints" / f"{step:08d}").mkdir(parents=True)
+
+    def start(iterations, resume="auto"):
+        chain.run([dataclasses.replace(configs.load("spice_nano"), iterations=iterations)], tmp_path, resume=resume)
+
+    said = f"{tmp_path} goes on from 20 iterations; give iterations=20 or more,"
+    with pytest.raises(ValueError, match=f"^iterations=15: {said} or choose another --workdir$"):
+        start(15)
+    for resume in ("auto", 20):
+        with pytest.raises(ValueError, match=f"^iterations=10: {said} --resume=10 to go back, or choose another --w"):
+            start(10, resume)
+    start(20)
+    start(10, resume=10)
+    assert trained == [tmp_path] * 2
+
+
 def test_overrides_of_a_chain(cache):
     first, second = stages(cache, "seed=3", "2.learner.epochs=2")
     assert (first.seed, second.seed, first.learner.epochs, second.learner.epochs) == (3, 3, 1, 2)

@@ -116,6 +116,25 @@ def test_a_field_that_is_new_or_gone_stops_no_run_that_did_without_it(monkeypatc
         preflight.require_same(saved, changed, place)
 
 
+@pytest.mark.parametrize("section", ["retrieval", "judge"])
+def test_a_server_may_move_and_be_waited_for_otherwise(section):
+    recipe = configs.load("ssp_qwen7b")
+    judge = ["judge.model=x", "judge.url=http://a/v1"]
+    engine = ["retrieval.engine=http", "retrieval.url=http://a/retrieve"]
+    cfg, place = configuration.parse(recipe, [*judge, *engine]), Path("DIR/checkpoints")
+    words = [f"{section}.{word}" for word in ("url=http://b/retrieve", "timeout=5", "tries=2")]
+    preflight.require_same(configuration.to_json(cfg), configuration.parse(cfg, words), place)
+
+
+def test_a_judge_is_no_other_model():
+    cfg = configuration.parse(configs.load("ssp_qwen7b"), ["judge.model=x", "judge.url=http://a/v1"])
+    for word in ("judge.model=y", "judge.url="):
+        with pytest.raises(ValueError, match=rf"\({word.partition('=')[0]}: "):
+            preflight.require_same(
+                configuration.to_json(cfg), configuration.parse(cfg, [word]), Path("DIR/checkpoints")
+            )
+
+
 def test_a_game_names_the_fields_that_it_has_no_more():
     cfg, place = configs.load("ssp_nano"), Path("DIR/checkpoints")
     saved = configuration.to_json(cfg)

@@ -80,14 +80,17 @@ def most(stages: Sequence[RunConfig]) -> int:
     return largest
 
 
-def lacking(stages: Sequence[RunConfig], folders: Sequence[Path], workdir: Path) -> str:
+def lacking(stages: Sequence[RunConfig], folders: Sequence[Path], workdir: Path, *, restart: bool = False) -> str:
     """Why the disk of `workdir` has too little space for a run, with the fix; empty where it has enough.
 
     What an earlier start has written into the stages' folders counts as free.
+
+    Args:
+      restart: whether that is set aside, where it takes its room still.
     """
     place, wanted = existing(workdir), most(stages)
     usage = shutil.disk_usage(place)
-    room = usage.free + sum(map(_written, folders))
+    room = usage.free + (0 if restart else sum(map(_written, folders)))
     if wanted <= room or not usage.total:  # some mounted services report none
         return ""
     checkpoint = max(each.checkpoint for each in needs(stages))

@@ -35,6 +35,7 @@ import orbax.checkpoint as ocp
 
 from spicejax import hosts
 from spicejax.errors import SpicejaxError
+from spicejax.models import exported
 from spicejax.report import places
 from spicejax.run.host import lock
 from spicejax.run.host.lock import Lock, LockedError
@@ -198,8 +199,7 @@ class Checkpoints(Saved):
             raise ValueError(f"keep={keep}: at least one checkpoint must stay")
         if keep_period < 0:
             raise ValueError(f"keep_period={keep_period}: give a number of iterations, or 0 to keep none for good")
-        if re.match(r"\w+:/", str(directory)):
-            raise ValueError(f"{directory}: mount the bucket (gcsfuse) and give the folder")
+        exported.require_mounted(directory)
         super().__init__(directory)
         self._keep, self._keep_period = keep, keep_period
         self._config = json.dumps(config, indent=1)

@@ -127,6 +127,7 @@ def test_what_fits_is_named(monkeypatch, tmp_path):
     with open(step / "x", "wb") as file:
         file.truncate(int(7 * GB))  # a file of holes
     assert disk.lacking([colab], [tmp_path], tmp_path) == "", "what the run has there already is room"
+    assert disk.lacking([colab], [tmp_path], tmp_path, restart=True), "set aside, it stays"
 
 
 def test_a_dry_run_says_it_and_a_run_is_refused(monkeypatch, tmp_path, capsys):
@@ -140,6 +141,14 @@ def test_a_dry_run_says_it_and_a_run_is_refused(monkeypatch, tmp_path, capsys):
     said = capsys.readouterr().err
     assert said.startswith(f"error: {tmp_path}/run takes up to 0.038 GB") and said.count("\n") == 1
     assert os.listdir(tmp_path) == [], "no world, no model, no folder"
+    step = tmp_path / "run" / "checkpoints" / "00000001"
+    step.mkdir(parents=True)
+    with open(step / "x", "wb") as file:
+        file.truncate(int(0.04 * GB))
+    for more, told in ((["--dry_run"], 0), (["--dry_run", "--restart"], 1), (["--restart"], 2)):
+        assert commands.run("train", [*words, *more]) == (2 if told == 2 else 0)
+        said = capsys.readouterr()
+        assert (said.out + said.err).count("run takes up to 0.038 GB") == bool(told)
 
 
 def test_a_chains_folders_are_looked_at(tmp_path):
