@@ -35,6 +35,7 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml
 # The compiler for NVIDIA cards, which needs none: the flight check's tests. Apart from the rest, since a jax that finds it
 # says at every start that there is no card.
 $(VENV)/.cuda: $(VENV)/.dev
+	rm -rf $(VENV)/cuda
 	version=$$($(BIN)/python -c 'import jax; print(jax.__version__)'); $(BIN)/python -m pip install --quiet --no-deps \
 	  --target=$(VENV)/cuda jax-cuda12-plugin==$$version jax-cuda12-pjrt==$$version nvidia-cuda-nvcc-cu12
 	@touch $@

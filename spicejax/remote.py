@@ -112,7 +112,7 @@ async def _patiently(server: Server, client: httpx2.AsyncClient, body: Any, read
         except Exception as error:  # the library's, the system's, and what strange answers bring about here
             reason = plain(_said(error, server.setting))[: 2 * SHOWN]
             if n < server.tries:
-                wait = min(WAIT * 2 ** (n - 1), LONGEST_WAIT)
+                wait = min(WAIT * 2 ** min(n - 1, 30), LONGEST_WAIT)
                 log.warning("%s: %s; trying again in %g s (%d of %d)", server.who, reason, wait, n + 1, server.tries)
                 await asyncio.sleep(wait)
     raise ServerError(f"{server.who}: {reason}, {server.tries} times in a row")

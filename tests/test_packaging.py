@@ -1,4 +1,7 @@
-"""The wheel: models, configs, prompts and tables arrive inside spicejax, and nothing else lands beside it."""
+"""The wheel: models, configs, prompts and tables arrive inside spicejax, and nothing else lands beside it.
+
+What make installs apart from it.
+"""
 
 import importlib.metadata
 import os
@@ -12,6 +15,21 @@ import pytest
 from processes import PATIENCE, installed
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_the_compiler_for_cards_is_installed_into_an_empty_folder(tmp_path):
+    """pip --target leaves a folder that is there as it is, with a warning."""
+    venv = tmp_path / "venv"
+    for folder in ("bin", "cuda/old"):
+        (venv / folder).mkdir(parents=True)
+    pip = f'#!/bin/sh\n[ "$1" = -c ] && echo 1 && exit\n[ ! -e {venv}/cuda ] && mkdir {venv}/cuda\n'
+    (venv / "bin" / "python").write_text(pip)
+    (venv / "bin" / "python").chmod(0o755)
+    words = ["make", f"--old-file={venv}/.dev", f"VENV={venv}", f"{venv}/.cuda"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    subprocess.run(words, cwd=ROOT, env=environment, timeout=PATIENCE, check=True)
+    assert (venv / ".cuda").exists() and not list((venv / "cuda").iterdir())
 
 
 @pytest.mark.slow

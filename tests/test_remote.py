@@ -165,6 +165,22 @@ def test_half_a_pair_of_surrogates_and_ids_of_nothing_are_read():
     assert "None" not in {p.id for p in found}
 
 
+def test_many_tries_wait_the_longest_wait(monkeypatch):
+    waits = []
+
+    async def sleep(seconds):
+        waits.append(seconds)
+
+    async def gone(*_):
+        raise ConnectionRefusedError("gone")
+
+    monkeypatch.setattr("spicejax.remote.asyncio.sleep", sleep)
+    monkeypatch.setattr("spicejax.remote._once", gone)
+    with pytest.raises(ServerError, match="S: gone, 1100 times in a row"):
+        ask(Server("S", "http://127.0.0.1/", "s", timeout=60.0, tries=1100), [{}], lambda body, answer: answer)
+    assert waits[:7] == [1, 2, 4, 8, 16, 32, 60] and len(waits) == 1099 and set(waits[6:]) == {60}
+
+
 @pytest.mark.parametrize("act", [b"HTTP/1.1 500 Bad\r\n\r\n", dripping(DRIP, b" ")])
 def test_a_signal_ends_the_wait_for_a_server(act):
     """Between tries, and while an answer drips: an hour would pass else."""

@@ -131,6 +131,10 @@ def run(options: argparse.Namespace, rest: Sequence[str]) -> dict[str, Any]:
     """Evaluate and write what is to be kept."""
     if options.versus and (options.rollouts or options.examples):
         raise ValueError(f"--versus={options.versus} compares answers; leave --rollouts and --examples out")
+    if options.judge and (options.rollouts or options.examples):
+        raise ValueError(f"--judge={options.judge} judges answers; leave --rollouts and --examples out")
+    if options.rollouts and options.examples:
+        raise ValueError(f"--rollouts={options.rollouts} grades questions; leave --examples out")
     if options.tasks or options.chat:
         raise ValueError(f"{'--chat' if options.chat else '--tasks'} belongs to --harness=TASK")
     others = versus.load(options.versus) if options.versus else []

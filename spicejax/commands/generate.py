@@ -5,8 +5,9 @@ spicejax generate --run=runs/smollm2 --chat
 
 --run takes the newest policy of a work folder (of a chain, of its last stage that has one), --model what model.path
 takes. --prompts=FILE (- for stdin) answers every line of a text file, or every row of a .jsonl file with a "prompt" or
-"messages", with one JSON object a line. --chat talks until an empty line. --raw skips the chat template. --json prints
-one object with prompt_ids, token_ids, logprobs (of the plain model, temperature 1), text and finish_reason.
+"messages", with one JSON object a line: prompt, text and finish_reason. --chat talks until an empty line. --raw skips
+the chat template. --json prints one object (with --prompts one a line) with prompt_ids, token_ids, logprobs (of the
+plain model, temperature 1), text and finish_reason.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from spicejax.commands import Parser, tell
 from spicejax.data.rows import read_rows
@@ -42,7 +44,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="seed of the draws")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"), help="precision")
     parser.add_argument("--raw", action="store_true", help="no chat template: continue the prompt itself")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--json", action="store_true", help="print JSON, with token ids and logprobs")
     return parser.parse_args(argv)
 
 
@@ -53,6 +55,8 @@ def main(argv: Sequence[str]) -> None:
         raise ValueError(f"--max_new={args.max_new}: must be at least 1")
     if args.chat and args.raw:
         raise ValueError("--raw has no turns to chat in; leave one of --raw and --chat out")
+    if args.chat and args.json:
+        raise ValueError("--json prints no chat; leave one of --json and --chat out")
     asked = _read(args.prompts) if args.prompts else [[{"role": "user", "content": args.prompt}]]
     settings = SamplerConfig(args.temperature, args.top_k, args.top_p, args.min_p)
     loaded = respond.load(args.model, args.run, args.dtype, sys.stderr)
@@ -67,10 +71,9 @@ def main(argv: Sequence[str]) -> None:
     rollouts = responder.respond([encode(m[-1]["content"]) if args.raw else player.render(m) for m in asked])
     for messages, rollout in zip(asked, rollouts, strict=True):
         if args.prompts:
-            end = {"text": rollout.text, "finish_reason": rollout.finish_reason}
-            print(json.dumps({"prompt": messages[-1]["content"], **end}))
+            print(json.dumps({"prompt": messages[-1]["content"], **_told(rollout, ids=args.json)}))
         else:
-            tell(_whole(rollout) if args.json else rollout.text)
+            tell(json.dumps(_told(rollout, ids=True)) if args.json else rollout.text)
 
 
 def _read(path: str) -> list[Messages]:
@@ -115,7 +118,7 @@ def _chat(responder: respond.Responder) -> None:
         tell(f"model: {rollout.text}")
 
 
-def _whole(rollout: Rollout) -> str:
-    fields = {name: getattr(rollout, name).tolist() for name in ("prompt_ids", "token_ids")}
-    fields["logprobs"] = [round(float(x), 6) for x in rollout.logprobs]
-    return json.dumps(fields | {"text": rollout.text, "finish_reason": rollout.finish_reason})
+def _told(rollout: Rollout, *, ids: bool) -> dict[str, Any]:
+    fields = {name: getattr(rollout, name).tolist() for name in ("prompt_ids", "token_ids") if ids}
+    fields |= {"logprobs": [round(float(x), 6) for x in rollout.logprobs]} if ids else {}
+    return fields | {"text": rollout.text, "finish_reason": rollout.finish_reason}

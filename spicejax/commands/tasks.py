@@ -2,8 +2,8 @@
 
 DIR gets data/train.parquet and README.md, as the Hugging Face Hub reads them. Only valid tasks, each question once,
 with answer, document id, sha256 of the document's text, recipe, iteration, pass rate, verdicts on the single answers
-and reward. --solved keeps pass rates in a range. --jsonl writes tasks.jsonl instead, which can be a --corpus of other
-games, and needs no pyarrow. --source_text adds the text of each document, which is left out else.
+and reward. --solved keeps those with a pass rate in a range. --jsonl writes tasks.jsonl instead, which can be a
+--corpus of other games, and needs no pyarrow. --source_text adds the text of each document, which is left out else.
 
 --license=cc-by-4.0 names a licence in the card, and without it the command asks for one: think of that of your
 documents. --push=ORG/NAME uploads the folder
@@ -18,7 +18,7 @@ import hashlib
 import importlib.util
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ COLUMNS = {
     "document_sha256": "sha256 of its text as the run read it, in UTF-8",
     "document_text": "its text",
     "config": "recipe of the run",
-    "iteration": "when the question was first asked, from 0",
+    "iteration": "when the question was first answered, from 0; first asked, where it never was",
     "pass_rate": "share of the answers of the policy of that iteration which were right",
     "verdicts": "whether each of them was right",
     "reward": "what the question earned its author",
@@ -74,7 +74,9 @@ def main(argv: Sequence[str]) -> None:
     if not options.jsonl and importlib.util.find_spec("pyarrow") is None:
         raise ImportError('parquet needs pyarrow: pip install "spicejax[parquet]", or add --jsonl')
     run = open_run(last_stage(options.run, holds("tasks.jsonl"), "a tasks.jsonl"))
-    rows = [row for row in tasks(run) if options.solved is None or low <= (row["pass_rate"] or 0.0) <= high]
+    rows = tasks(run)
+    if options.solved is not None:
+        rows = [row for row in rows if row["pass_rate"] is not None and low <= row["pass_rate"] <= high]
     if not rows:
         raise ValueError(f"{options.run} has no valid task" + (f" solved {options.solved}" if options.solved else ""))
     rows = _with_text(run, rows) if options.source_text else rows
@@ -93,19 +95,21 @@ def main(argv: Sequence[str]) -> None:
         print(publish.push(options.out, options.push, private=options.private, kind="dataset"))
 
 
-def tasks(run: RunFolder) -> Iterator[dict[str, Any]]:
-    """The valid tasks of a run, each question and answer once: the first time it was asked."""
+def tasks(run: RunFolder) -> list[dict[str, Any]]:
+    """The valid tasks of a run, each question and answer once: the first time it has a pass rate, or was asked."""
     digests = {
         row["id"]: hashlib.sha256(str(row["text"]).encode()).hexdigest()
         for row in rows_of(run.folder / "documents.jsonl")
     }
-    seen = set()
+    found: dict[tuple[Any, Any], dict[str, Any]] = {}
     for task in run.tasks():
         question, answer, document = task.get("question"), task.get("answer"), task.get("document_id")
-        if not question or answer is None or task.get("rejected") or (question, answer) in seen:
+        if not question or answer is None or task.get("rejected"):
             continue
-        seen.add((question, answer))
-        yield {
+        earlier = found.get((question, answer))
+        if earlier and (earlier["pass_rate"] is not None or task.get("pass_rate") is None):
+            continue
+        found[question, answer] = {
             "question": question,
             "answer": str(answer),
             "answer_type": task.get("format"),
@@ -117,6 +121,7 @@ def tasks(run: RunFolder) -> Iterator[dict[str, Any]]:
             "verdicts": task.get("correct"),
             "reward": task.get("reward"),
         }
+    return list(found.values())
 
 
 def _with_text(run: RunFolder, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

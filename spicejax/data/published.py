@@ -283,7 +283,9 @@ def _plain(source: str) -> str:
 
 
 def natural_questions(entry: Mapping[str, Any]) -> Iterator[Row]:
-    """NQ as DPR has it: the first passage that holds the answer."""
+    """NQ as DPR has it: the first passage that holds the answer; without one it has no answer."""
+    if not entry["positive_ctxs"]:
+        yield Row("", entry["question"])
     for passage in entry["positive_ctxs"][:1]:
         context = f"{rows.label(passage['title'])}\n{rows.text(passage['text'])}"
         yield Row(rows.label(passage.get("passage_id")), entry["question"], _once(entry["answers"]), context)

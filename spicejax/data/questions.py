@@ -68,9 +68,21 @@ def load_suites(specs: str, limit: int = 0) -> list[Item]:
     ]
 
 
-def suites(specs: str) -> list[tuple[str, str]]:
-    """Split sets at commas into (name, spec) pairs; the first has the name "", and `none` stands for no set."""
+def suites(specs: str, *, alike: bool = False) -> list[tuple[str, str]]:
+    """Split sets at commas into (name, spec) pairs; the first has the name "", and `none` stands for no set.
+
+    Args:
+      alike: let two sets have one name, as older runs may.
+    Raises: ValueError for two sets of one name, which would be measured as one.
+    """
     chosen = [spec for spec in map(str.strip, specs.split(",")) if spec not in ("", "none")]
+    first: dict[str, str] = {}
+    for spec in chosen if not alike else ():
+        if (name := name_of(spec)) in first:
+            raise ValueError(
+                f"{first[name]},{spec}: two sets of questions called {name!r:.80}; rename one of the files"
+            )
+        first[name] = spec
     return [(name_of(spec) if k else "", spec) for k, spec in enumerate(chosen)]
 
 
@@ -140,13 +152,26 @@ def _item(row: dict[str, Any], where: str) -> Item:
     if choices:
         if right not in LETTERS[: len(choices)] or len(choices) > len(LETTERS):
             raise ValueError(f"{where}: answer {right!r} is not a letter of its {len(choices)} choices")
-        question += "".join(f"\n{letter}) {choice}" for letter, choice in zip(LETTERS, choices, strict=False))
+        question += _listed(choices)
     if aliases and kind != "String":
         raise ValueError(
             f"{where}: aliases={list(aliases)!r:.80}: only a String has other answers, not {kind}; leave them out"
         )
     task = Task(question, right, cast(AnswerType, kind), names["id"], choices, aliases, names["context"], names["kind"])
     return Item(task, names["category"] or "all", boxed=boxed is not False)
+
+
+def row_of(item: Item) -> dict[str, Any]:
+    """The row of such a file that is read as this item, but for its suite."""
+    task = item.task
+    row = {"id": task.id, "question": task.question.removesuffix(_listed(task.options)), "answer": task.answer}
+    parts = {"answer_type": task.answer_type, "choices": list(task.options), "aliases": list(task.aliases)}
+    parts |= {"context": task.context, "kind": task.kind, "category": item.category if item.category != "all" else ""}
+    return row | {name: value for name, value in parts.items() if value} | ({} if item.boxed else {"boxed": False})
+
+
+def _listed(choices: Sequence[str]) -> str:
+    return "".join(f"\n{letter}) {choice}" for letter, choice in zip(LETTERS, choices, strict=False))
 
 
 def infer_type(answer: str) -> str:

@@ -82,6 +82,7 @@ def many(stages: Sequence[Path], copy: Path, count: int, seed: int) -> tuple[Cou
     Returns: how often each kind was done; what was not seen, or lost beside it, a line each.
     """
     rng, done, wrong = random.Random(seed), Counter[str](), []
+    shutil.rmtree(copy, ignore_errors=True)  # of a call that was killed
     for stage in stages:
         for name in ("checkpoints", POLICY):
             if (stage / name).is_dir():

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spicejax.data.questions import Item
+from spicejax.data.questions import Item, row_of
 from spicejax.evaluation.held_out import answers
 from spicejax.evaluation.said import said
 from spicejax.games.game import Exam
@@ -108,8 +108,8 @@ def grade(world: World, items: Sequence[Item], exam: Exam, limit: int) -> list[d
 
     Sampled by the world's sampler, ROUND at a time, until an answer covers the right one or `limit` were given.
 
-    Returns: for each item id, question, answer, rollouts (limit + 1 if none was right) and difficulty: easy below 10,
-      medium to 20, hard above; with an answer to every one of them it is a file of questions again.
+    Returns: for each item its row (questions.row_of), so that they are a file of questions again, with rollouts
+      (limit + 1 if none was right) and difficulty: easy below 10, medium to 20, hard above.
     """
     needed = [limit + 1] * len(items)
     for done in range(0, limit, ROUND):
@@ -124,9 +124,7 @@ def grade(world: World, items: Sequence[Item], exam: Exam, limit: int) -> list[d
             hits = [n for n, reply in enumerate(sampled) if qa.covers(reply.answer, right, "words")]
             needed[k] = done + hits[0] + 1 if hits else needed[k]
     return [
-        {"id": item.task.id, "question": item.task.question, "answer": item.task.answer}
-        | ({"aliases": item.task.aliases} if item.task.aliases else {})
-        | {"rollouts": n, "difficulty": "easy" if n < 10 else "medium" if n <= 20 else "hard"}
+        row_of(item) | {"rollouts": n, "difficulty": "easy" if n < 10 else "medium" if n <= 20 else "hard"}
         for item, n in zip(items, needed, strict=True)
     ]
 

@@ -127,7 +127,7 @@ def _results(run: RunFolder, step: int) -> list[EvalResult]:
 def _measured(run: RunFolder) -> list[tuple[str, str, str]]:
     """(metric, set of questions, meaning) of each score that a run may have."""
     specs = str((run.config.get("eval") or {}).get("tasks") or "")
-    sets = questions.suites(specs) if specs not in ("", "none") else [("", "nano world")]
+    sets = questions.suites(specs, alike=True) if specs not in ("", "none") else [("", "nano world")]
     return [
         ("/".join(filter(None, ("eval", suite, score))), questions.name_of(spec), meaning)
         for suite, spec in sets

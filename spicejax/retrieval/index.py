@@ -56,6 +56,7 @@ class Manifest(TypedDict):
     format: str
     corpus: str
     words: int
+    follow_links: NotRequired[bool]  # older ones have none: false
     shard: int  # passages a file of vectors
     encoder: EncoderSpec
     files: dict[str, str]  # sha256 of every finished file
@@ -81,6 +82,8 @@ def build(
 ) -> Index:
     """Build the index of a corpus in folder `out`, or continue a build that the same call began.
 
+    Passages that are whole stay: the corpus is not read again, and whether it has changed is not seen.
+
     Args:
       corpus: as data/corpus.open_corpus.
       words: longest passage, 0 = documents as they are given.
@@ -89,14 +92,16 @@ def build(
       with_bm25: count words too.
       follow_links: read what links out of a folder lead to; otherwise they are skipped.
     Raises:
-      ValueError: `out` was begun otherwise, or the corpus has no usable passage or another content than before.
+      ValueError: `out` was begun otherwise; or the corpus, where it is read, has no usable passage or another content
+        than before.
       FileExistsError: `out` is a folder of something else.
       interrupt.Stopped: a signal came while passages were encoded.
     """
     if shard < 1:
         raise ValueError(f"shard={shard}: give at least one passage a file")
     folder = Path(out).expanduser()
-    plan = {"format": FORMAT, "corpus": corpus, "words": words, "shard": shard, "encoder": spec_of(encoder)}
+    plan = {"format": FORMAT, "corpus": corpus, "words": words, "follow_links": follow_links, "shard": shard}
+    plan |= {"encoder": spec_of(encoder)}
     # Process 0 alone reads and writes the folder, on a disk that all processes see.
     hosts.by_first(lambda: _begin(folder, plan, sources.Reader(follow_links=follow_links)))
     stored = passages.load(folder / PASSAGES)
@@ -119,11 +124,12 @@ def build(
 def _begin(folder: Path, plan: Mapping[str, Any], reader: sources.Reader) -> None:
     """Make the folder and its passages unless they are there."""
     if begun := _earlier_manifest(folder):
+        was = {"follow_links": False, **_flat(begun)}
         for name, value in _flat(plan).items():
-            if _flat(begun)[name] != value:
+            if was[name] != value:
                 raise ValueError(
-                    f"{folder} was begun with {name}={_flat(begun)[name]!r:.100}, not {value!r:.100}; give that, or "
-                    "another --out"
+                    f"{folder} was begun with {name}={was[name]!r:.100}, not {value!r:.100}; give that, or another "
+                    "--out"
                 )
     else:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -131,6 +137,7 @@ def _begin(folder: Path, plan: Mapping[str, Any], reader: sources.Reader) -> Non
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder, {**plan, "files": {}})
     if not _damaged(folder, [PASSAGES]):
+        log.info("%s: the passages of the earlier build stay; if the corpus has changed, give another --out", folder)
         return
     count = passages.write(folder / PASSAGES, passages.read(reader, plan["corpus"], words=plan["words"]))
     skipped = {f"skipped/{reason}": n for reason, n in sorted(reader.skipped.items())}

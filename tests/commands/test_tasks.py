@@ -59,6 +59,17 @@ def test_a_range_as_lines_is_read_as_questions_again(run, tmp_path, capsys):
     assert (item.task.question, item.task.answer, item.task.answer_type) == ("1+1?", "2", "Integer")
 
 
+def test_a_task_that_was_never_answered_has_no_pass_rate(run, tmp_path, capsys):
+    words = [str(run), f"--out={tmp_path / 'out'}", "--jsonl", "--solved=0,0.1"]
+    assert commands.run("tasks", words) == 2 and "has no valid task solved 0,0.1" in capsys.readouterr().err
+    later = {"iteration": 2, "document_id": "a", "format": "String", "question": "Who?", "answer": "Bo"}
+    with (run / "tasks.jsonl").open("a") as file:
+        file.writelines(json.dumps(later | {"pass_rate": rate}) + "\n" for rate in (0.0, None, 0.05))
+    assert commands.run("tasks", words) == 0
+    (row,) = jsonl.read(tmp_path / "out" / "tasks.jsonl")
+    assert (row["question"], row["iteration"], row["pass_rate"]) == ("Who?", 2, 0.0)
+
+
 def test_the_card_names_the_licence_and_the_file(run, tmp_path, capsys):
     words = [str(run), f"--out={tmp_path / 'out'}", "--license=cc-by-4.0", "--source_text", "--jsonl"]
     assert commands.run("tasks", [*words, "--license=CC BY 4.0"]) == 2

@@ -62,7 +62,7 @@ PROBLEM = "Ann has 3 pears. She eats 1. How many are left?"
          "Oslo has many people."), Row("2", "x"), Row("3", "y")]),
         ("nq.json.gz", [{"question": "who", "answers": ["Al"], "positive_ctxs": [{"title": "T", "text": "Al.",
          "passage_id": "9"}], "hard_negative_ctxs": []}, {"question": "none", "answers": ["x"], "positive_ctxs": []}],
-         published.natural_questions, [Row("9", "who", ("Al",), "T\nAl.")]),
+         published.natural_questions, [Row("9", "who", ("Al",), "T\nAl."), Row("", "none")]),
         ("narrativeqa.jsonl", [{"document": {"id": "d", "summary": {"text": "A tale."}}, "question": {"text": "Who?"},
          "answers": [{"text": "Al"}, {"text": "Al B"}]}], published.narrativeqa,
          [Row("d/Who?", "Who?", ("Al", "Al B"), "A tale.")]),

@@ -62,6 +62,14 @@ def test_docmath_is_read_as_it_is_published(tmp_path):
         load_items(path)
 
 
+def test_sets_of_one_name_are_refused(tmp_path):
+    assert questions.suites("math/test.jsonl, none,facts:plain") == [("", "math/test.jsonl"), ("plain", "facts:plain")]
+    for specs in ("math/test.jsonl,code/test.jsonl", "a.jsonl,math/test.jsonl,code/test.jsonl"):
+        with pytest.raises(ValueError, match="^math/test.jsonl,code/test.jsonl: two sets .* 'test'; rename one"):
+            questions.load_suites(specs)
+    assert questions.suites("math/test.jsonl,code/test.jsonl", alike=True)[1] == ("test", "code/test.jsonl")
+
+
 def test_choices_and_aliases(tmp_path):
     lettered = {"id": "1", "question": "q?", "answer": "B", "choices": ["x", "y"], "category": "c"}
     rows = lettered, {"id": "2", "question": "q?", "answer": "Czechia", "aliases": ["the Czech Republic"]}

@@ -1,8 +1,9 @@
 """Scores of a set of answers: what stands in each, their means and intervals."""
 
+import jsonl
 import numpy as np
 
-from spicejax.data.questions import Item
+from spicejax.data.questions import Item, load_items
 from spicejax.evaluation import scores
 from spicejax.games.game import Exam, Reply
 from spicejax.games.world import World
@@ -80,6 +81,20 @@ def test_a_question_is_graded_by_the_answers_it_takes():
     found = scores.grade(world, items, exam(lambda r: r.text), 24)
     wanted = [(3, "easy"), (10, "medium"), (21, "hard"), (25, "hard")]
     assert [(r["rollouts"], r["difficulty"]) for r in found] == wanted
+
+
+def test_graded_questions_are_the_same_questions_again(tmp_path):
+    rows = [
+        {"id": "a", "question": "When?", "golden_answers": ["1912", "in 1912"], "category": "years"},
+        {"id": "b", "question": "2+2?", "answer": 4, "kind": "program", "boxed": False},
+        {"id": "c", "question": "Which?", "answer": "B", "choices": ["x", "y"], "context": "It is y."},
+    ]
+    jsonl.write(tmp_path / "asked.jsonl", rows)
+    items = load_items(tmp_path / "asked.jsonl")
+    assert [item.task.answer_type for item in items] == ["String", "Integer", "MCQ"]
+    world = World({"reasoner": Sampled()}, lambda pairs: [], SamplerConfig(), 0, 0)
+    jsonl.write(tmp_path / "graded.jsonl", scores.grade(world, items, exam(lambda r: r.text), 1))
+    assert load_items(tmp_path / "graded.jsonl") == items
 
 
 class Sampled:

@@ -90,6 +90,22 @@ def test_a_damaged_manifest_is_repaired_from_its_copy(tmp_path, corpus, encoder,
         index.build(out, corpus, encoder, shard=5)
 
 
+@pytest.mark.parametrize("old", [False, True])
+def test_passages_that_stay_are_told(tmp_path, corpus, encoder, caplog, old):
+    """The corpus is not read again; older indexes do not say that links were not followed."""
+    out = tmp_path / "out"
+    with caplog.at_level("INFO", "spicejax"):
+        before = index.build(out, corpus, encoder)
+        assert "passages of the earlier build" not in caplog.text
+        if old:
+            index._write(out, {name: value for name, value in before.manifest.items() if name != "follow_links"})
+        again = index.build(out, corpus, encoder)
+    assert len(again.passages) == len(before.passages)
+    assert "the passages of the earlier build stay; if the corpus has changed, give another --out" in caplog.text
+    with pytest.raises(ValueError, match="begun with follow_links=False, not True; give that, or another --out"):
+        index.build(out, corpus, encoder, follow_links=True)
+
+
 def test_a_name_is_found_however_its_accents_are_written(tmp_path, encoder):
     names = ["Beyonc\u00e9", "Beyonce\u0301"]
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"text": f"{name} sings"}) for name in names))
