@@ -73,11 +73,11 @@ def suites(specs: str, *, alike: bool = False) -> list[tuple[str, str]]:
 
     Args:
       alike: let two sets have one name, as older runs may.
-    Raises: ValueError for two sets of one name, which would be measured as one.
+    Raises: ValueError for two sets of one name behind the first, which would be measured as one.
     """
     chosen = [spec for spec in map(str.strip, specs.split(",")) if spec not in ("", "none")]
     first: dict[str, str] = {}
-    for spec in chosen if not alike else ():
+    for spec in chosen[1:] if not alike else ():
         if (name := name_of(spec)) in first:
             raise ValueError(
                 f"{first[name]},{spec}: two sets of questions called {name!r:.80}; rename one of the files"

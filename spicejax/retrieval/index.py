@@ -56,7 +56,7 @@ class Manifest(TypedDict):
     format: str
     corpus: str
     words: int
-    follow_links: NotRequired[bool]  # older ones have none: false
+    follow_links: NotRequired[bool]  # older ones do not say
     shard: int  # passages a file of vectors
     encoder: EncoderSpec
     files: dict[str, str]  # sha256 of every finished file
@@ -124,7 +124,7 @@ def build(
 def _begin(folder: Path, plan: Mapping[str, Any], reader: sources.Reader) -> None:
     """Make the folder and its passages unless they are there."""
     if begun := _earlier_manifest(folder):
-        was = {"follow_links": False, **_flat(begun)}
+        was = {"follow_links": plan["follow_links"], **_flat(begun)}
         for name, value in _flat(plan).items():
             if was[name] != value:
                 raise ValueError(

@@ -229,7 +229,7 @@ def _assemble(
     bos_id, pad_id = (by_text[names[name]] if name in names else None for name in ("bos_token", "pad_token"))
     add_bos = bos_id is not None and bool(config.get("add_bos_token", False))
     # What ends a reply is none of its text, whether the file calls it special or not.
-    silent = {*eos, *(by_text[text] for text in names.values() if text in by_text)}
+    silent = {*eos, *(by_text.get(text) for text in names.values())} & set(by_text.values())
     table = tuple(b"" if i in silent else piece for i, piece in enumerate(loaded.token_bytes))
     loaded, end = dataclasses.replace(loaded, token_bytes=table), eos[0] if closing is None else closing
     return Tokenizer(loaded, chat, bos_id, tuple(eos), end, pad_id, add_bos, source, files, written)

@@ -64,10 +64,11 @@ def test_docmath_is_read_as_it_is_published(tmp_path):
 
 def test_sets_of_one_name_are_refused(tmp_path):
     assert questions.suites("math/test.jsonl, none,facts:plain") == [("", "math/test.jsonl"), ("plain", "facts:plain")]
-    for specs in ("math/test.jsonl,code/test.jsonl", "a.jsonl,math/test.jsonl,code/test.jsonl"):
-        with pytest.raises(ValueError, match="^math/test.jsonl,code/test.jsonl: two sets .* 'test'; rename one"):
-            questions.load_suites(specs)
-    assert questions.suites("math/test.jsonl,code/test.jsonl", alike=True)[1] == ("test", "code/test.jsonl")
+    with pytest.raises(ValueError, match="^math/test.jsonl,code/test.jsonl: two sets .* 'test'; rename one"):
+        questions.load_suites("a.jsonl,math/test.jsonl,code/test.jsonl")
+    apart = [("", "math/test.jsonl"), ("test", "code/test.jsonl")]
+    assert questions.suites("math/test.jsonl,code/test.jsonl") == apart, "the first has no name"
+    assert questions.suites("a.jsonl,math/test.jsonl,code/test.jsonl", alike=True)[2] == apart[1]
 
 
 def test_choices_and_aliases(tmp_path):

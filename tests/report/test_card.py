@@ -110,9 +110,11 @@ def test_evaluations_of_these_very_weights_are_metadata(tmp_path):
     }
     later = _card(tmp_path / "later", run, step=3)
     assert later.data.eval_results is None and "| eval/accuracy | 0.750 | 0.750 |" in later.text
-    alike = _run(tmp_path / "alike", **{"eval.tasks": "math/own.jsonl,code/own.jsonl"})  # as older runs may have
+    alike = _run(
+        tmp_path / "alike", **{"eval.tasks": "a.jsonl,math/own.jsonl,code/own.jsonl"}
+    )  # as older runs may have
     jsonl.write(alike / "evaluations.jsonl", [row | {"eval/own/said": 0.1}])
-    assert len(_card(tmp_path / "second", alike).data.eval_results) == 3
+    assert len(_card(tmp_path / "second", alike).data.eval_results) == 4
     nano = _card(tmp_path / "nano", _run(tmp_path / "made"), name="org/mine")
     assert [r.dataset_name for r in nano.data.eval_results] == ["nano world"] and 'model="org/mine"' in nano.text
 

@@ -16,7 +16,11 @@ from spicejax.types import Answer
     [
         ("spice_nano", ["corpus.source=/nowhere"], "'/nowhere' does not exist"),
         ("spice_nano", ["eval.tasks=/nowhere.jsonl"], "/nowhere.jsonl is no file"),
-        ("spice_nano", ["eval.tasks=/nowhere.jsonl,facts:nowhere"], "two sets of questions called 'nowhere'"),
+        (
+            "spice_nano",
+            ["eval.tasks=facts:countries,/nowhere.jsonl,facts:nowhere"],
+            "two sets of questions called 'nowhere'",
+        ),
         ("spice_nano", ["model.path=/nowhere"], "/nowhere: no such folder"),
         ("spice_nano", ["seats.challenger=/nowhere"], "/nowhere: no such folder"),
         ("ssp_nano", ["retrieval.index=/nowhere", "retrieval.encoder=x"], "/nowhere is no index"),

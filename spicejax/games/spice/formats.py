@@ -36,14 +36,18 @@ ABSTAINING = ("exam_question", "correct_answer")  # beside question and answer: 
 _OPTION_LINE = re.compile(r"^[ \t]*(?:[-*][ \t]+)?\**\(?([A-Za-z])\**[).:]\**[ \t]*(?=\S)", re.MULTILINE)
 _OPTION_INLINE = re.compile(r"(?<!\S)\(?([A-Z])\)[ \t]*(?=\S)")
 _AFTER_OPTIONS = re.compile(r"\n[ \t]*\n|\n[ \t]*\**(?:correct|answer|explanation|solution)\b", re.IGNORECASE)
-# A letter said to be right: "Correct: B", "the answer is (C)"; not "the answer is a river"
+# A letter said to be right, at the end of a clause: "Correct: B", "the answer is (C)."; not "the answer is A, B or C"
+_LABEL = r"\bcorrect(?: answer| option| choice| letter)?|\banswer"
+_CLAUSE_ENDS = r"(?=[ \t]*[)\]*]*(?:[ \t]*(?:\n|$)|[.;:](?:\s|$)|\)[ \t])|[ \t]+(?:because|since)\b)"
 _NAMED_RIGHT = re.compile(
-    r"(?:\bthe[ \t]+)?\b(?:correct(?: answer| option| choice)?|answer)\**"
-    r"(?:[ \t]*:[ \t*]*\(?([a-d])|[ \t]+is:?[ \t*]*\(?(?-i:([A-D])))\b(?!(?<=a)[ \t]+(?-i:[a-z]))",
+    rf"(?:\bthe[ \t]+)?(?:{_LABEL})\**(?:[ \t]*[:=][ \t*]*\(?([a-d])|[ \t]+is:?[ \t*]*\(?(?-i:([A-D]))){_CLAUSE_ENDS}"
+    r"|\b(?:option|answer|choice)[ \t]+\(?(?-i:([A-D]))\)?[ \t]+is[ \t]+(?:the[ \t]+)?(?:correct|right)\b",
     re.IGNORECASE,
 )
 _MARKED_RIGHT = re.compile(
-    r"\([ \t]*(?:correct(?: answer| option| choice)?|right (?:answer|option|choice))[ \t]*\)|[✓✔✅☑]", re.IGNORECASE
+    r"[(\[][ \t]*(?:correct(?: answer| option| choice)?|right (?:answer|option|choice))[ \t]*[)\]]"
+    r"|(?:←|<-+)[ \t]*(?:correct|right)\b|\S[ \t]*[✓✔✅☑]|[✓✔✅☑][ \t]*\S",
+    re.IGNORECASE,
 )
 _QUESTION_LABEL = re.compile(r"^\**question\**[ \t]*[0-9]{0,3}[ \t]*[:.)]\**\s*", re.IGNORECASE)
 _LETTER = re.compile(r"\(?([A-D])(?:[).:](?:\s.*)?)?|([a-d])", re.DOTALL)
@@ -226,7 +230,8 @@ def _read_mcq(question: str, correct: str, rules: ValidityConfig) -> Task | Reje
     if not letter:
         return rejection("bad_letter", correct)
     right = (letter[1] or letter[2]).upper()
-    named = {(m[1] or m[2]).upper() for part in (stem, *options, rest) for m in _NAMED_RIGHT.finditer(part)}
+    said = (match for part in (stem, *options, rest) for match in _NAMED_RIGHT.finditer(part))
+    named = {str(match[match.lastindex or 0]).upper() for match in said}
     if rules.distinct_options and named - {right}:
         return rejection("bad_letter", "the question names another letter than multiple_choice_correct")
     # Differs: neither the question nor an option may say which letter is right (no_leaks).
@@ -249,8 +254,12 @@ def _split_options(question: str) -> tuple[str, list[str], str] | None:
         marks = marks[-4:]
         starts = [mark.start() for mark in marks[1:]] + [len(question)]
         options = [question[mark.end() : start] for mark, start in zip(marks, starts, strict=True)]
-        ends = [after.start() for says in (_AFTER_OPTIONS, _NAMED_RIGHT) if (after := says.search(options[3]))]
-        end = min(ends, default=len(options[3]))
-        options[3], rest = options[3][:end].rstrip(" \t(*") if ends else options[3], options[3][end:]
+        rest, options[3] = options[3], _AFTER_OPTIONS.split(options[3], maxsplit=1)[0]
+        for said in _NAMED_RIGHT.finditer(options[3]):  # "D) silver Correct: B", with nothing behind
+            before, behind = options[3][: said.start()].rstrip(" \t(*"), options[3][said.end() :]
+            if before and not behind.strip(" \t\n.)]*"):
+                options[3] = before
+                break
+        rest = rest[len(options[3]) :]
         return question[: marks[0].start()], [" ".join(option.split()) for option in options], rest
     return None

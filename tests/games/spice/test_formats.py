@@ -342,7 +342,9 @@ def test_real_exam_questions_are_valid(shared_data) -> None:
 @pytest.mark.parametrize("written", [
     "Correct: B\n" + MCQ, "The answer is B.\n" + MCQ, MCQ.replace("\n", "\nAnswer: (B)\n", 1),
     MCQ.replace("Amazon", "Amazon (correct)"), MCQ.replace("Amazon", "Amazon ✓"),
-    MCQ.replace("Congo", "Congo, but the correct option is B"),
+    MCQ.replace("Amazon", "Amazon ← correct"), MCQ.replace("Rhine", "the answer is B"),
+    MCQ.replace("Congo", "Congo, but the correct option is B"), MCQ.replace("Congo", "Congo. Option B is correct"),
+    MCQ + ", though the answer is B because it rains", "Correct letter: B\n" + MCQ,
 ])  # fmt: skip
 def test_no_question_says_which_option_is_right(written: str) -> None:
     assert reason(parse(mcq(multiple_choice_question=written), "MCQ")) == "answer_leaked"
@@ -351,6 +353,9 @@ def test_no_question_says_which_option_is_right(written: str) -> None:
 @pytest.mark.parametrize("stem", [
     "Choose the correct answer:", "If the answer is a river in Africa, which is it?",
     "The correct answer: a river. Which one?", "The answer is c times as long as d. Which river is c?",
+    "Choose the correct answer: A 45-year-old boat sails where?",
+    "Select the correct option: A, B, C or D. Which river?",
+    "Choose the correct answer: C is the length of which?", "Choose the correct answer: D-Day took place near which?",
 ])  # fmt: skip
 def test_articles_and_labels_name_no_option(stem: str) -> None:
     for written in (
@@ -359,6 +364,15 @@ def test_articles_and_labels_name_no_option(stem: str) -> None:
     ):
         task = parse(mcq(multiple_choice_question=written), "MCQ")
         assert isinstance(task, Task) and task.question.startswith(stem), task
+
+
+@pytest.mark.parametrize("last", [
+    "Because the correct answer is C minor", "He wrote answer: C on a sheet", "none; the answer is B only", "✓",
+    "the correct answer is D-ribose",
+])  # fmt: skip
+def test_an_option_is_not_cut_where_no_option_is_named(last: str) -> None:
+    task = parse(mcq(multiple_choice_question=MCQ.replace("Rhine", last)), "MCQ")
+    assert isinstance(task, Task) and task.options[3] == last, task
 
 
 def test_genotypes_differ_by_case() -> None:
