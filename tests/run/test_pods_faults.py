@@ -131,7 +131,8 @@ def whole(nursery, cache, tmp_path_factory):
     def of(count):
         if count not in made:
             made[count] = tmp_path_factory.mktemp(f"whole{count}")
-            complete(begin(nursery, made[count] / "said", words(count, made[count], cache), count))
+            said = tmp_path_factory.mktemp(f"said{count}")  # elsewhere: the folders are compared
+            complete(begin(nursery, said, words(count, made[count], cache), count))
         return made[count]
 
     return of
