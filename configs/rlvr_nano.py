@@ -2,7 +2,7 @@
 
 Command:   python launch/tpu_run.py --config=rlvr_nano --workdir=runs/rlvr_nano
 Hardware:  2 CPU cores, 2 GiB of memory
-Cost:      2 minutes, of which 1.6 are the warm start (kept in runs/cache afterwards); a second an iteration
+Cost:      2 minutes, of which 1.6 are the warm start (kept in runs/cache afterwards); 0.4 s an iteration
 Expect:    held-out accuracy from 0.545 to 0.680 (docs/log/2026-11-22.md)
 """
 

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonl
@@ -51,6 +53,16 @@ def test_the_retriever_of_the_page_finds(folder):
     assert cfg.retrieval is not None and cfg.retrieval.engine == f"{folder}/overlap.py:by_overlap"
     found = open_search(cfg.retrieval, None)(["Bako lives", "nothing"], 2)  # pyright: ignore[reportArgumentType]
     assert [[passage.text for passage in row] for row in found] == [[PASSAGES[0], PASSAGES[1]], []]
+
+
+def test_the_command_of_the_page_writes_passages():
+    command = re.search(r'python -c "(.*?)" > passages.jsonl', PAGE.read_text(), re.DOTALL)
+    assert command, "the page writes passages.jsonl by another command"
+    written = subprocess.run(
+        [sys.executable, "-c", command[1]], capture_output=True, text=True, check=True, timeout=600
+    )
+    rows = [json.loads(line) for line in written.stdout.splitlines()]
+    assert {"title": "tira", "text": "chief of tira is nosu."} in rows
 
 
 def test_code_that_a_work_folder_alone_names_is_not_run(folder, tmp_path):

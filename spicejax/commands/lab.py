@@ -109,6 +109,6 @@ the same model; settings were fixed before the seeds were run.
 
 *Agree*: the 95 % interval of the difference, seed by seed (Student's t), lies on the paper's side of 0; *disagree*: on
 the other; else one *cannot tell*. Of twenty such intervals one misses by chance. In the tables of arms a cell is mean
-at the start → mean at the end (mean change ± its interval); of what an iteration measures, the first four and the last
-four. Curves: all seeds thin, their mean bold.
+at the start → mean at the end (mean change ± its interval); of what every iteration measures, the means of the first
+four iterations and of the last four. Curves: all seeds thin, their mean bold.
 """
