@@ -166,14 +166,15 @@ def on_a_small_disk(folder, command):
 
 @pytest.mark.parametrize(
     ("how", "message"),
-    [("at once", "it takes"), ("fills", "(Error while serializing: "),
-     ("limit", "(Error while serializing: I/O error: File too large")],
-)  # fmt: skip
+    [("at once", "it takes"), ("fills", "(Error while serializing: "), ("limit", "(Error while serializing: ")],
+)
 def test_a_disk_or_file_that_cannot_take_it_is_one_line(tmp_path, how, message):
     command = [sys.executable, "-c", EXPORT, str(tmp_path), how]
     command = command if how == "limit" else on_a_small_disk(tmp_path, command)
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT, check=False)
     said = f"out was not written{':' if how == 'at once' else ''} {message}"
     assert said in done.stdout and done.stdout.count("\n") == 1, done.stdout + done.stderr
+    if how == "limit":  # safetensors writes the system's words, or the name of the error
+        assert "filetoolarge" in done.stdout.replace(" ", "").lower()
     assert "GB are free there; free some, or choose another place" in done.stdout
     assert os.listdir(tmp_path) == [], "nothing is left"
