@@ -5,7 +5,7 @@ Command:   python launch/tpu_run.py --config=absolute_zero_nano --workdir=runs/a
 Hardware:  2 CPU cores, 2 GiB of memory, Linux with bubblewrap (docs/security.md)
 Cost:      27 minutes beside other work, mostly of starting interpreters, the warm start included (kept in runs/cache)
 Expect:    nearly every proposal runs; its own tasks are solved a little more often and get easier; held-out accuracy is
-           not seen to change (docs/log/2026-11-26.md)
+           not seen to change (docs/lab.md)
 """
 
 import dataclasses

@@ -6,7 +6,7 @@ Command:   python launch/tpu_run.py --config=r_zero_nano --workdir=runs/r_zero
 Hardware:  2 CPU cores, 2 GiB of memory
 Cost:      a minute a round, and 1.6 the warm start (kept in runs/cache afterwards)
 Expect:    no gain in held-out accuracy (0.52 to 0.47, five seeds): half of what the votes teach is false
-           (docs/log/2026-11-26.md)
+           (docs/lab.md)
 """
 
 import dataclasses

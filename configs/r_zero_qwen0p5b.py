@@ -4,9 +4,9 @@ Command:   python launch/tpu_run.py --config=r_zero_qwen0p5b --workdir=DIR \
                model.path=weights/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf [4.eval.tasks=QUESTIONS]
            1/, 3/ are turns of the Challenger, 2/, 4/ of the Reasoner, whose last policy is the outcome.
 Hardware:  2 CPU cores, 12 GiB of memory; or one GPU
-Cost:      two and a half minutes on one H200 (buckets.rows=360 learner.rows=4 learner.min_micro_batches=4). On two slow
-           cores without avx512_bf16, with model.dtype=float32 model.param_dtype=float32, 15 to 22 minutes an iteration
-           of the Challenger's
+Cost:      two and a quarter minutes on one H200 (buckets.rows=360 learner.rows=4 learner.min_micro_batches=4). On two
+           slow cores without avx512_bf16, with model.dtype=float32 model.param_dtype=float32, 15 to 22 minutes an
+           iteration of the Challenger's
 Expect:    no lasting gain (one seed). GSM8K in 128 tokens 0.07, behind the first round 0.14, mostly since replies come
            to an end, behind the second 0.10; much of what the votes teach is false (docs/log/2026-11-27.md)
 """
