@@ -84,6 +84,8 @@ ROUND = dataclasses.replace(
         pairs=PairConfig(beta=0.1),
         row_length=1280,  # both replies of a pair, each with its prompt
         learning_rate=1e-4,
+        schedule="constant",
+        decay_steps=0,
         trajectories_per_update=8,
     ),
     eval=EvalConfig(every=0),

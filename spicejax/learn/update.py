@@ -69,6 +69,7 @@ class Updater:
         """
         if not lessons:
             return state, {"learner/steps": 0.0}
+        before = int(state.step) if self.cfg.decay_steps else 0  # the steps donate it
         advantages, metrics = deal.advantages(lessons, estimators, baselines, self.cfg.baseline_decay)
         if self.cfg.needs_reference and self.cfg.reference == "kept":
             lessons = deal.referenced(lessons, self._reference, self.cfg)
@@ -94,7 +95,11 @@ class Updater:
         if int(state.skipped) >= MAX_SKIPPED:
             raise FloatingPointError(f"{int(state.skipped)} updates were not finite; lower learner.learning_rate")
         taken = sum(map(len, steps_by_role.values()))
-        return state, metrics | {"learner/steps": float(taken)} | measured.metrics()
+        metrics["learner/steps"] = float(taken)
+        if self.cfg.decay_steps:
+            late = before + taken - self.cfg.warmup_steps - self.cfg.decay_steps
+            metrics["learner/steps_at_rate_0"] = float(min(max(late, 0), taken))
+        return state, metrics | measured.metrics()
 
     def _by_role(self, lessons: Sequence[Lesson]) -> dict[str, np.ndarray]:
         """Indices of the lessons whose steps stand together: all (""), or those of one role after the other."""

@@ -10,6 +10,10 @@ from spicejax.games.game import About
 
 _LOOK = "the tasks in the report show what was written"
 _ALIKE = "take questions that are neither too easy nor too hard for this model, or more answers to each"
+_ENDED = (
+    "the learning rate has fallen to 0, steps change nothing: give learner.decay_steps as many as the run takes, or "
+    "learner.schedule=constant learner.decay_steps=0"
+)
 
 
 class Learnt(NamedTuple):
@@ -17,7 +21,7 @@ class Learnt(NamedTuple):
 
     steps: int  # optimizer steps
     valid: float | None  # share of what the players wrote that is a valid task, mean; None where tasks are given
-    idle: int  # iterations without a valid task, or without an optimizer step
+    idle: int  # iterations without a valid task, or without an optimizer step that changes anything
     why: str  # where none of them had one: the commonest reason and what mends it; else ""
 
 
@@ -28,13 +32,20 @@ def learnt(rows: Sequence[dict[str, Any]], game: About | None) -> Learnt:
     shares = [row[measure] for row in rows if row.get(measure) is not None]
     valid = sum(shares) / len(shares) if shares else None
     steps = sum(_number(row, "learner/steps") for row in rows)
-    idle = sum(not _number(row, "learner/steps") or row.get(measure) == 0 for row in rows)
+    idle = sum(not _moving(row) or row.get(measure) == 0 for row in rows)
     why = ""
     if rows and valid == 0:
         why = f"no reply is a valid task{_reason(rows, game, 'rejected/')}"
     elif rows and not steps:
         why = _no_step(rows, game)
+    elif rows and not sum(map(_moving, rows)):
+        why = _ENDED
     return Learnt(int(steps), valid, int(idle), why)
+
+
+def _moving(row: dict[str, Any]) -> float:
+    """Optimizer steps that change anything."""
+    return _number(row, "learner/steps") - _number(row, "learner/steps_at_rate_0")
 
 
 def _no_step(rows: Sequence[dict[str, Any]], game: About | None) -> str:

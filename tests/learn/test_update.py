@@ -68,6 +68,15 @@ def test_one_role_after_the_other_is_an_update_of_each():
     assert metrics["learner/steps"] == 1 and distance(together, mixed) > 1e-4
 
 
+def test_steps_behind_the_end_of_the_schedule_change_nothing_and_are_counted():
+    falling = {"role_order": (), "schedule": "linear", "decay_steps": 1}
+    once, metrics = updated(BOTH, **falling)
+    assert (metrics["learner/steps"], metrics["learner/steps_at_rate_0"]) == (1, 0)
+    twice, metrics = updated(BOTH, BOTH, **falling)
+    assert (metrics["learner/steps"], metrics["learner/steps_at_rate_0"]) == (1, 1) and distance(once, twice) == 0
+    assert "learner/steps_at_rate_0" not in updated(BOTH, role_order=())[1]
+
+
 BY_ROLE = {"role_aggregation": ("sum", "sequence_mean"), "role_kl_coef": (0.0, 0.5)}
 
 

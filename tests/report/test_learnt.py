@@ -35,6 +35,8 @@ STEP, NONE = {"learner/steps": 1.0}, {"learner/steps": 0.0}
         ("rlvr", {"reasoner/mean_reward": 1.0, "reasoner/truncated": 0.0} | NONE, ".*neither too easy nor too hard.*"),
         ("rlvr", {"reasoner/too_long": 64.0} | NONE, r".*reasoner too long \(64 of 64\): raise .*buckets.prompt"),
         ("supervised", {"reasoner/too_long": 0.0} | STEP, ""),
+        ("supervised", {"learner/steps_at_rate_0": 0.0} | STEP, ""),
+        ("supervised", {"learner/steps_at_rate_0": 1.0} | STEP, "the learning rate has fallen to 0, .*decay_steps=0"),
     ],
 )  # fmt: skip
 def test_an_iteration_that_teaches_nothing_says_why(game, row, why):
