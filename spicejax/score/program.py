@@ -105,7 +105,7 @@ def limit(cpu: int, memory: int) -> None:
 
 
 def plain(value: Any, depth: int = 3) -> Any:
-    """Return a value as plain data, by exact type: no method that the program defines is called.
+    """Return a value as plain data, by its type alone: no method that the program defines is called.
 
     Raises:
       TypeError: it is of another type.
@@ -120,6 +120,8 @@ def plain(value: Any, depth: int = 3) -> Any:
         value.encode()
     if value is None or kind in (bool, int, float, str):
         return value
+    if issubclass(kind, int):  # a member of an enumeration, as calendar's days are from Python 3.12 on
+        return int.__index__(value)
     if kind in (fraction, decimal):
         return str(value)
     if kind in (list, tuple) and depth and len(value) <= 100:

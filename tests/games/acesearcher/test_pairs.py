@@ -1,6 +1,8 @@
 """Which replies are paired: the best and the worst."""
 
+import functools
 import itertools
+import operator
 from fractions import Fraction
 
 import numpy as np
@@ -38,7 +40,7 @@ def test_the_best_plan_against_the_worst():
 
 
 def test_plans_of_the_same_worth_are_no_pair_whatever_the_order_of_their_paths():
-    """Sums of floats depend on it."""
+    """Sums of floats depend on it (`sum` itself hides that from Python 3.12 on)."""
     right, said = (
         "blue river Danube",
         ["Danube", "river Danube", "old river", "blue old river", "Rhine", "blue river Danube"],
@@ -47,7 +49,7 @@ def test_plans_of_the_same_worth_are_no_pair_whatever_the_order_of_their_paths()
     apart = 0
     for own in itertools.combinations_with_replacement(worths, 4):
         orders = list(itertools.permutations(own))
-        apart += len({sum(map(float, order)) for order in orders}) > 1
+        apart += len({functools.reduce(operator.add, map(float, order)) for order in orders}) > 1
         assert all(pairs.of_plans([written("a"), written("b")], [own, o]) == [] for o in orders)
     assert apart, "or floats would have done"
 
