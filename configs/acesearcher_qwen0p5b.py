@@ -15,7 +15,8 @@ Cost:      6 minutes of fine-tuning, half an hour each round; 17 minutes an eval
            minutes on an H200 that it shares with seven others (buckets.rows=96 learner.rows=4)
 Expect:    after the fine-tuning six plans of ten can be read, after two rounds nine; exact on 201 held-out questions
            0.16 and 0.18 after the fine-tuning, 0.18 and 0.20 after the rounds, which no interval tells apart (two
-           seeds, acesearcher.questions=12, docs/log/2026-11-27.md)
+           seeds, acesearcher.questions=12, docs/log/2026-11-27.md), with a rate that fell to 0 in the midst of a round
+           (docs/log/2026-11-29.md); with today's, which does not, not measured yet
 """
 
 import dataclasses
