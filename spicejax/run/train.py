@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import re
 import sys
 import time
 import zlib
@@ -170,7 +171,7 @@ def _loop(training: TrainingRun, start: int, interrupt: Interrupt, session: Sess
     if _evaluation_due(start, counters) and _has_time_for(session):
         with session.measured("evaluation"):
             _evaluate(training, start)
-    before, warned = training.clock.working, False
+    before, warned = training.clock.working, set()
     if start < cfg.iterations and not _has_time_for(session):
         screen.show("the session is over (checkpoint.session_hours); the same command goes on in the next one")
         return
@@ -181,7 +182,7 @@ def _loop(training: TrainingRun, start: int, interrupt: Interrupt, session: Sess
         last = done == cfg.iterations
         left = (training.clock.working - before) / (done - start) * (cfg.iterations - done)
         _show(training, done, played, metrics["time/tokens_per_second"], left)
-        warned = warned or _warn(training, done, metrics)
+        _warn(training, done, metrics, warned)
         late = False
         if last or (cfg.eval.every and done % cfg.eval.every == 0):
             late = not _has_time_for(session, "evaluation", "save")
@@ -309,12 +310,13 @@ def _show(training: TrainingRun, done: int, played: Played, speed: float, left: 
         training.screen.show(played.example)
 
 
-def _warn(training: TrainingRun, done: int, metrics: Metrics) -> bool:
-    """Show a warning if the iteration taught nothing or its searches found nothing; return whether it did."""
-    whys = [why for why in (learnt([metrics], training.run.game.about).why, _found_nothing(metrics)) if why]
-    for why in whys:
-        training.screen.show(f"warning: iteration {done}: {why}")
-    return bool(whys)
+def _warn(training: TrainingRun, done: int, metrics: Metrics, warned: set[str]) -> None:
+    """Show why the iteration taught nothing, or that its searches found nothing, unless this start said so before."""
+    for why in (learnt([metrics], training.run.game.about).why, _found_nothing(metrics)):
+        kind = re.split(r"[:;(\d]", why)[0]
+        if why and kind not in warned:
+            training.screen.show(f"warning: iteration {done}: {why}")
+            warned.add(kind)
 
 
 def _found_nothing(metrics: Metrics) -> str:

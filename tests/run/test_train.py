@@ -338,6 +338,14 @@ def test_interrupt_can_be_asked_for_by_a_caller_and_a_run_that_learns_nothing_sa
     assert re.match("no reply is a valid task; commonest reason: question too long", summary["warning"])
 
 
+def test_a_learning_rate_that_has_ended_is_said_once(cache, tmp_path, capsys):
+    words = [*TINY, "learner.schedule=linear", "learner.decay_steps=1", "eval.every=0", "iterations=4"]
+    cfg = configuration.parse(configs.load("spice_nano"), [*words, f"nano.cache={cache}"])
+    summary = train.train(cfg, tmp_path)
+    said = re.findall(r"warning: iteration \d+: the learning rate has fallen to 0", capsys.readouterr().out)
+    assert len(said) == 1 and summary["steps"] > 2 and summary["iterations_idle"] >= 2, (said, summary)
+
+
 LOADING = -1  # iterations of a run that has not loaded
 
 
