@@ -69,7 +69,6 @@ class Updater:
         """
         if not lessons:
             return state, {"learner/steps": 0.0}
-        before = int(state.step) if self.cfg.decay_steps else 0  # the steps donate it
         advantages, metrics = deal.advantages(lessons, estimators, baselines, self.cfg.baseline_decay)
         if self.cfg.needs_reference and self.cfg.reference == "kept":
             lessons = deal.referenced(lessons, self._reference, self.cfg)
@@ -97,7 +96,7 @@ class Updater:
         taken = sum(map(len, steps_by_role.values()))
         metrics["learner/steps"] = float(taken)
         if self.cfg.decay_steps:
-            late = before + taken - self.cfg.warmup_steps - self.cfg.decay_steps
+            late = int(state.step) - int(state.skipped) - self.cfg.warmup_steps - self.cfg.decay_steps
             metrics["learner/steps_at_rate_0"] = float(min(max(late, 0), taken))
         return state, metrics | measured.metrics()
 
