@@ -32,7 +32,8 @@ def train(
       changes: fields of it, "a.b=c", as on the command line.
       resume: see run.chain.run.
     Returns: the summary of the run, of a chain of its last one; "complete" is False where a signal stopped it, saved.
-    Raises: ValueError, OSError and ImportError for what is wrong, before anything slow starts.
+    Raises: ValueError, OSError and ImportError for what is wrong, before anything slow starts; interrupt.Stopped where
+      a signal comes while a model is loaded or between two runs of a chain.
     """
     from spicejax import configs
     from spicejax.run import chain

@@ -150,7 +150,7 @@ def _happened(run: RunFolder, learning: Learnt, step: int) -> list[str]:
     lines = ["## What happened", "", f"- **Iterations**: {step}" + (f" of {wanted}" if wanted else "")]
     if any("learner/steps" in row for row in run.metrics):
         lines += [f"- **Optimizer steps**: {learning.steps}"]
-        lines += [f"- **Iterations that taught nothing**: {learning.idle}"] if learning.idle else []
+        lines += [f"- **Iterations that taught nothing**: {learning.idle}{learning.rate}"] if learning.idle else []
     if learning.valid is not None:
         lines += [f"- **Valid tasks**: {100 * learning.valid:.0f} % of what was written as one"]
     if not run.evaluations:

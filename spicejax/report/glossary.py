@@ -42,7 +42,7 @@ GLOSSARY = {
     "learner/tis_fraction": "share of tokens whose importance weight is capped",
     "learner/preference_accuracy": "share of pairs whose better response is the likelier one against the reference",
     "learner/steps": "optimizer steps",
-    "learner/steps_at_rate_0": "those behind the end of `learner.decay_steps`: they change nothing",
+    "learner/steps_at_rate_0": "those behind the end of `learner.decay_steps`, at a rate of 0: they change nothing",
     "learner/skipped": "share of steps not applied because loss or gradient were not finite",
     "learner/tokens": "response tokens trained on in a step, mean",
     "learner/padding": "share of padding in the training rows",

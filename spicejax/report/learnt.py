@@ -11,8 +11,8 @@ from spicejax.games.game import About
 _LOOK = "the tasks in the report show what was written"
 _ALIKE = "take questions that are neither too easy nor too hard for this model, or more answers to each"
 _ENDED = (
-    "the learning rate has fallen to 0, steps change nothing: give learner.decay_steps as many as the run takes, or "
-    "learner.schedule=constant learner.decay_steps=0"
+    "the learning rate has fallen to 0, steps change nothing: give another run learner.decay_steps for all its steps, "
+    "or learner.schedule=constant learner.decay_steps=0"
 )
 
 
@@ -21,8 +21,16 @@ class Learnt(NamedTuple):
 
     steps: int  # optimizer steps
     valid: float | None  # share of what the players wrote that is a valid task, mean; None where tasks are given
-    idle: int  # iterations without a valid task, or without an optimizer step that changes anything
+    idle: (
+        int  # iterations without a valid task or an optimizer step, or with steps behind the end of the schedule alone
+    )
     why: str  # where none of them had one: the commonest reason and what mends it; else ""
+    ended: int  # the idle ones whose steps stood behind the end of the schedule
+
+    @property
+    def rate(self) -> str:
+        """Says how many of the idle ones had no learning rate left, if any."""
+        return f", {self.ended} at a learning rate of 0 (learner.decay_steps)" if self.ended else ""
 
 
 def learnt(rows: Sequence[dict[str, Any]], game: About | None) -> Learnt:
@@ -40,11 +48,12 @@ def learnt(rows: Sequence[dict[str, Any]], game: About | None) -> Learnt:
         why = _no_step(rows, game)
     elif rows and not sum(map(_moving, rows)):
         why = _ENDED
-    return Learnt(int(steps), valid, int(idle), why)
+    ended = sum(_number(row, "learner/steps") > 0 >= _moving(row) for row in rows)
+    return Learnt(int(steps), valid, int(idle), why, ended)
 
 
 def _moving(row: dict[str, Any]) -> float:
-    """Optimizer steps that change anything."""
+    """Optimizer steps before the end of the learning rate's schedule."""
     return _number(row, "learner/steps") - _number(row, "learner/steps_at_rate_0")
 
 

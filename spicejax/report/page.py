@@ -104,7 +104,7 @@ def _results(run: RunFolder, done: int, learning: Learnt) -> dict[str, Any]:
         "sampler/learner gap": _gap(run),
         "optimizer steps": learning.steps if run.metrics else None,
         "valid tasks": "" if learning.valid is None else f"{100 * learning.valid:.0f} % of attempts",
-        "nothing learnt in": f"{learning.idle} of {done} iterations" if learning.idle else "",
+        "nothing learnt in": f"{learning.idle} of {done} iterations{learning.rate}" if learning.idle else "",
         "wall time": _took(run),
     }
 

@@ -44,7 +44,7 @@ class RetrievalConfig:
     follow_links: bool = False
     # what the index was built with: Hugging Face folder of the encoder, or package:NAME; its style the index knows
     encoder: str = ""
-    # precision of the encoder
+    # precision of the encoder, and of in_graph's vectors
     dtype: Literal["float32", "bfloat16"] = "float32"
     # in_graph: approximate top-k (approx_max_k), faster on a TPU
     approximate: bool = False

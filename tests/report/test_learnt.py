@@ -48,10 +48,13 @@ def test_an_iteration_that_teaches_nothing_says_why(game, row, why):
 def test_a_run_is_summed_and_warns_only_where_all_of_it_was_idle():
     idle = {"challenger/valid_fraction": 0.0, "rejected/ungrounded": 5} | NONE
     good = {"challenger/valid_fraction": 0.5} | STEP
-    assert learnt([idle, good, idle], BY_NAME["spice"]) == (1, pytest.approx(0.5 / 3), 2, "")
+    assert learnt([idle, good, idle], BY_NAME["spice"]) == (1, pytest.approx(0.5 / 3), 2, "", 0)
     assert "(10 of 10)" in learnt([idle, idle], BY_NAME["spice"]).why
+    ended = good | {"learner/steps_at_rate_0": 1.0}
+    assert (half := learnt([good, ended, ended], BY_NAME["spice"])) == (3, 0.5, 2, "", 2)
+    assert half.rate.startswith(", 2 at a learning rate of 0") and not learnt([good], BY_NAME["spice"]).rate
     assert learnt([idle], None)[:3] == (0, None, 1), "a run whose game is not known"
-    assert learnt([{"iteration": 0}], BY_NAME["spice"]) == learnt([], BY_NAME["spice"]) == (0, None, 0, "")
+    assert learnt([{"iteration": 0}], BY_NAME["spice"]) == learnt([], BY_NAME["spice"]) == (0, None, 0, "", 0)
 
 
 @pytest.mark.parametrize("name", catalogue.GAMES)

@@ -310,6 +310,7 @@ def test_honest_programs_come_back_with_their_values():
             "import random\ndef solution():\n    return random.random(), list({'a', 'b', 'c', 'd', 'e'})",
             "x = '" + "a" * sandbox.LONGEST + "'",
             "import enum\nD = enum.IntEnum('D', 'a b')\ndef solution():\n    return D.a, [D.b]",
+            "class M(type):\n    def __eq__(self, other): return True\nclass N(metaclass=M): pass\nanswer = N()",
             "class N(int):\n    def __index__(self): return 8\n    __int__ = __repr__ = __index__\nanswer = N(7)",
         ]
     )
@@ -321,7 +322,8 @@ def test_honest_programs_come_back_with_their_values():
     assert ran[5].value is None
     assert ran[7] == ran[8], "chance and the order of sets are the same every time"
     assert (ran[9].how, ran[9].detail) == ("form", "too_long")
-    assert ran[10].value == [1, [2]] and ran[11].value == 7, "its own methods are not asked"
+    assert (ran[11].how, ran[11].detail) == ("form", "N")
+    assert ran[10].value == [1, [2]] and ran[12].value == 7, "its own methods are not asked"
 
 
 @pytest.mark.filterwarnings("ignore")
