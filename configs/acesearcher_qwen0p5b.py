@@ -15,8 +15,8 @@ Cost:      6 minutes of fine-tuning, half an hour each round; 17 minutes an eval
            minutes on an H200 that it shares with seven others (buckets.rows=96 learner.rows=4)
 Expect:    after the fine-tuning six plans of ten can be read, after two rounds nine; exact on 201 held-out questions
            0.16 and 0.18 after the fine-tuning, 0.18 and 0.20 after the rounds, which no interval tells apart (two
-           seeds, acesearcher.questions=12, docs/log/2026-11-27.md), with a rate that fell to 0 in the midst of a round
-           (docs/log/2026-11-29.md); with today's, which does not, not measured yet
+           seeds, acesearcher.questions=12, docs/log/2026-11-27.md), with a rate that falls to 0 within 12 steps of a
+           round; with a constant one a round lost the form, 0 of 201 (docs/log/2026-11-29.md)
 """
 
 import dataclasses
@@ -85,8 +85,6 @@ ROUND = dataclasses.replace(
         pairs=PairConfig(beta=0.1),
         row_length=1280,  # both replies of a pair, each with its prompt
         learning_rate=1e-4,
-        schedule="constant",
-        decay_steps=0,
         trajectories_per_update=8,
     ),
     eval=EvalConfig(every=0),
