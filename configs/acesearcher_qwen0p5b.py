@@ -16,7 +16,7 @@ Cost:      6 minutes of fine-tuning, half an hour each round; 17 minutes an eval
 Expect:    after the fine-tuning six plans of ten can be read, after two rounds nine; exact on 201 held-out questions
            0.16 and 0.18 after the fine-tuning, 0.18 and 0.20 after the rounds, which no interval tells apart (two
            seeds, acesearcher.questions=12, docs/log/2026-11-27.md), with a rate that falls to 0 within 12 steps of a
-           round; with a constant one a round lost the form, 0 of 201 (docs/log/2026-11-29.md)
+           round; with a constant one the only round tried lost the form, 0 of 201 (docs/log/2026-11-29.md)
 """
 
 import dataclasses
