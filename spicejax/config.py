@@ -131,7 +131,12 @@ def to_json(config: Any) -> Any:
     for key, name, _, value in _items(config):
         if key != name and (where := outside(type(value))):
             data[name] = where
-        data[key] = to_json(value)
+        try:
+            data[key] = to_json(value)
+        except TypeError as error:
+            raise ConfigError(
+                f"{type(config).__name__}.{name}={value!r:.80}: {error}; take a tuple or a text"
+            ) from error
     return data
 
 

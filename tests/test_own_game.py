@@ -1,5 +1,6 @@
 """docs/own_game.md: the game in a file of one's own is played, reported and asked; only a file that is named is run."""
 
+import functools
 import re
 import shutil
 import signal
@@ -13,8 +14,8 @@ import pytest
 from processes import PATIENCE, installed
 from tiny_runs import WORLD, last_step
 
+from spicejax import commands, configs
 from spicejax import config as configuration
-from spicejax import configs
 from spicejax.report import game, page
 from spicejax.report.read import open_run
 from spicejax.run import evaluate
@@ -81,6 +82,26 @@ def test_an_odd_record_of_a_game_is_none(run, text):
     (run / "game.json").write_text(text)
     assert open_run(run).game is None and game.asked(open_run(run).config, run) is None
     assert page.write(run)
+
+
+def test_a_game_that_fails_loses_nothing_and_goes_on_when_it_is_mended(file, cache, tmp_path, capsys):
+    code, workdir = file.read_text(), tmp_path / "run"
+    words = [f"{key}={value}" for key, value in (WORLD | {"checkpoint.every": "20"}).items()]
+    words += ["brevity.questions=8", "brevity.group_size=4", "eval.tasks=none", "iterations=3", f"nano.cache={cache}"]
+    start = functools.partial(commands.run, "train", [f"--config={file}", f"--workdir={workdir}", *words])
+    file.write_text(
+        code.replace("lessons, records = [], []", "lessons, records = [], [{0: 0, 1: 0}[world.iteration]][1:]")
+    )
+    with pytest.raises(KeyError, match="2"):
+        start()
+    assert last_step(workdir)[0] == "00000002", "what was trained before is saved"
+    written = file.read_text()
+    file.write_text(code.replace('Episode("writer", k', 'Episode("wirter", k'))
+    assert start() == 2 and "a lesson has the role 'wirter'" in (err := capsys.readouterr().err)
+    assert "(kept: brevity.1.py)" in err and (workdir / "brevity.1.py").read_text() == written
+    file.write_text(code)
+    assert start() == 0 and last_step(workdir)[0] == "00000003" and (workdir / "brevity.py").read_text() == code
+    assert (workdir / "brevity.2.py").exists()
 
 
 @pytest.mark.slow

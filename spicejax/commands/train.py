@@ -147,7 +147,7 @@ def _run(
     chain.require(stages, workdir, planned=dry_run, restart=restart)
     if dry_run:
         for number, (cfg, folder) in enumerate(zip(stages, folders, strict=True), 1):
-            _announce(cfg, folder, number == len(stages))
+            _announce(cfg, folder, number == len(stages), chain.start(cfg, number - 1))
         if (why := disk.lacking(stages, folders, workdir, restart=restart)) and hosts.leads():
             print(f"a run would stop here: {why}")
         return 0
@@ -166,9 +166,9 @@ def _run(
     return 0 if summary["complete"] else STOPPED
 
 
-def _announce(cfg: RunConfig, folder: Path, last: bool) -> None:
+def _announce(cfg: RunConfig, folder: Path, last: bool, start: int = 0) -> None:
     """Print the plan."""
-    text = plan.describe(cfg, folder, last=last)
+    text = plan.describe(cfg, folder, last=last, start=start)
     if hosts.leads():
         print(text, end="\n\n", flush=True)
 

@@ -113,10 +113,11 @@ def _of(size: float, kept: float) -> tuple[str, bool]:
     return f"{beside} of {capacity / GIB:.2f}" + ("" if fits else ": IT DOES NOT FIT"), fits
 
 
-def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
+def describe(cfg: RunConfig, workdir: Path, *, last: bool = True, start: int = 0) -> str:
     """The plan as text. Loads no weights; the nano model is described, not made.
 
     last: no other stage of a chain starts from its model.
+    start: the stage that makes the model; 0 = cfg names it.
     """
     shape, devices = architecture(cfg), jax.devices()
     stop = ""
@@ -129,9 +130,8 @@ def describe(cfg: RunConfig, workdir: Path, *, last: bool = True) -> str:
     parts = memory(resolved)
     reads = cfg.game.game.reads
     source = cfg.corpus.source or ("the nano world" if cfg.nano else "(corpus.source not set)")
-    model = (
-        "the nano world's warm start" if cfg.nano and not cfg.model.path else cfg.model.path or "(model.path not set)"
-    )
+    model = f"run {start} of the chain" if start else cfg.model.path
+    model = model or ("the nano world's warm start" if cfg.nano else "(model.path not set)")
     beyond = "    what the compiler keeps beside these is not in it: --dry_run --topology=here counts that too"
     lines = [
         f"plan of {cfg.name}: {cfg.iterations} iterations into {workdir}",

@@ -161,7 +161,8 @@ class About:
     glossary: Mapping[str, str] = dataclasses.field(default_factory=dict)
     counts: tuple[str, ...] = ()  # prefixes of metrics that are counts
     valid: str = ""  # metric: share of valid tasks among what players wrote; "" where all tasks are given
-    # by a metric that tells why nothing is learnt: which fields to change
+    # which fields to change, by a metric that tells why nothing is learnt: rejected/WHY, fault/WHY, skipped/WHY,
+    # ROLE/too_long, ROLE/truncated
     fixes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     written: bool = False  # the questions and answers that it learns from are written by its players
     paper: str = ""  # title and arXiv number of what it follows

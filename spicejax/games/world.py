@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -47,6 +47,8 @@ class World:
     examined: frozenset[str] = frozenset()  # what the evaluation asks, as `answers.tokens` has it
     # seconds spent, each once, by what: sampling, searching, checking, judging, programs
     clock: defaultdict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
+    # rows of each stream that were drawn in this world
+    drawn: defaultdict[int, set[int]] = dataclasses.field(default_factory=lambda: defaultdict(set), init=False)
 
     def ask(
         self,
@@ -63,8 +65,10 @@ class World:
         Args:
           first_row: row id of each prompt's first response, see `Respond`.
           stream: name of the random stream; roles with streams of their own never share draws.
+        Raises: ValueError for a role that has no seat, and where a row of this stream is drawn twice.
         """
-        player = self.players[role]
+        player = self._player(role)
+        self._draw(role, first_row, samples, stream)
         with self._timed("sampling"):
             return player.respond(
                 [player.render(p) for p in prompts],
@@ -87,9 +91,10 @@ class World:
         stream: int,
     ) -> list[list[search.Searched]]:
         """Sample rows of several turns of `role`; between two turns it is shown what the search engine finds."""
-        find, player = self.find, self.players[role]
+        find, player = self.find, self._player(role)
         if find is None:
             raise ValueError("this game searches, and the run has no search engine; give retrieval.index=FOLDER")
+        self._draw(role, first_row, samples, stream)
         before = self.clock["searching"]
 
         def timed(queries: list[str], limit: int) -> list[list[Passage]]:
@@ -165,7 +170,7 @@ class World:
         Args:
           ask: a question's prompt, for examples that have one.
         """
-        player = self.players[role]
+        player = self._player(role)
         messages = example.messages or ask(Task(example.question, "", "String"))
         parts = [(player.encode(text), by) for turn in example.turns for text, by in zip(turn, (1, 0), strict=True)]
         parts.append((player.write(example.reply, ended=example.ended), 1))
@@ -181,7 +186,24 @@ class World:
 
     def fits(self, role: str, prompt: Messages, behind: int = 0) -> bool:
         """Whether the rendered prompt and `behind` tokens after it (`Ask.behind`) fit the player's longest bucket."""
-        return len(self.players[role].render(prompt)) + behind <= self.players[role].buckets.prompt[-1]
+        player = self._player(role)
+        return len(player.render(prompt)) + behind <= player.buckets.prompt[-1]
+
+    def _player(self, role: str) -> Player:
+        if role not in self.players:
+            raise ValueError(f"the game asks {role!r}, who has no seat: its demand names {', '.join(self.players)}")
+        return self.players[role]
+
+    def _draw(self, role: str, first_row: Sequence[int], samples: int, stream: int) -> None:
+        """Note the rows of a call. Raises ValueError where one was drawn before: both would get the same noise."""
+        rows, drawn = Counter(row + j for row in first_row for j in range(samples)), self.drawn[stream]
+        again = [row for row, times in rows.items() if times > 1 or row in drawn]
+        if again and self.sampler.temperature:
+            raise ValueError(
+                f"row {again[0]} of stream {stream} is drawn twice, the second time for {role!r}: give each prompt a "
+                "first_row that is `samples` behind the one before, and each call a stream of its own"
+            )
+        drawn.update(rows)
 
     @contextlib.contextmanager
     def _timed(self, what: str) -> Iterator[None]:

@@ -188,7 +188,8 @@ def _quantities(runs: Sequence[RunFolder]) -> list[tuple[str, str]]:
     meanings = {
         name: meaning(name, run.game) for run in runs for row in (*run.metrics, *run.evaluations) for name in row
     }
-    return [(name, text) for name, text in sorted(meanings.items()) if text]
+    unknown = "not told by the game's glossary"
+    return [(name, text or unknown) for name, text in sorted(meanings.items()) if name != "iteration"]
 
 
 def _details(run: RunFolder) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def require(stages: Sequence[RunConfig], workdir: Path, *, planned: bool = False
     places = folders(stages, workdir)
     link(stages, places)  # or it raises
     for number, (cfg, folder) in enumerate(zip(stages, places, strict=True)):
-        preflight.require(cfg, folder, first=not _start(cfg, number), planned=planned)
+        preflight.require(cfg, folder, first=not start(cfg, number), planned=planned)
     if not planned and (why := disk.lacking(stages, places, workdir, restart=restart)):
         raise OSError(why)
 
@@ -73,17 +73,17 @@ def link(stages: Sequence[RunConfig], places: Sequence[Path]) -> list[RunConfig]
     """
     linked = []
     for k, cfg in enumerate(stages):
-        start, seats = _start(cfg, k), {role: stage_of(path) for role, path in cfg.seats.items()}
-        for field, number in {"from_stage": start, **{f"seats.{role}": n for role, n in seats.items()}}.items():
+        origin, seats = start(cfg, k), {role: stage_of(path) for role, path in cfg.seats.items()}
+        for field, number in {"from_stage": origin, **{f"seats.{role}": n for role, n in seats.items()}}.items():
             if number > k:
                 raise ValueError(f"{field}: run {number} of the chain comes no earlier than this one, {cfg.name}")
         found = {role: str(places[number - 1] / POLICY) for role, number in seats.items() if number}
-        model = dataclasses.replace(cfg.model, path=str(places[start - 1] / POLICY)) if start else cfg.model
+        model = dataclasses.replace(cfg.model, path=str(places[origin - 1] / POLICY)) if origin else cfg.model
         linked.append(dataclasses.replace(cfg, model=model, seats=cfg.seats | found))
     return linked
 
 
-def _start(cfg: RunConfig, before: int) -> int:
+def start(cfg: RunConfig, before: int) -> int:
     """The run of a chain whose policy one starts from, which has so many before it; 0 = model.path."""
     return before if cfg.from_stage < 0 else cfg.from_stage
 

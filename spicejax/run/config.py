@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from spicejax import config as configuration
 from spicejax import outside
-from spicejax.games import catalogue
+from spicejax.games import catalogue, contract
 from spicejax.games.game import Ask, GameConfig
 from spicejax.generate import weights
 from spicejax.generate.endpoint import EndpointConfig
@@ -258,12 +258,17 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verifier", outside.name_of(self.verifier, "verifier", [verifiers.BUILT_IN]))
+        contract.require_game(self.game)
         asks = self.asks
         samples = {self.eval.probe_group: "eval.probe_group's"} if self.eval.probe_documents else {}
         samples |= {ask.samples: f"the {ask.role}'s" for ask in asks}
         for number, whose in samples.items():
             if number and self.buckets.rows % number:
-                raise ValueError(f"buckets.rows={self.buckets.rows} must be a multiple of {whose} {number} samples")
+                rows = -(-self.buckets.rows // number) * number
+                raise ValueError(
+                    f"buckets.rows={self.buckets.rows} must be a multiple of {whose} {number} samples to a prompt; "
+                    f"take {rows}, or another number of samples"
+                )
         roles = sorted({ask.seat or ask.role for ask in asks})
         if unknown := set(self.seats) - set(roles):
             raise ValueError(f"seats.{min(unknown)}: this game has no such role; choose from {', '.join(roles)}")

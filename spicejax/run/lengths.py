@@ -38,10 +38,18 @@ class ChatFormat(NamedTuple):
         return len(render.render(self.tokenizer, messages, self.template))
 
 
+class _Formats(dict[str, ChatFormat]):
+    """The formats by seat; a game may ask who has none."""
+
+    def __missing__(self, seat: str) -> ChatFormat:
+        seats = ", ".join(filter(None, self))
+        raise ValueError(f"the game asks {seat!r}, who has no seat: its demand names {seats}")
+
+
 def chat_formats(cfg: RunConfig, tokenizer: Tokenizer) -> dict[str, ChatFormat]:
     """The format of every seat; `tokenizer` is that of the policy, whose format also stands under ""."""
     policy = ChatFormat(tokenizer.dated(cfg.model.date), cfg.model.template)
-    formats = {"": policy} | dict.fromkeys((ask.seat or ask.role for ask in cfg.asks), policy)
+    formats = _Formats({"": policy} | dict.fromkeys((ask.seat or ask.role for ask in cfg.asks), policy))
     for role, path in cfg.folders_of_seats.items():
         formats[role] = load_chat_format(path, cfg.model.date)
     return formats

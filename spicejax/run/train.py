@@ -20,6 +20,7 @@ from spicejax import config as configuration
 from spicejax import hosts, memory
 from spicejax.evaluation.probes import probes
 from spicejax.evaluation.scores import held_out
+from spicejax.games.contract import require_played
 from spicejax.games.game import Played
 from spicejax.interrupt import Interrupt, Stopped
 from spicejax.learn import learner
@@ -275,7 +276,8 @@ def _iterate(training: TrainingRun, iteration: int) -> tuple[Played, Metrics]:
 def _play(training: TrainingRun, iteration: int) -> tuple[Sequence[Any], Played]:
     """Play the game on the next items; all hosts must get the same rollouts.
 
-    If a server is gone or a signal comes, the state before these items is saved: they are played again, identically.
+    If a server is gone, a signal comes or the game's code fails, the state before these items is saved: they are played
+    again, identically. Of several processes one may fail alone, and saving takes all: they save nothing then.
     """
     run = training.run
     run.clock.clear()
@@ -285,8 +287,10 @@ def _play(training: TrainingRun, iteration: int) -> tuple[Sequence[Any], Played]
     try:
         with training.clock.stage("playing", f"iteration {iteration + 1}: playing"):
             played = run.game.play(run.world(iteration), batch, run.cfg.game, run.game_state)
-    except (ServerError, Stopped):
-        if training.checkpoints.newest != iteration:
+            require_played(played, run.cfg.asks)
+    except Exception as error:
+        together = isinstance(error, ServerError | Stopped) or jax.process_count() == 1
+        if together and training.checkpoints.newest != iteration:
             training.save(iteration, position)
         raise
     run.game_state = played.state

@@ -1,7 +1,9 @@
 """What a world adds to a player: messages become prompts, streams become keys, seconds are counted."""
 
+import dataclasses
 import time
 
+import pytest
 from scripted import Scripted, typist
 
 from spicejax.games.world import World
@@ -44,3 +46,25 @@ def test_seconds_of_a_judge_in_a_seat_count_as_judging_alone():
     claims = [Claim("Where?", ("Rome",), said) for said in ("Roma", "Oslo", None)]
     assert world.judge(claims, max_new=4) == [True, False, False]
     assert set(world.clock) == {"judging"}
+
+
+def test_no_row_is_drawn_twice_and_nobody_without_a_seat_is_asked():
+    world = World(
+        {"solver": typist(lambda text, row: str(row))}, lambda pairs: [], SamplerConfig(), seed=0, iteration=0
+    )
+    prompts, settings = [[{"role": "user", "content": "Q"}]] * 2, {"samples": 2, "max_new": 4}
+    world.ask("solver", prompts, first_row=[0, 2], stream=0, **settings)
+    world.ask("solver", prompts, first_row=[0, 2], stream=1, **settings)
+    for rows, stream, again in (([4, 5], 0, 5), ([2, 8], 0, 2)):
+        with pytest.raises(ValueError, match=rf"row {again} of stream {stream} is drawn twice, .* 'solver'"):
+            world.ask("solver", prompts, first_row=rows, stream=stream, **settings)
+    # probes and greedy evaluations ask again
+    dataclasses.replace(world, iteration=1).ask("solver", prompts, first_row=[0, 2], stream=0, **settings)
+    greedy = dataclasses.replace(world, sampler=SamplerConfig(temperature=0.0))
+    assert all(greedy.ask("solver", prompts, first_row=[0, 0], stream=0, **settings) for _ in range(2))
+    for asked in (
+        lambda: world.fits("sovler", prompts[0]),
+        lambda: world.ask("sovler", [], first_row=[], stream=2, **settings),
+    ):
+        with pytest.raises(ValueError, match="the game asks 'sovler', who has no seat: its demand names solver"):
+            asked()

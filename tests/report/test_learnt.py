@@ -57,6 +57,20 @@ def test_a_run_is_summed_and_warns_only_where_all_of_it_was_idle():
     assert learnt([{"iteration": 0}], BY_NAME["spice"]) == learnt([], BY_NAME["spice"]) == (0, None, 0, "", 0)
 
 
+def test_a_role_that_always_earns_nothing_is_named_after_many_iterations():
+    row = {
+        "judge/mean_reward": 0.0,
+        "judge/equal_groups": 1.0,
+        "solver/mean_reward": 0.5,
+        "solver/equal_groups": 0.5,
+    } | STEP
+    assert not learnt([row] * 9, None).why
+    assert learnt([row] * 10, None).why.startswith("whatever the judge wrote earned 0, so that it learns nothing")
+    assert not learnt([row] * 10 + [row | {"judge/mean_reward": 0.1}], None).why
+    imitated = {"judge/mean_reward": 1.0, "judge/equal_groups": 1.0} | STEP
+    assert not learnt([imitated] * 10, None).why
+
+
 @pytest.mark.parametrize("name", catalogue.GAMES)
 def test_fixes_name_fields_that_there_are(name):
     cls = catalogue.game(name)

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
+import itertools
 import json
 import logging
 import platform
@@ -95,8 +96,12 @@ def _keep_code(workdir: Path, file: Path) -> None:
     if file.suffix != ".py":
         return
     copy, code = workdir / file.name, file.read_bytes()
-    if copy.exists() and copy.read_bytes() != code:
-        log.warning("%s has changed since this run was last started; the run goes on with what it is now", file)
+    if copy.exists() and (before := copy.read_bytes()) != code:
+        number = next(n for n in itertools.count(1) if not copy.with_suffix(f".{n}.py").exists())
+        kept = copy.with_suffix(f".{number}.py")
+        kept.write_bytes(before)
+        what = "%s has changed since this run was last started; the run goes on with what it is now (kept: %s)"
+        log.warning(what, file, kept.name)
     copy.write_bytes(code)
 
 

@@ -1,0 +1,68 @@
+"""What a game must keep to is looked at before anything slow, and in each iteration."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from scripted import written
+
+from spicejax import configs
+from spicejax.fields import ConfigError
+from spicejax.games.contract import require_game, require_played
+from spicejax.games.game import Ask, Played
+from spicejax.types import Episode
+
+RLVR = configs.load("rlvr_nano")
+ASKS = [Ask("writer", 1, 2, 8, trained=1), Ask("judge", 1, 1, 8)]
+
+
+def game_of(**changes):
+    """The class of a game of ones own: RLVR's with these changes."""
+    fields = {name: changes.pop(name) for name in ("items",) if name in changes}
+    return type("MineConfig", (type(RLVR.game),), {"game": RLVR.game.game._replace(**changes), **fields})
+
+
+def test_a_game_that_a_plan_cannot_read_is_refused():
+    require_game(game_of()())
+    for changes, why in (
+        ({"reads": "qestions"}, "MineConfig.game: reads='qestions': one of documents, questions, "),
+        ({"items": None}, "MineConfig.items is None: give it a property `items`"),
+        (
+            {"demand": lambda cfg: [Ask("writer", 1, 2, 8)]},
+            "nothing is trained: an Ask of its demand must say trained=N",
+        ),
+    ):
+        with pytest.raises(ValueError, match=re.escape(why)):
+            dataclasses.replace(RLVR, game=game_of(**changes)())
+
+
+def test_a_field_that_json_does_not_have_is_named():
+    cls = dataclasses.make_dataclass("MineConfig", [("words", set[str], frozenset({"a"}))], frozen=True, bases=())
+    cls.game = RLVR.game.game
+    with pytest.raises(ConfigError, match=r"MineConfig.words=frozenset\({'a'}\): .* take a tuple or a text"):
+        configs.configuration.to_json(cls())
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, None),
+        ({"lessons": [Episode("judge", 0, written("a"), 1.0)], "metrics": {"a/b": np.float32(1), "a/c": 2}}, None),
+        ({"state": {"pool": [1, 2.5, "a", None], "seen": {}}}, None),
+        ({"lessons": [Episode("wirter", 0, written("a"), 1.0)]}, "the role 'wirter': the game's demand names judge"),
+        ({"lessons": [Episode("writer", 3, written("a"), float("nan"))]}, "a reward of 'writer' in group 3 is nan"),
+        ({"metrics": {"a/b": None}}, "the metric a/b is None: give a number"),
+        ({"metrics": {"a/b": "none"}}, "the metric a/b is 'none'"),
+        ({"state": np.int64(3)}, "state cannot be kept in a checkpoint, which is JSON: Object of type int64"),
+        ({"state": {0: 1}}, "comes back from a checkpoint as another ({0: 1} as {'0': 1})"),
+        ({"state": {"pool": [(1, 2)]}}, "as another"),
+    ],
+)  # fmt: skip
+def test_what_an_iteration_yields(changes, why):
+    played = Played(**{"lessons": [], "metrics": {}} | changes)
+    if why is None:
+        require_played(played, ASKS)
+        return
+    with pytest.raises(ValueError, match=re.escape(why)):
+        require_played(played, ASKS)
