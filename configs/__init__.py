@@ -51,7 +51,9 @@ def _of_file(path: Path) -> tuple[RunConfig, ...]:
     try:
         runs = _runs(getattr(outside.run_file(str(path)), "CONFIG", None))
     except Exception as error:  # the file may do anything
-        raise ValueError(f"--config={path}: {type(error).__name__}: {error}") from error
+        beside = f"{error.name}.py" if isinstance(error, ModuleNotFoundError) else ""
+        hint = f"; {beside} lies beside it: add its folder to PYTHONPATH" if (path.parent / beside).is_file() else ""
+        raise ValueError(f"--config={path}: {type(error).__name__}: {error}{hint}") from error
     if not all(isinstance(run, RunConfig) for run in runs) or not runs:
         raise ValueError(f"--config={path}: define CONFIG there, a RunConfig or a tuple of them, as configs/ does")
     return runs

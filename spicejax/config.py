@@ -164,7 +164,8 @@ def from_json(shape: type[T] | T, data: dict[str, Any], prefix: str = "") -> T:
     try:
         return cls(**values)
     except ValueError as error:
-        raise ConfigError(f"{prefix.rstrip('.')}: {error}" if prefix else str(error)) from error
+        told = str(error).startswith(prefix)  # a game names its fields with their section
+        raise ConfigError(str(error) if told else f"{prefix.rstrip('.')}: {error}") from error
 
 
 def readable(shape: Any, data: dict[str, Any], *, unknown: bool = False) -> dict[str, Any]:

@@ -59,6 +59,22 @@ def test_a_recipe_of_a_game_of_ones_own_is_read_and_kept(file, run):
                      cfg, run / "checkpoints")  # fmt: skip
 
 
+def test_faults_of_a_file_are_told_in_a_line(file):
+    code = file.read_text()
+    for head, why in (
+        ("import prices\n", r"No module named 'prices'; prices.py lies beside it: add its folder to PYTHONPATH$"),
+        ("import costs\n", r"No module named 'costs'$"),
+    ):
+        (file.parent / "prices.py").touch()
+        file.write_text(code.replace("import dataclasses\n", f"import dataclasses\n{head}", 1))
+        with pytest.raises(ValueError, match=why):
+            configs.load(str(file))
+    least = "    def __post_init__(self):\n        require(self, {'max_new': 1})\n\n    @property\n"
+    file.write_text(code.replace("    @property\n", least, 1).replace("Prompts, Record", "Prompts, Record, require"))
+    with pytest.raises(ValueError, match=r"^brevity.max_new=0: must be at least 1$"):
+        configuration.parse(configs.load(str(file)), ["brevity.max_new=0"])
+
+
 def test_a_moved_run_is_read_without_its_code_and_asked_with_the_file_that_is_named(file, run, tmp_path):
     moved = shutil.move(run, tmp_path / "elsewhere")
     file.unlink()
