@@ -138,7 +138,7 @@ def test_a_question_of_the_evaluation_is_refused_and_counted():
     assert [r["rejected"] for r in played.rows] == ["", "no_question", "held_out"]
     assert played.metrics["rejected/held_out"] == 1 and of(played, "proposer")[2] == (2, 0.0)
     asked = dataclasses.replace(CFG, rules=dataclasses.replace(CFG.rules, no_held_out=False))
-    assert ssp.play(examined, ANSWERS, asked).rows[2]["rejected"] == ""
+    assert ssp.play(dataclasses.replace(examined), ANSWERS, asked).rows[2]["rejected"] == ""
 
 
 def test_a_further_try_is_verified_among_documents_of_the_whole_batch():
