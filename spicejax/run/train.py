@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import logging
 import re
@@ -286,7 +287,8 @@ def _play(training: TrainingRun, iteration: int) -> tuple[Sequence[Any], Played]
     batch = next(run.items)
     try:
         with training.clock.stage("playing", f"iteration {iteration + 1}: playing"):
-            played = run.game.play(run.world(iteration), batch, run.cfg.game, run.game_state)
+            state = copy.deepcopy(run.game_state)  # or a game that changes it and fails would have it saved so
+            played = run.game.play(run.world(iteration), batch, run.cfg.game, state)
             require_played(played, run.cfg.asks)
     except Exception as error:
         together = isinstance(error, ServerError | Stopped) or jax.process_count() == 1
