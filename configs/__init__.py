@@ -51,8 +51,9 @@ def _of_file(path: Path) -> tuple[RunConfig, ...]:
     try:
         runs = _runs(getattr(outside.run_file(str(path)), "CONFIG", None))
     except Exception as error:  # the file may do anything
-        beside = f"{error.name}.py" if isinstance(error, ModuleNotFoundError) else ""
-        hint = f"; {beside} lies beside it: add its folder to PYTHONPATH" if (path.parent / beside).is_file() else ""
+        name = f"{error.name}".partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+        beside = [each for each in (path.parent / f"{name}.py", path.parent / name / "__init__.py") if each.is_file()]
+        hint = f"; {name} lies beside it: add its folder to PYTHONPATH" if name and beside else ""
         raise ValueError(f"--config={path}: {type(error).__name__}: {error}{hint}") from error
     if not all(isinstance(run, RunConfig) for run in runs) or not runs:
         raise ValueError(f"--config={path}: define CONFIG there, a RunConfig or a tuple of them, as configs/ does")

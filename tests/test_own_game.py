@@ -62,7 +62,7 @@ def test_a_recipe_of_a_game_of_ones_own_is_read_and_kept(file, run):
 def test_faults_of_a_file_are_told_in_a_line(file):
     code = file.read_text()
     for head, why in (
-        ("import prices\n", r"No module named 'prices'; prices.py lies beside it: add its folder to PYTHONPATH$"),
+        ("import prices\n", r"No module named 'prices'; prices lies beside it: add its folder to PYTHONPATH$"),
         ("import costs\n", r"No module named 'costs'$"),
     ):
         (file.parent / "prices.py").touch()

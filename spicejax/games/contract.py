@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any, get_args
+
+import numpy as np
 
 from spicejax.data.items import Kind
 from spicejax.games.game import Ask, Played
@@ -28,31 +29,34 @@ def require_game(cfg: Any) -> None:
 
 
 def require_played(played: Played, asks: Sequence[Ask]) -> None:
-    """Raise ValueError where an iteration yields what cannot be learnt from, logged or kept."""
+    """Raise ValueError where an iteration yields what cannot be learnt from, logged or counted."""
     roles = {ask.role for ask in asks}
     for lesson in played.lessons:
         if lesson.role not in roles:
             raise ValueError(
                 f"a lesson has the role {lesson.role!r}: the game's demand names {', '.join(sorted(roles))}"
             )
-        if isinstance(lesson, Episode) and not math.isfinite(lesson.reward):
+        if isinstance(lesson, Episode) and not (_is_number(lesson.reward) and math.isfinite(lesson.reward)):
             raise ValueError(
-                f"a reward of {lesson.role!r} in group {lesson.group} is {lesson.reward}, no finite number"
+                f"a reward of {lesson.role!r} in group {lesson.group} is {lesson.reward!r:.80}: give a finite number"
             )
-    for name, value in played.metrics.items():
-        if not isinstance(value, Real):
-            raise ValueError(f"the metric {name} is {value!r:.80}: give a number, or leave it out")
-    _require_kept(played.state)
+    for kind, values in (("metric", played.metrics), ("total", played.totals)):
+        for name, value in values.items():
+            if not _is_number(value):
+                raise ValueError(f"the {kind} {name} is {value!r:.80}: give a number, or leave it out")
 
 
-def _require_kept(state: Any) -> None:
-    """Raise ValueError where a checkpoint would bring back another state: the resumed run would be another."""
+def _is_number(value: Any) -> bool:
+    return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "biuf"
+
+
+def kept(state: Any) -> Any:
+    """A game's state as a checkpoint brings it back, which is JSON: so a run that goes on and one that never stopped
+    give their game the same.
+
+    Raises: ValueError for what JSON does not have.
+    """
     try:
-        back = json.loads(json.dumps(state))
+        return json.loads(json.dumps(state))
     except (TypeError, ValueError) as error:
         raise ValueError(f"the game's state cannot be kept in a checkpoint, which is JSON: {error}") from error
-    if back != state:
-        raise ValueError(
-            f"the game's state comes back from a checkpoint as another ({state!r:.80} as {back!r:.80}): JSON has texts "
-            "for keys, and lists for tuples"
-        )

@@ -25,8 +25,7 @@ class Learnt(NamedTuple):
     idle: (
         int  # iterations without a valid task or an optimizer step, or with steps behind the end of the schedule alone
     )
-    # where none of them had one: the commonest reason and what mends it; or which role earned nothing in _MANY; else ""
-    why: str
+    why: str  # where none of them had one: the commonest reason and what mends it; else ""
     ended: int  # the idle ones whose steps stood behind the end of the schedule
 
     @property
@@ -50,21 +49,20 @@ def learnt(rows: Sequence[dict[str, Any]], game: About | None) -> Learnt:
         why = _no_step(rows, game)
     elif rows and not sum(map(_moving, rows)):
         why = _ENDED
-    elif poor := [role for role in sorted(_roles(rows)) if _earned_nothing(rows, role)]:
-        why = f"whatever the {poor[0]} wrote earned 0, so that it learns nothing: {_LOOK}"
     ended = sum(_number(row, "learner/steps") > 0 >= _moving(row) for row in rows)
     return Learnt(int(steps), valid, int(idle), why, ended)
 
 
-def _roles(rows: Sequence[dict[str, Any]]) -> set[str]:
-    return {name.partition("/")[0] for name in _names(rows) if name.endswith("/mean_reward")}
+def still(rows: Sequence[dict[str, Any]], role: str) -> str:
+    """Says of a role whose episodes are compared in groups that none of many iterations told it anything, or nothing.
 
-
-def _earned_nothing(rows: Sequence[dict[str, Any]], role: str) -> bool:
-    """Whether a role was trained in many iterations, and all that it wrote in them earned 0."""
-    scored = [row for row in rows if f"{role}/mean_reward" in row]
-    still = all(_number(row, f"{role}/mean_reward") == 0 and row.get(f"{role}/equal_groups") == 1 for row in scored)
-    return still and len(scored) >= _MANY
+    Args:
+      rows: of metrics.jsonl.
+    """
+    equal = [share for row in rows if (share := row.get(f"{role}/equal_groups")) is not None]
+    if len(equal) < _MANY or min(equal) < 1:
+        return ""
+    return f"the {role} learnt nothing in {len(equal)} iterations: what is compared earned the same in each: {_ALIKE}"
 
 
 def _moving(row: dict[str, Any]) -> float:
@@ -74,7 +72,7 @@ def _moving(row: dict[str, Any]) -> float:
 
 def _no_step(rows: Sequence[dict[str, Any]], game: About | None) -> str:
     """Why no optimizer step was taken although tasks are valid, or given."""
-    rewards = {role: _mean(rows, f"{role}/mean_reward") for role in _roles(rows)}
+    rewards = {name.partition("/")[0]: _mean(rows, name) for name in _names(rows) if name.endswith("/mean_reward")}
     if not rewards:
         return f"there was nothing to learn from{_reason(rows, game, 'rejected/', 'fault/', 'skipped/', '/too_long')}"
     means = ", ".join(f"{role} {mean:.2f}" for role, mean in sorted(rewards.items()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 from typing import Literal, get_args
 
 from spicejax import config as configuration
@@ -264,7 +265,8 @@ class RunConfig:
         samples |= {ask.samples: f"the {ask.role}'s" for ask in asks}
         for number, whose in samples.items():
             if number and self.buckets.rows % number:
-                rows = -(-self.buckets.rows // number) * number
+                step = math.lcm(*filter(None, samples))
+                rows = -(-self.buckets.rows // step) * step
                 raise ValueError(
                     f"buckets.rows={self.buckets.rows} must be a multiple of {whose} {number} samples to a prompt; "
                     f"take {rows}, or another number of samples"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import logging
 import re
@@ -21,15 +20,16 @@ from spicejax import config as configuration
 from spicejax import hosts, memory
 from spicejax.evaluation.probes import probes
 from spicejax.evaluation.scores import held_out
-from spicejax.games.contract import require_played
+from spicejax.games import contract
 from spicejax.games.game import Played
 from spicejax.interrupt import Interrupt, Stopped
 from spicejax.learn import learner
+from spicejax.learn.advantages import OF_GROUP
 from spicejax.learn.deal import responses
 from spicejax.models import exported
 from spicejax.remote import ServerError
 from spicejax.report import places
-from spicejax.report.learnt import learnt
+from spicejax.report.learnt import learnt, still
 from spicejax.report.read import read_rows
 from spicejax.run.build import Run, build
 from spicejax.run.config import RunConfig
@@ -249,7 +249,7 @@ def _iterate(training: TrainingRun, iteration: int) -> tuple[Played, Metrics]:
     with training.clock.stage("updating", f"iteration {iteration + 1}: updating"):
         metrics = played.metrics | update(run, played.lessons, iteration)
     for name, count in {**played.totals, **run.searched}.items():
-        counters["totals"][name] = counters["totals"].get(name, 0) + count
+        counters["totals"][name] = counters["totals"].get(name, 0) + int(count)
     ended = time.perf_counter()
     rollouts = [rollout for lesson in played.lessons for rollout in responses(lesson)]
     # tokens; observations were not written
@@ -278,7 +278,8 @@ def _play(training: TrainingRun, iteration: int) -> tuple[Sequence[Any], Played]
     """Play the game on the next items; all hosts must get the same rollouts.
 
     If a server is gone, a signal comes or the game's code fails, the state before these items is saved: they are played
-    again, identically. Of several processes one may fail alone, and saving takes all: they save nothing then.
+    again, identically. Not where the game fails in the first iteration, since its fields may be at fault, nor where it
+    does in one of several processes, since saving takes all.
     """
     run = training.run
     run.clock.clear()
@@ -287,15 +288,22 @@ def _play(training: TrainingRun, iteration: int) -> tuple[Sequence[Any], Played]
     batch = next(run.items)
     try:
         with training.clock.stage("playing", f"iteration {iteration + 1}: playing"):
-            state = copy.deepcopy(run.game_state)  # or a game that changes it and fails would have it saved so
+            state = contract.kept(run.game_state)  # a copy, or a game that changes it and fails would have it saved so
             played = run.game.play(run.world(iteration), batch, run.cfg.game, state)
-            require_played(played, run.cfg.asks)
-    except Exception as error:
-        together = isinstance(error, ServerError | Stopped) or jax.process_count() == 1
-        if together and training.checkpoints.newest != iteration:
+            contract.require_played(played, run.cfg.asks)
+            kept = contract.kept(played.state)
+    except (ServerError, Stopped):
+        if training.checkpoints.newest != iteration:
             training.save(iteration, position)
         raise
-    run.game_state = played.state
+    except Exception:
+        if jax.process_count() == 1 and iteration and training.checkpoints.newest != iteration:
+            try:
+                training.save(iteration, position)
+            except Exception as error:  # the game's own error says more
+                log.warning("iteration %d was not saved: %s", iteration, error)
+        raise
+    run.game_state = kept
     hosts.require_same(_digest(played.lessons), f"the rollouts of iteration {iteration}")
     return batch, played
 
@@ -441,6 +449,10 @@ def _summarise(training: TrainingRun) -> dict[str, Any]:
     lessons = learnt(rows, run.game.about)
     if lessons.why:
         screen.show(f"warning: over {len(rows)} iterations {lessons.why}")
+    else:
+        compared = [ask.role for ask in run.cfg.asks if ask.trained and ask.estimator in (*OF_GROUP, "mean_whiten")]
+        for told in filter(None, (still(rows, role) for role in dict.fromkeys(compared))):
+            screen.show(f"warning: {told}")
     summary = {
         "name": run.cfg.name,
         "iterations": newest or 0,

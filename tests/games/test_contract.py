@@ -3,13 +3,14 @@
 import dataclasses
 import re
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scripted import written
 
 from spicejax import configs
 from spicejax.fields import ConfigError
-from spicejax.games.contract import require_game, require_played
+from spicejax.games.contract import kept, require_game, require_played
 from spicejax.games.game import Ask, Played
 from spicejax.types import Episode
 
@@ -49,14 +50,13 @@ def test_a_field_that_json_does_not_have_is_named():
     [
         ({}, None),
         ({"lessons": [Episode("judge", 0, written("a"), 1.0)], "metrics": {"a/b": np.float32(1), "a/c": 2}}, None),
-        ({"state": {"pool": [1, 2.5, "a", None], "seen": {}}}, None),
+        ({"metrics": {"a/b": np.bool_(True), "a/c": jnp.ones(()), "a/d": np.nan}, "totals": {"n": np.int64(3)}}, None),
         ({"lessons": [Episode("wirter", 0, written("a"), 1.0)]}, "the role 'wirter': the game's demand names judge"),
         ({"lessons": [Episode("writer", 3, written("a"), float("nan"))]}, "a reward of 'writer' in group 3 is nan"),
+        ({"lessons": [Episode("writer", 3, written("a"), None)]}, "a reward of 'writer' in group 3 is None"),
         ({"metrics": {"a/b": None}}, "the metric a/b is None: give a number"),
         ({"metrics": {"a/b": "none"}}, "the metric a/b is 'none'"),
-        ({"state": np.int64(3)}, "state cannot be kept in a checkpoint, which is JSON: Object of type int64"),
-        ({"state": {0: 1}}, "comes back from a checkpoint as another ({0: 1} as {'0': 1})"),
-        ({"state": {"pool": [(1, 2)]}}, "as another"),
+        ({"totals": {"n": "3"}}, "the total n is '3': give a number"),
     ],
 )  # fmt: skip
 def test_what_an_iteration_yields(changes, why):
@@ -66,3 +66,11 @@ def test_what_an_iteration_yields(changes, why):
         return
     with pytest.raises(ValueError, match=re.escape(why)):
         require_played(played, ASKS)
+
+
+def test_a_state_is_what_a_checkpoint_brings_back():
+    state = {"pool": [1, 2.5, "a", None], "seen": {}}
+    assert kept(state) == state and kept(state) is not state
+    assert kept({0: [(1, 2)]}) == {"0": [[1, 2]]}
+    with pytest.raises(ValueError, match="state cannot be kept in a checkpoint, which is JSON: Object of type int64"):
+        kept({"n": np.int64(3)})

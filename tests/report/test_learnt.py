@@ -7,7 +7,7 @@ import pytest
 from spicejax import config as configuration
 from spicejax import configs
 from spicejax.games import catalogue
-from spicejax.report.learnt import learnt
+from spicejax.report.learnt import learnt, still
 
 BY_NAME = {name: catalogue.game(name).game.about for name in catalogue.GAMES}
 STEP, NONE = {"learner/steps": 1.0}, {"learner/steps": 0.0}
@@ -57,18 +57,11 @@ def test_a_run_is_summed_and_warns_only_where_all_of_it_was_idle():
     assert learnt([{"iteration": 0}], BY_NAME["spice"]) == learnt([], BY_NAME["spice"]) == (0, None, 0, "", 0)
 
 
-def test_a_role_that_always_earns_nothing_is_named_after_many_iterations():
-    row = {
-        "judge/mean_reward": 0.0,
-        "judge/equal_groups": 1.0,
-        "solver/mean_reward": 0.5,
-        "solver/equal_groups": 0.5,
-    } | STEP
-    assert not learnt([row] * 9, None).why
-    assert learnt([row] * 10, None).why.startswith("whatever the judge wrote earned 0, so that it learns nothing")
-    assert not learnt([row] * 10 + [row | {"judge/mean_reward": 0.1}], None).why
-    imitated = {"judge/mean_reward": 1.0, "judge/equal_groups": 1.0} | STEP
-    assert not learnt([imitated] * 10, None).why
+def test_a_role_whose_groups_are_always_equal_is_named_after_many_iterations():
+    row = {"judge/equal_groups": 1.0, "solver/equal_groups": 0.5} | STEP
+    assert not still([row] * 9, "judge") and not still([row] * 10, "solver") and not still([row] * 10, "writer")
+    assert still([row] * 10, "judge").startswith("the judge learnt nothing in 10 iterations: what is compared earned ")
+    assert not still([row] * 10 + [row | {"judge/equal_groups": 0.9}], "judge")
 
 
 @pytest.mark.parametrize("name", catalogue.GAMES)
