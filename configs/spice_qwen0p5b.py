@@ -30,7 +30,8 @@ REASONER = spice_smollm2.REASONER
 
 CONFIG = RunConfig(
     name="spice_qwen0p5b",
-    # On processors without products in bfloat16 (lscpu: no avx512_bf16, no amx_bf16) float32 is faster.
+    # Where a processor has no products in bfloat16, and on some that name avx512_bf16, float32 is faster:
+    # `spicejax doctor` times both.
     model=ModelConfig(
         path="",
         architecture=QWEN25_0_5B,

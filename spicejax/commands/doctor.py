@@ -1,7 +1,7 @@
 """Print what a run would find on this machine, to be pasted into an issue: spicejax doctor [--workdir=DIR] [--json]
 
 Versions, devices, memory, the optional packages, the sandbox for programs; a small program is compiled and run, a text
-encoded and decoded, a folder written as a checkpoint is.
+encoded and decoded, a folder written as a checkpoint is; on a CPU, products in float32 and bfloat16 are timed.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ def main(argv: Sequence[str]) -> int:
         ("extras", lambda: {extra: _installed(module) for module, extra in EXTRAS.items()}),
         ("devices", _devices),
         ("a program", _compute),
+        ("products", _products),
         ("tokenizer", _round_trip),
         ("cores", lambda: len(os.sched_getaffinity(0))),
         ("memory", _memory),
@@ -97,6 +98,28 @@ def _compute() -> str:
     if abs(ours - right) > 0.01 * right:  # a TPU multiplies in bfloat16
         raise ArithmeticError(f"the sum of a product is {ours}, it should be {right}")
     return f"compiled and ran in {time.perf_counter() - began:.1f} s"
+
+
+def _products() -> str:
+    """Which type is faster on this CPU: whether it names products of its own for bfloat16 does not tell."""
+    from spicejax.models import products
+
+    if jax.default_backend() != "cpu":
+        return "not timed: only a CPU's choice is in doubt"
+    rows, width, hidden = 256, 896, 4864  # a layer of Qwen2.5-0.5B
+    sides = {
+        dtype: (jnp.ones((rows, width), dtype), jnp.ones((width, hidden), dtype)) for dtype in ("float32", "bfloat16")
+    }
+    multiply, best = jax.jit(products.matmul), dict.fromkeys(sides, 0.0)
+    for _ in range(6):  # in turns, since the machine may be busy; the first compiles
+        for dtype, (x, matrix) in sides.items():
+            began = time.perf_counter()
+            multiply(x, matrix).block_until_ready()
+            best[dtype] = max(best[dtype], 2e-9 * rows * width * hidden / (time.perf_counter() - began))
+    told = ", ".join(f"{dtype} {speed:.0f}" for dtype, speed in best.items()) + f" GFLOP/s with {rows} rows: "
+    if best["float32"] > 1.1 * best["bfloat16"]:
+        return told + "model.dtype=float32 model.param_dtype=float32 is faster, in twice the memory"
+    return told + "bfloat16 is about as fast or faster, in half the memory"
 
 
 def _round_trip() -> str:

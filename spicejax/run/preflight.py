@@ -24,7 +24,8 @@ from spicejax.text import tokens
 from spicejax.types import Task
 
 # Fields that may change when a run is resumed: they do not touch what is learnt from one iteration to the next (another
-# mesh adds in another order, which moves the last bits; with another eval.tasks other questions are held out).
+# mesh adds in another order, which moves the last bits; with another eval.tasks other questions are held out). So may
+# all of buckets.prompt but its last, see `_may_change`.
 CHANGEABLE = (
     *("iterations", "eval.", "checkpoint.", "show_every", "nano.cache", "mesh.", "sampler_mesh", "sampler_memory"),
     *("buckets.rows", "buckets.refill", "buckets.prefill_chunk", "buckets.kv_tokens"),  # no text depends on them
@@ -126,6 +127,9 @@ def require_same(saved: dict[str, Any] | None, cfg: RunConfig, place: Path) -> N
 
 def _may_change(path: str, old: Any, new: Any) -> bool:
     """Whether a field may change when a run is resumed; without a judge's server a seat would judge instead."""
+    if path == "buckets.prompt":
+        # The longest prompt accepted; no text depends on the others, but for the rounding of an int8 cache
+        return old[-1] == new[-1]
     return path.startswith(CHANGEABLE) and (path != "judge.url" or bool(old and new))
 
 

@@ -1,6 +1,7 @@
 """spicejax doctor and spicejax configs."""
 
 import json
+import re
 import tomllib
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -20,6 +21,8 @@ def test_the_doctor_says_what_a_run_would_find(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["packages"]["jax"][0].isdigit() and set(found["extras"].values()) <= {True, False}
     assert "compiled and ran" in found["a program"] and "GiB free" in found["disk"]
+    timed = r"float32 \d+, bfloat16 \d+ GFLOP/s with \d+ rows: (.*float32 is faster|bfloat16 is about as fast).*"
+    assert re.fullmatch(timed, found["products"])
     assert found["sandbox"].startswith("tier") and "comes back as it was" in found["tokenizer"]
     assert "can be written and renamed" in found["disk"] and not list(tmp_path.iterdir())
     (tmp_path / "file").write_text("")
@@ -36,7 +39,7 @@ def test_every_extra_is_looked_for():
     ("missing", "here"), [(None, ModuleSpec("a folder of that name", None)), (next(iter(doctor.EXTRAS)), None)]
 )
 def test_an_extra_may_be_missing(missing, here, tmp_path, monkeypatch, capsys):
-    for name in ("_compute", "_sandbox", "_round_trip"):
+    for name in ("_compute", "_products", "_sandbox", "_round_trip"):
         monkeypatch.setattr(doctor, name, str)  # the same whatever is installed
     there = ModuleSpec("there", None, origin="file")
     monkeypatch.setattr(doctor, "find_spec", lambda name: there if missing not in (None, name) else here)
@@ -57,6 +60,22 @@ def test_what_cannot_be_written_or_read_back_is_told(tmp_path, monkeypatch, caps
     said = capsys.readouterr().out
     assert "disk       failed: OSError: this file system renames no folders" in said
     assert "tokenizer  failed: ValueError: sentencepiece makes '?' of" in said
+
+
+@pytest.mark.parametrize(("half", "told"), [(1.0, "float32 is faster"), (0.5, "bfloat16 is about as fast or faster")])
+def test_the_faster_type_is_told_by_time(half, told, monkeypatch):
+    now = [0.0]
+    spent = {"float32": 0.5, "bfloat16": half}
+    monkeypatch.setattr(doctor.time, "perf_counter", lambda: now[0])
+
+    def multiply(x, _matrix):
+        now[0] += spent[x.dtype.name]
+        return x
+
+    monkeypatch.setattr(jax, "jit", lambda _: multiply)
+    assert told in doctor._products()
+    monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
+    assert doctor._products().startswith("not timed")
 
 
 def test_devices_are_told_by_their_platform_which_their_kind_does_not_say(monkeypatch, capsys):

@@ -140,6 +140,15 @@ def test_a_judge_is_no_other_model():
             )
 
 
+def test_prompts_may_be_padded_to_other_lengths_up_to_the_same_longest():
+    cfg, place = configs.load("ssp_qwen0p5b"), Path("DIR/checkpoints")
+    saved = configuration.to_json(cfg)
+    *_, longest = cfg.buckets.prompt
+    preflight.require_same(saved, configuration.parse(cfg, [f"buckets.prompt=64,{longest}"]), place)
+    with pytest.raises(ValueError, match=rf"\(buckets.prompt: .*{longest}.* -> .*{longest + 1}"):
+        preflight.require_same(saved, configuration.parse(cfg, [f"buckets.prompt=64,{longest + 1}"]), place)
+
+
 def test_a_game_names_the_fields_that_it_has_no_more():
     cfg, place = configs.load("ssp_nano"), Path("DIR/checkpoints")
     saved = configuration.to_json(cfg)
