@@ -11,12 +11,14 @@ Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b -
            QUESTIONS: MuSiQue as published; HotpotQA and 2WikiMultihopQA beside it. 1/ holds the fine-tuning, 2/ and 3/
            two rounds of preferences.
 Hardware:  2 CPU cores, 16 GiB of memory
-Cost:      6 minutes of fine-tuning, half an hour each round; 17 minutes an evaluation of 200 questions. In all eight
-           minutes on an H200 that it shares with seven others (buckets.rows=96 learner.rows=4)
-Expect:    after the fine-tuning six plans of ten can be read, after two rounds nine; exact on 201 held-out questions
-           0.16 and 0.18 after the fine-tuning, 0.18 and 0.20 after the rounds, which no interval tells apart (two
-           seeds, acesearcher.questions=12, docs/log/2026-11-27.md), with a rate that falls to 0 within 12 steps of a
-           round; with a constant one the only round tried lost the form, 0 of 201 (docs/log/2026-11-29.md)
+Cost:      10 minutes of fine-tuning, half an hour each round, 22 minutes an evaluation of 200 questions, on cores where
+           float32 is faster (spicejax doctor; model.dtype=float32 model.param_dtype=float32). Rounds of 12 iterations
+           of 12 questions: eight minutes in all on an H200 that it shares with seven others (buckets.rows=96
+           learner.rows=4)
+Expect:    after two rounds nearly all plans can be read, and fewer name the answer of an earlier question, so that
+           exact on 201 held-out questions fell from 0.18 to 0.11 (one seed, docs/log/2026-11-29.md). With the longer
+           rounds above it went from 0.16 and 0.18 to 0.18 and 0.20, which no interval tells apart (two seeds,
+           docs/log/2026-11-27.md); with a constant rate the only round tried lost the form, 0 of 201
 """
 
 import dataclasses

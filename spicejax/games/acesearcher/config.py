@@ -41,6 +41,9 @@ class AceSearcherConfig:
     request: Literal["full", "nano"] = "full"
     # most sub-questions of a plan; a plan with more is none
     most_questions: int = 6
+    # a plan in which a sub-question refers to itself, to a later one or to none: refused = it is none, worth 0;
+    # as_written = it is followed, that reference stays in the question as it is (code)
+    bad_references: Literal["refused", "as_written"] = "refused"
     # passages looked up for each sub-question
     found: int = 10
     # passages of the final prompt, shared among the sub-questions [N]

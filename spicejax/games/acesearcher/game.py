@@ -174,6 +174,7 @@ def _measured(
     }
     if good:
         metrics["decomposer/sub_questions"] = float(np.mean([len(plan.questions) for plan in good]))
+        metrics["decomposer/referring"] = float(np.mean([plan.refers for plan in good]))
     looked_up = sum(len(path.passages.get(k, ())) for path in walked for k in path.shown)
     if looked_up:
         metrics["solver/passages_left_out"] = 1 - sum(sum(path.shown.values()) for path in walked) / looked_up
@@ -269,7 +270,7 @@ FIXES = {
     "fault/final_answer": "raise acesearcher.final_max_new, or teach the form by a stage of examples first",
     "fault/sub_answer": "raise acesearcher.answer_max_new",
     "fault/too_long": "raise the last of buckets.prompt, or lower acesearcher.total",
-    "rejected/bad_reference": _TEACH,
+    "rejected/bad_reference": f"{_TEACH}, or acesearcher.bad_references=as_written",
     "rejected/cut_off": "raise acesearcher.plan_max_new",
     "rejected/empty_subquestion": _TEACH,
     "rejected/no_subquestion": _TEACH,
@@ -280,6 +281,7 @@ GLOSSARY = {
     "solver/passages_left_out": "share of the passages to be shown for which a prompt had no room",
     "decomposer/valid": "share of plans that can be followed",
     "decomposer/sub_questions": "questions in a valid plan, mean",
+    "decomposer/referring": "share of valid plans in which a question refers to the answer of an earlier one",
 }
 ABOUT = About(
     panels=PANELS,

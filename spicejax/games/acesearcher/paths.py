@@ -152,7 +152,7 @@ def read_plan(rollout: Rollout, cfg: AceSearcherConfig) -> Plan | Rejection:
     """Read the plan of a reply; one that was cut off has none."""
     if rollout.finish_reason == "length":
         return Rejection("cut_off")
-    return plans.parse(rollout.text, cfg.most_questions)
+    return plans.parse(rollout.text, cfg.most_questions, as_written=cfg.bad_references == "as_written")
 
 
 def final_answer(rollout: Rollout) -> str | None:

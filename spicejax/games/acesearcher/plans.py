@@ -26,24 +26,36 @@ class Plan:
     def ready(self, answers: Mapping[int, str]) -> list[int]:
         """Indices, from 0, of the unanswered sub-questions that refer to answered ones alone."""
         open_ones = (k for k in range(len(self.questions)) if k not in answers)
-        return [k for k in open_ones if all(n - 1 in answers for n in references(self.questions[k]))]
+        return [k for k in open_ones if self.needs(k) <= answers.keys()]
+
+    def needs(self, index: int) -> set[int]:
+        """Indices of the earlier sub-questions that this one refers to."""
+        return {n - 1 for n in references(self.questions[index]) if 0 < n <= index}
+
+    @property
+    def refers(self) -> bool:
+        """Whether any sub-question refers to an earlier one."""
+        return any(map(self.needs, range(len(self.questions))))
 
     def filled(self, index: int, answers: Mapping[int, str]) -> str:
-        """A sub-question with the answers it refers to in their places."""
+        """A sub-question with the answers it refers to in their places; a reference that is bad stays as it is."""
         # In one pass: what an answer says is never read as a reference, and #1 is no part of #10.
-        return _REFERENCE.sub(lambda match: answers[int(match[1]) - 1], self.questions[index])
+        needed = self.needs(index)
+        return _REFERENCE.sub(
+            lambda match: answers[n] if (n := int(match[1]) - 1) in needed else match[0], self.questions[index]
+        )
 
 
 def references(question: str) -> set[int]:
-    """Numbers, from 1, of the sub-questions whose answers a sub-question needs."""
+    """Numbers of the sub-questions, from 1, that a sub-question names."""
     return {int(number) for number in _REFERENCE.findall(question)}
 
 
-def parse(text: str, limit: int) -> Plan | Rejection:
+def parse(text: str, limit: int, *, as_written: bool = False) -> Plan | Rejection:
     """Read a plan: a sub-question on each line that begins with ###, a label such as `Q2:` before it or not.
 
     Rejections: no_subquestion; empty_subquestion; too_many, more than `limit`; bad_reference, to itself, to a later one
-    or to none.
+    or to none, unless such references stay `as_written`.
     """
     lines = [line.strip().removeprefix(MARK) for line in text.splitlines() if line.strip().startswith(MARK)]
     questions = tuple(_unlabelled(line.strip(), number) for number, line in enumerate(lines, 1))
@@ -53,11 +65,13 @@ def parse(text: str, limit: int) -> Plan | Rejection:
         return Rejection("empty_subquestion", text[:200])
     if len(questions) > limit:
         return Rejection("too_many", str(len(questions)))
-    # Differs: what refers to itself, to a later sub-question or to none is no plan; neither paper nor code checks it
-    for number, question in enumerate(questions, start=1):
-        if any(not 0 < n < number for n in references(question)):
+    plan = Plan(questions)
+    # Differs: by default what refers to itself, to a later sub-question or to none is no plan; neither paper nor code
+    # checks it
+    for index, question in enumerate(questions):
+        if not as_written and len(references(question)) > len(plan.needs(index)):
             return Rejection("bad_reference", question[:200])
-    return Plan(questions)
+    return plan
 
 
 def _unlabelled(line: str, number: int) -> str:

@@ -96,9 +96,21 @@ def test_paths_are_walked_wave_by_wave_and_paired():
     assert record["plans"][0]["transcript"][1] == {"asked": "home of Bo?", "wrote": "Oslo", "shown": ["home of Bo?"]}
     metrics = played.metrics
     assert (metrics["decomposer/valid"], metrics["solver/formed"], metrics["decomposer/sub_questions"]) == (1, 1, 1.5)
+    assert metrics["decomposer/referring"] == 0.5
     assert metrics["subquestion/lessons"] == 2 and metrics["solver/pass_rate"] == 0.25
     assert played.progress["lessons"] == len(played.lessons) > metrics["decomposer/lessons"]
     assert all(isinstance(lesson, Preference) for lesson in played.lessons)
+
+
+def test_a_plan_with_a_bad_reference_is_followed_where_it_may_be():
+    def script(text, row):
+        return "### home of #2?" if "plan" in text else policy(text, row)
+
+    refused, _ = play(script=script)
+    assert refused.metrics["rejected/bad_reference"] == CFG.plans and not refused.metrics["decomposer/valid"]
+    followed, player = play(dataclasses.replace(CFG, bad_references="as_written"), script=script)
+    assert followed.metrics["decomposer/valid"] == 1 and not followed.metrics["decomposer/referring"]
+    assert any("home of #2?" in text for text, _ in player.asked[1:])
 
 
 def test_tags_of_final_answers_are_no_part_of_a_sub_answer():

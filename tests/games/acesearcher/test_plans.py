@@ -48,6 +48,13 @@ def test_what_is_no_plan_is_named(text, reason):
     assert isinstance(found, Rejection) and found.reason == reason
 
 
+def test_bad_references_may_stay_as_they_are_written():
+    plan = plans.parse("### When was #1 born?\n### Who is #1 of #2, #3 or #0?\n### Where?", 3, as_written=True)
+    assert isinstance(plan, Plan) and plan.refers and plan.ready({}) == [0, 2] and plan.ready({0: "A", 2: "C"}) == [1]
+    assert [plan.filled(k, {0: "A", 2: "C"}) for k in (0, 1)] == ["When was #1 born?", "Who is A of #2, #3 or #0?"]
+    assert not Plan(("Who is #1?", "Who?")).refers
+
+
 def test_references_never_eat_longer_ones_and_answers_are_not_read_again():
     plan = Plan((*(f"q{k}" for k in range(1, 11)), "is #1 older than #10, or #1's son?"))
     answers = {0: "#10", 9: "Bo"} | {k: "x" for k in range(1, 9)}
