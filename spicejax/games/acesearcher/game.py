@@ -270,7 +270,7 @@ FIXES = {
     "fault/final_answer": "raise acesearcher.final_max_new, or teach the form by a stage of examples first",
     "fault/sub_answer": "raise acesearcher.answer_max_new",
     "fault/too_long": "raise the last of buckets.prompt, or lower acesearcher.total",
-    "rejected/bad_reference": f"{_TEACH}, or acesearcher.bad_references=as_written",
+    "rejected/bad_reference": _TEACH,
     "rejected/cut_off": "raise acesearcher.plan_max_new",
     "rejected/empty_subquestion": _TEACH,
     "rejected/no_subquestion": _TEACH,
