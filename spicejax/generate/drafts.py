@@ -6,7 +6,6 @@ far as they are the ones drafted.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import jax.numpy as jnp
@@ -15,29 +14,6 @@ from jaxtyping import Array, Int
 
 SUFFIX = 4  # most tokens that are looked up
 NONE = -1  # no token
-# A pass of five tokens is estimated at 1.26 to 1.35 times one of one where few rows are left: compiled for TPUs, see
-# docs/log/2026-11-28.md.
-LEAST = 0.25
-TRIED = 200
-
-
-@dataclasses.dataclass
-class Tally:
-    """What the drafts of a role were worth, by its rows that wrote with them."""
-
-    passes: int = 0  # of a row: each writes a token
-    accepted: int = 0  # tokens beyond these
-    off: bool = False  # they were not worth a pass that is longer for them
-
-    def close(self, count: int) -> dict[str, float]:
-        """The share of the drafted tokens, `count` a pass, that were right, if any were drafted; begin anew.
-
-        Below `LEAST` tokens a pass, in at least `TRIED` since the last call, there are none any more.
-        """
-        passes, accepted = self.passes, self.accepted
-        self.off |= passes >= TRIED and accepted < LEAST * passes
-        self.passes = self.accepted = 0
-        return {"sampler/accepted": accepted / (count * passes)} if passes else {}
 
 
 def known(width: int, row: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> np.ndarray:

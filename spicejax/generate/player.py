@@ -17,6 +17,7 @@ from spicejax.generate.sampler import SamplerConfig
 from spicejax.generate.schedule import Schedule
 from spicejax.generate.state import Caches, Drawing, Output, Parts, State, no_observations
 from spicejax.generate.stops import StopMachine
+from spicejax.generate.tally import Tally
 from spicejax.models import transformer
 from spicejax.models.cache import KVCache
 from spicejax.models.transformer import TransformerConfig
@@ -73,7 +74,7 @@ class Player:
         _unable  # a reply to ids as the model would write it; ended=False: without its end
     )
     opening: str = ""  # thinking that ends every prompt; the text of a reply starts with it, its tokens do not
-    tally: drafts.Tally = dataclasses.field(default_factory=drafts.Tally, compare=False)
+    tally: Tally = dataclasses.field(default_factory=Tally, compare=False)
     progress: Callable[[int, int], None] = no_progress  # called with the finished rollouts of a call and their total
 
     def with_params(self, params: Params) -> Player:
@@ -259,6 +260,9 @@ class Player:
         inputs = tokens.reshape(shape.prefills, -1), lengths.reshape(-1)
         inputs = sharding.put_global(inputs, sharding.rows(self.mesh, shape.prefills))
         chunks = known // shape.chunk
+        pieces = 1 if shape.prefix == shape.chunk else -(-int(lengths.max()) // shape.chunk) - chunks
+        self.tally.computed += shape.prefills * pieces * shape.chunk
+        self.tally.held += sum(len(prompt) - 1 - chunks * shape.chunk for prompt in prompts)
         # A part that has no prompt now keeps no more than all take over: the rest is written over.
         begins = [p if n else p[: chunks * shape.chunk] for p, n in zip(begins, used, strict=True)]
         chunks = sharding.put_global(np.int32(chunks), sharding.replicated(self.mesh))
@@ -296,6 +300,8 @@ class Player:
                     batch.prefix_lengths[row] = lanes.inputs.prefix_lengths[lane // shape.group]
                     batch.history_lengths[row] = lanes.inputs.history_lengths[lane]
                     reach = max(reach, shape.reach(int(lengths[lane]) + len(tokens)))
+                    self.tally.held += len(tokens)
+            self.tally.computed += batch.tokens.size
             batch = sharding.put_global(batch, jax.tree.map(lambda x: sharding.rows(self.mesh, len(x)), batch))
             with sharding.activations(self.mesh, transformer.activation_sizes(self.cfg, shape.appends)):
                 history = engine.append_jit(shape, self.params, *caches, state, batch, reach=reach)

@@ -32,6 +32,7 @@ GLOSSARY = {
     "search/queries": "queries to the search engine",
     "search/queries_empty": "queries for which it found nothing",
     "sampler/accepted/*": "share of the drafted tokens of this role that were right (`buckets.drafts`)",
+    "sampler/padding/*": "share of padding in what was computed of this role's prompts and search results",
     "learner/loss": "mean of the optimizer steps",
     "learner/grad_norm": "norm of the gradient before clipping, mean of the steps",
     "learner/clip_fraction": "share of tokens whose ratio is clipped",

@@ -21,11 +21,11 @@ from spicejax.data.items import ItemIterator, Items, open_items
 from spicejax.games.game import Game
 from spicejax.games.world import World
 from spicejax.generate import weights
-from spicejax.generate.drafts import Tally
 from spicejax.generate.endpoint import Chat, chat
 from spicejax.generate.layout import Buckets
 from spicejax.generate.player import Player, no_progress
 from spicejax.generate.stops import stop_machine
+from spicejax.generate.tally import Tally
 from spicejax.learn import learner
 from spicejax.learn.update import Updater
 from spicejax.models import files, hf, lora, transformer

@@ -38,15 +38,6 @@ def test_drafts_are_what_followed_the_longest_suffix():
     assert found > 30
 
 
-def test_drafts_end_where_they_are_not_worth_it():
-    """Over one pass in four, from 200 passes on; the share is of four tokens a pass."""
-    tally = drafts.Tally()
-    assert tally.close(4) == {} and not tally.off
-    for passes, accepted, off in ((199, 0, False), (200, 50, False), (200, 49, True), (400, 400, True)):
-        tally.passes, tally.accepted = passes, accepted
-        assert tally.close(4) == {"sampler/accepted": accepted / (4 * passes)} and tally.off == off
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", ["spice_nano", "ssp_nano", "acesearcher_nano"])

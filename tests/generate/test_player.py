@@ -217,6 +217,22 @@ def test_more_samples_than_row_slots_refill_the_rows_of_one_prompt(params):
     assert_same(few, many)
 
 
+@pytest.mark.parametrize(
+    ("buckets", "chunk", "prompts", "computed", "held"),
+    [
+        ((16,), 512, [[1, 2, 3], [4] * 8], 4 * 16, 2 + 7),  # side by side, with room for two more
+        ((4, 16), 512, [[1, 2, 3], [4] * 8], 4 * 4 + 4 * 16, 2 + 7),
+        ((16,), 4, [[1, 2, 3], [4] * 8], 4 + 8, 2 + 7),  # as many pieces as it takes
+        ((16,), 4, [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6, 7]], 4 + 4, 4 + 1),  # the first piece of the second is known
+        ((16,), 4, [[1, 2, 3]] * 2, 4, 2),  # equal prompts are one
+    ],
+)
+def test_padding_is_counted_where_prompts_are_computed(params, buckets, chunk, prompts, computed, held):
+    who = player(params, buckets=buckets, rows=4, prefill_chunk=chunk)
+    respond(who, prompts, samples=1)
+    assert (who.tally.computed, who.tally.held) == (computed, held)
+
+
 @pytest.mark.parametrize("cache", ["compute", "int8"])
 @pytest.mark.parametrize("in_place", [True, False], ids=["as on CPU", "as on TPU"])
 def test_the_last_rows_go_on_in_a_smaller_engine(params, monkeypatch, cache, in_place):

@@ -437,6 +437,15 @@ def test_a_row_depends_on_neither_neighbours_nor_schedule_nor_the_retriever(para
     assert_same([alone], [rows[3]])
 
 
+def test_padding_is_counted_where_search_results_are_computed(params, rows):
+    """One row at a time: every prompt takes a bucket, every result the room of the longest."""
+    who = player(params, rows=1)
+    assert_same(searched(who), rows)
+    results = [where.stop - where.start for row in sum(rows, []) for where in spans(row)]
+    assert who.tally.held == sum(len(p) - 1 for p in PROMPTS) + sum(results)
+    assert who.tally.computed == len(PROMPTS) * 16 + len(results) * SOME.observation
+
+
 def test_the_kept_cache_gives_the_rows_of_the_plain_way(params, rows):
     assert_same(searched(player(params, Replaying, buckets=(16, 128))), rows)
 

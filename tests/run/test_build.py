@@ -9,7 +9,7 @@ from scripted import typist
 from spicejax import config as configuration
 from spicejax import configs
 from spicejax.data.questions import Item
-from spicejax.generate.drafts import Tally
+from spicejax.generate.tally import Tally
 from spicejax.run import build, train
 from spicejax.score.verifiers import Verifier
 from spicejax.types import Task
