@@ -1,4 +1,4 @@
-"""What a role's sampler did beside its texts, counted for the metrics of an iteration."""
+"""What a role's sampler did, counted for the metrics of an iteration."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ TRIED = 200
 
 @dataclasses.dataclass
 class Tally:
-    """Counts since the last `close`."""
+    """Counts since the last `close`, and whether drafts are made still."""
 
     passes: int = 0  # of a row that writes with drafts: each writes a token
     accepted: int = 0  # tokens beyond these
     off: bool = False  # drafts were not worth a pass that is longer for them
-    computed: int = 0  # tokens, prompts and observations together, that were computed
-    held: int = 0  # those that hold something
+    computed: int = 0  # places for tokens of prompts and observations that were computed
+    held: int = 0  # those that held a token
 
     def close(self, count: int) -> dict[str, float]:
-        """The metrics of what was counted, and begin anew.
+        """Return the metrics of what was counted, and count anew.
 
-        `accepted` is a share of the drafted tokens, `count` a pass. Below `LEAST` tokens a pass, in at least `TRIED`
-        since the last call, there are no drafts any more.
+        `sampler/accepted` is a share of the drafted tokens, `count` a pass. Below `LEAST` tokens a pass, in at least
+        `TRIED` since the last call, there are no drafts any more.
         """
         metrics = {}
         if self.passes:

@@ -14,9 +14,9 @@ eval/unseen/said/element_state eval/plain/said fault/documents fault/queries lea
 learner/kl learner/loss learner/padding learner/sampler_gap learner/skipped learner/slot_padding learner/steps
 learner/tis_fraction learner/tokens pool/questions probe/current/pass_rate probe/fixed_reasoner/frontier_distance
 proposer/observation_length proposer/tries proposer/valid reasoner/mean_reward reasoner/too_long reasoner/truncated
-rejected/answer_leaked rejected/no_question solver/answered solver/replayed solver/response_length solver/searches
-solver/slots_filled solver/well_formed time/checking time/evaluate time/play time/sampling time/searching
-time/tokens_per_second time/update verdict/exact verdict/none
+rejected/answer_leaked rejected/no_question sampler/accepted/solver sampler/padding/solver solver/answered
+solver/replayed solver/response_length solver/searches solver/slots_filled solver/well_formed time/checking
+time/evaluate time/play time/sampling time/searching time/tokens_per_second time/update verdict/exact verdict/none
 """.split()
 
 

@@ -68,6 +68,7 @@ def test_a_run_leaves_what_it_promises(whole):
     assert summary["valid_share"] > 0.1 and "warning" not in summary and summary["held_out_questions"] == 16
     metrics = rows(workdir / "metrics.jsonl")
     assert [r["iteration"] for r in metrics] == list(range(6))
+    assert all(0 < r["sampler/padding/challenger"] < 1 for r in metrics)
     assert (
         summary["tasks_valid"] > 0.2 * summary["tasks_generated"] and sum(r["learner/steps"] for r in metrics) >= 3
     ), "or nothing is compared"
