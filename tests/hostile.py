@@ -59,8 +59,8 @@ ALL = [
     _hostile("memory at once", "x = bytearray(1 << 31); return 'out'"),
     _hostile("memory by and by", """
         x = []
-        while len(x) < 2000: x.append(bytearray(1 << 20))
-        return 'out'""", how=("timeout", "error")),
+        while len(x) < 2000: x.append(bytes(1 << 20))
+        return 'out'"""),
     _hostile("a billion laughs", """
         x = 'ha'
         for _ in range(40): x += x
