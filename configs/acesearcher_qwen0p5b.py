@@ -51,6 +51,7 @@ TUNED = dataclasses.replace(
     buckets=Buckets(prompt=(128, 512), rows=24),
     learner=dataclasses.replace(
         BASE.learner,
+        layout="packed",
         row_length=1088,
         loss="supervised",
         aggregation="token_mean",

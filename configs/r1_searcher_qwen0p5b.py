@@ -36,6 +36,6 @@ CONFIG = dataclasses.replace(
     ),
     retrieval=RetrievalConfig(),
     sampler=SamplerConfig(temperature=1.0),
-    learner=dataclasses.replace(BASE.learner, aggregation="sequence_mean", warmup_steps=2),
+    learner=dataclasses.replace(BASE.learner, layout="packed", aggregation="sequence_mean", warmup_steps=2),
     iterations=48,
 )

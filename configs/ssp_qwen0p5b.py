@@ -7,12 +7,14 @@ Command:   spicejax transcripts --data=QUESTIONS --config=acesearcher_qwen0p5b -
            QUESTIONS: MuSiQue as published; HotpotQA and 2WikiMultihopQA beside it. Only the evaluation asks these
            questions, the game has names and dates in their passages for answers.
 Hardware:  2 CPU cores, 12 GiB of memory; or one GPU
-Cost:      eight to nine minutes an iteration on two cores with model.dtype=float32 model.param_dtype=float32 where that
-           is faster (spicejax doctor; docs/log/2026-11-30.md); seven minutes in all on an H200 that it shares with
-           seven others (buckets.rows=108 learner.rows=4 learner.min_micro_batches=16)
-Expect:    no gain: 0.14 of 201 held-out questions at the start, 0.12 and 0.15 at the end of two seeds; 0.16 with
-           learner.learning_rate=2e-5 (one seed). Valid questions from 0.06 to 0.21 in one seed, in the other to 0.03
-           (docs/log/2026-11-27.md). With names alone as answers it fell to 0.08 and 0.10 (docs/log/2026-11-26.md)
+Cost:      six to seven minutes an iteration on two cores with model.dtype=float32 model.param_dtype=float32 where that
+           is faster (spicejax doctor; docs/log/2026-11-30.md), 12 an evaluation of 200 questions; seven minutes in all
+           on an H200 that it shares with seven others (iterations=32 buckets.rows=108 learner.layout=packed
+           learner.rows=4 learner.min_micro_batches=16)
+Expect:    no gain: 0.14 of 201 held-out questions at the start, 0.15 after 16 iterations (one seed, 0.06 of the
+           questions valid); 0.12 and 0.15 after 32 (two seeds); 0.16 with learner.learning_rate=2e-5 (one seed). Valid
+           questions from 0.06 to 0.21 in one of those, in the other to 0.03 (docs/log/2026-11-27.md). With names alone
+           as answers it fell to 0.08 and 0.10 (docs/log/2026-11-26.md)
 """
 
 import dataclasses
@@ -87,19 +89,22 @@ CONFIG = dataclasses.replace(
         templates=TEMPLATES,
     ),
     retrieval=RetrievalConfig(engine="words", words=60),
-    buckets=Buckets(prompt=(384, 896), rows=48),
+    buckets=Buckets(prompt=(384, 512, 896), rows=48),  # the verifier's prompts take 366 to 529 tokens
     sampler=SamplerConfig(temperature=0.8),
     learner=dataclasses.replace(
         BASE.learner,
         learning_rate=1e-4,
         loss_norm_length=64,
-        layout="packed",
+        layout="shared_prompt",  # an update in 216 s, in packed rows of 1024 in 253 (docs/log/2026-11-30.md)
+        prompt_areas=(1152,),
+        slot_length=512,
+        slots=6,
         row_length=1024,
         rows=1,
         clip_high=0.285,
         dual_clip=3.0,
     ),
     eval=EvalConfig(every=0),
-    iterations=32,
+    iterations=16,
     show_every=1,
 )

@@ -87,11 +87,14 @@ PANELS = (
         unit="searches",
     ),
 )
-_EXAMPLES = "ssp.request=simple shows a small model two examples; or raise turn and total of ssp.proposer_limits"
+_EXAMPLES = (
+    "a small model needs worked examples (ssp.request=simple), if it has them some that are nearer to its corpus "
+    "(ssp.templates); or raise turn and total of ssp.proposer_limits"
+)
 FIXES = {
     "rejected/few_searches": "lower ssp.rules.min_searches",
     "rejected/long": "raise ssp.rules.max_chars",
-    "rejected/names_answer": "ssp.request=simple shows a small model two examples of questions that do not",
+    "rejected/names_answer": "worked examples whose questions do not (ssp.request=simple has some)",
     "rejected/no_question": _EXAMPLES,
     "rejected/not_verified": "lower ssp.noise, raise ssp.verify_max_new, or ssp.verify=false",
     "rejected/repeated_query": "ssp.rules.distinct_queries=false takes such questions",
