@@ -17,9 +17,9 @@ Cost:      10 minutes of fine-tuning, half an hour each round, 22 minutes an eva
            learner.rows=4)
 Expect:    after two rounds few plans name an earlier answer, and exact on 201 held-out questions is 0.17
            in one seed and 0.11 in the other; the latter's fine-tuning alone has 0.18, 0.02 to 0.12 more
-           (docs/log/2026-11-30.md). With the
-           longer rounds above it went from 0.16 and 0.18 to 0.18 and 0.20, which no interval tells apart (two seeds,
-           docs/log/2026-11-27.md); with a constant rate the only round tried lost the form, 0 of 201
+           (docs/log/2026-11-30.md). With the longer rounds above it went from 0.16 and 0.18 to 0.18 and 0.20, which no
+           interval tells apart (two seeds, docs/log/2026-11-27.md); with a constant rate the only round tried lost the
+           form, 0 of 201
 """
 
 import dataclasses
