@@ -12,9 +12,10 @@ Cost:      seven to ten minutes an iteration on two cores with model.dtype=float
            on an H200 that it shares with seven others (iterations=32 buckets.rows=108 learner.layout=packed
            learner.rows=4 learner.min_micro_batches=16)
 Expect:    no gain: 0.14 of 201 held-out questions at the start, 0.15 and 0.16 after 16 iterations (two seeds, 0.06
-           and 0.11 of the questions valid; docs/log/2026-11-30.md); 0.12 and 0.15 after 32 (two seeds); 0.16 with
-           learner.learning_rate=2e-5 (one seed). Valid questions from 0.06 to 0.21 in one of those, in the other to
-           0.03 (docs/log/2026-11-27.md). With names alone as answers it fell to 0.08 and 0.10 (docs/log/2026-11-26.md)
+           and 0.11 of the questions valid), 0.12 with ssp.fixed=proposer (docs/log/2026-11-30.md); 0.12 and 0.15 after
+           32 (two seeds); 0.16 with learner.learning_rate=2e-5 (one seed). Valid questions from 0.06 to 0.21 in one of
+           those, in the other to 0.03 (docs/log/2026-11-27.md). With names alone as answers it fell to 0.08 and 0.10
+           (docs/log/2026-11-26.md)
 """
 
 import dataclasses
