@@ -14,6 +14,7 @@ HUGE_PAGES = "glibc.malloc.hugetlb=1"
 # bytes and more are not of it: something small behind one keeps it, and the next large piece may be larger.
 APART = 2**32
 REUSE = f"glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold={APART:#x}:glibc.malloc.trim_threshold=0x10000000000"
+ROOM = 2 / 3  # of the memory: where less is left, holes of the heap go back (`trim`)
 ACCELERATORS = ("accel*", "vfio/[0-9]*", "nvidia[0-9]*")  # in /dev
 
 FRACTION, OLD_FRACTION = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"  # JAX refuses both together
@@ -91,7 +92,7 @@ def _limits(root: Path) -> Iterator[tuple[int, int]]:
 
 
 def trim() -> bool:
-    """Give what is free in the heap back to the system where less than half of the memory is left; return whether.
+    """Give what is free in the heap back to the system where less than `ROOM` of the memory is left; return whether.
 
     Call it where one program's turn ends and another's begins: a hole that the one left is seldom where the other, of
     larger pieces, has use for it, so that the heap grows by both. Where there is memory that is cheaper: the system
@@ -100,7 +101,7 @@ def trim() -> bool:
     if REUSE not in os.environ.get("GLIBC_TUNABLES", ""):
         return False
     most, free = machine()
-    if free is None or free > most / 2:
+    if free is None or free > most * ROOM:
         return False
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
     return give_back is not None and bool(give_back(ctypes.c_size_t(0)))

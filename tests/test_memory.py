@@ -113,9 +113,9 @@ print(json.dumps([resident() - before, memory.trim(), resident() - before]))
         words = [sys.executable, "-c", program, str(free)]
         return json.loads(subprocess.run(words, env=env, check=True, capture_output=True, text=True).stdout)
 
-    kept, trimmed, left = run(f"{memory.HUGE_PAGES}:{memory.REUSE}", 2**28)
+    kept, trimmed, left = run(f"{memory.HUGE_PAGES}:{memory.REUSE}", int(2**30 * memory.ROOM))
     assert kept >= 600 and trimmed and left < 100
-    kept, trimmed, left = run(f"{memory.HUGE_PAGES}:{memory.REUSE}", 2**29 + 1)
+    kept, trimmed, left = run(f"{memory.HUGE_PAGES}:{memory.REUSE}", int(2**30 * memory.ROOM) + 1)
     assert kept >= 600 and left >= 600 and not trimmed
     assert not run("", 2**28)[1]
 

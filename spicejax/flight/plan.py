@@ -17,7 +17,7 @@ import jax
 from spicejax import sharding
 from spicejax.flight import programs
 from spicejax.generate import layout, weights
-from spicejax.memory import APART, machine
+from spicejax.memory import APART, ROOM, machine
 from spicejax.models import transformer
 from spicejax.run.config import RunConfig
 from spicejax.run.host import disk
@@ -65,19 +65,23 @@ def compiled(cfg: RunConfig) -> tuple[str, bool]:
 
     Nothing is allocated; compiling takes what it takes at the start of a run. On a CPU the process itself (libraries,
     tokenizer, compiler) is counted too, by what this one has held at most, and the heap (`memory.REUSE`), which keeps
-    what the largest program took of it while another's temporaries stand apart.
+    what the largest program took of it while another's temporaries stand apart, unless its holes go back before
+    (`memory.trim`).
     """
     resolved, rows = resolve(cfg), []
+    turns: dict[str, list[tuple[int, int]]] = {}  # of a role, or the update
     for program in programs.programs(resolved):
         stats: Any = program.lower().compile().memory_analysis()
         parts = [stats.argument_size_in_bytes, stats.temp_size_in_bytes]
         parts += [stats.output_size_in_bytes - stats.alias_size_in_bytes]
         parts += [sum(map(sharding.device_bytes, program.beside.values()))]
         rows.append((program.name, *parts, sum(parts)))
+        turn = next((ask.role for ask in cfg.asks if program.name.startswith(f"{ask.role}_")), "update")
+        turns.setdefault(turn, []).append((stats.temp_size_in_bytes, sum(parts)))
     most = max(rows, key=lambda row: row[-1])
     head = ("arguments", "temporaries", "outputs", "beside", "all")
     lines = [f"  {name:<20}" + "".join(f"{size / GIB:>12.3f}" for size in sizes) for name, *sizes in rows]
-    of, fits = _of(most[-1], _kept([(row[2], row[-1]) for row in rows]))
+    of, fits = _of(most[-1], list(turns.values()))
     text = "\n".join(
         [
             f"programs of {cfg.name} compiled for this machine ({jax.devices()[0].device_kind}), GiB per device:",
@@ -89,25 +93,32 @@ def compiled(cfg: RunConfig) -> tuple[str, bool]:
     return text, fits
 
 
-def _kept(held: Sequence[tuple[int, int]]) -> int:
+def _kept(turns: Sequence[Sequence[tuple[int, int]]], spare: float) -> int:
     """Most bytes that a process holds whose heap keeps what it had (`memory.REUSE`).
 
     Temporaries of APART bytes and more stand beside the heap and go back to the system.
 
     Args:
-      held: bytes of each program's temporaries, and of all that is held while it runs, these included.
+      turns: an iteration's, and of each program in one the bytes of its temporaries and of all that is held while it
+        runs, these included.
+      spare: bytes of the heap beyond which its holes go back before a turn.
     """
-    apart = [(temporaries if temporaries >= APART else 0) for temporaries, _ in held]
-    return max(size - large for (_, size), large in zip(held, apart, strict=True)) + max(apart)
+    heap = most = 0
+    for turn in [*turns, *turns]:  # the second iteration begins with what the first one left
+        apart = [(temporaries if temporaries >= APART else 0) for temporaries, _ in turn]
+        heap = max(0 if heap > spare else heap, *(size - large for (_, size), large in zip(turn, apart, strict=True)))
+        most = max(most, heap + max(apart))
+    return most
 
 
-def _of(size: float, kept: float) -> tuple[str, bool]:
-    """The memory there is, and whether it holds programs of `size` a device: on CPUs `kept`, since the heap stays."""
+def _of(size: float, turns: Sequence[Sequence[tuple[int, int]]]) -> tuple[str, bool]:
+    """The memory there is, and whether it holds programs of `size` a device: on CPUs what the heap keeps of `turns`."""
     capacity, beside = sharding.device_memory(), ""
     if math.isinf(capacity):  # a CPU's devices share the machine's memory with the process
         capacity, _ = machine()
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        size = kept * len(jax.local_devices()) + own
+        devices = len(jax.local_devices())
+        size = _kept(turns, (capacity * (1 - ROOM) - own) / devices) * devices + own
         beside = f", {size / GIB:.2f} with the process itself,"
     fits = size < capacity
     return f"{beside} of {capacity / GIB:.2f}" + ("" if fits else ": IT DOES NOT FIT"), fits

@@ -62,17 +62,22 @@ def test_the_compiler_of_this_machine_counts_what_the_arithmetic_leaves_out(caps
 
 
 def test_large_temporaries_stand_beside_a_heap_that_only_grows():
-    gib = int(plan.GIB)
-    assert plan._kept([(gib, 3 * gib), (gib, 4 * gib)]) == 4 * gib, "one heap for both"
-    assert plan._kept([(gib, 3 * gib), (5 * gib, 6 * gib)]) == 8 * gib, "3 of the first stay while the second has 5"
+    gib, inf = int(plan.GIB), float("inf")
+    assert plan._kept([[(gib, 3 * gib), (gib, 4 * gib)]], inf) == 4 * gib, "one heap for both"
+    assert plan._kept([[(gib, 3 * gib), (5 * gib, 6 * gib)]], inf) == 8 * gib, "3 of the first stay while 5 stand apart"
+    turns = [[(5 * gib, 6 * gib)], [(gib, 3 * gib)]]
+    assert plan._kept(turns, 3 * gib) == 8 * gib, "what the second turn left, of the iteration before"
+    assert plan._kept(turns, 3 * gib - 1) == 6 * gib, "which goes back where there is too little beside it"
 
 
 def test_what_does_not_fit_is_said(monkeypatch):
     monkeypatch.setattr(plan, "machine", lambda: (2**20, 2**20))
-    said, fits = plan._of(2**21, 2**21)
+    said, fits = plan._of(2**21, [[(0, 2**21)]])
     assert said.endswith(" with the process itself, of 0.00: IT DOES NOT FIT") and not fits
     monkeypatch.setattr(plan.sharding, "device_memory", lambda: 8.0 * plan.GIB)
-    assert plan._of(4 * plan.GIB, 9 * plan.GIB) == (" of 8.00", True) and not plan._of(9 * plan.GIB, 0)[1]
+    assert (
+        plan._of(4 * plan.GIB, [[(0, 9 * int(plan.GIB))]]) == (" of 8.00", True) and not plan._of(9 * plan.GIB, [])[1]
+    )
     monkeypatch.setattr(plan, "compiled", lambda _: ("", False))
     assert commands.run("train", ["--config=rlvr_nano", "--dry_run", "--topology=here"]) == 1
 
