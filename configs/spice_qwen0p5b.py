@@ -5,8 +5,8 @@ Command:   python launch/tpu_run.py --config=spice_qwen0p5b --workdir=DIR \
            make weights-qwen fetches that file; with the Hub at hand: model.path=Qwen/Qwen2.5-0.5B-Instruct. The corpus
            ships with the package.
 Hardware:  2 CPU cores, 8 GiB of memory; or one GPU (11 GiB of an H100). The 1.5B model (python
-           launch/fetch_weights.py qwen2.5-coder-1.5b --out=weights) took 12.8 GiB; --dry_run --topology=here says 13.1
-           (docs/log/2026-11-26.md)
+           launch/fetch_weights.py qwen2.5-coder-1.5b --out=weights) took 12.6 GiB; --dry_run --topology=here says 13.3
+           (docs/log/2026-11-30.md)
 Cost:      3.3 minutes an iteration on two cores with avx512_bf16, 2 hours 40 minutes in all. On an H100 72 seconds in
            all, with buckets.rows=192 learner.rows=4 learner.min_micro_batches=12 model.remat=none and the XLA_FLAGS
            of docs/troubleshooting.md
