@@ -53,6 +53,7 @@ GLOSSARY = {
     "time/update": "seconds of learning",
     "time/tokens_per_second": "response tokens of lessons / seconds of the iteration; other replies do not count",
     "time/evaluate": "seconds of the evaluation",
+    "time/searching": "seconds until searches were answered, in which the decoding of other rows goes on",
     "time/*": "seconds of this part of play",
     "eval/accuracy": "share of the held-out questions answered rightly, greedy",
     "eval/accuracy/*": "accuracy among the held-out questions of this category",
