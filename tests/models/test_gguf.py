@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_models import LLAMA3, QWEN2, QWEN3, full_logits, random_params, write_gguf, write_tokenizer
+from tiny_models import LLAMA, LLAMA3, QWEN2, QWEN3, full_logits, random_params, write_gguf, write_tokenizer
 
 from spicejax import sharding
 from spicejax.generate.layout import Buckets
@@ -125,6 +125,22 @@ def test_written_file_loads_as_saved(base, tmp_path):
     cfg, loaded = hf.load(tmp_path / "m.gguf")
     assert cfg == base == hf.read_config(tmp_path / "m.gguf")
     jax.tree.map(np.testing.assert_array_equal, params, loaded)
+
+
+@pytest.mark.parametrize("base", [QWEN2, dataclasses.replace(LLAMA, d_model=48, head_dim=8)], ids=lambda c: c.family)
+def test_a_file_is_read_as_transformers_reads_it(base, tmp_path):
+    """Rows of q and k in llama.cpp's order, biases, a tied output: all logits of 2 x 24 tokens."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    write_tokenizer(tmp_path)
+    cfg = dataclasses.replace(base, vocab_size=260)  # theirs is the tokenizer's
+    params = random_params(cfg)
+    write_gguf(tmp_path / "m.gguf", cfg, params, tokenizer=tmp_path)
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="m.gguf", dtype=torch.float32)
+    ids = np.random.default_rng(0).integers(0, cfg.vocab_size, (2, 24))
+    with torch.no_grad():
+        theirs = model(torch.tensor(ids)).logits.numpy()
+    ours = np.asarray(full_logits(*hf.load(tmp_path / "m.gguf"), jnp.asarray(ids)))
+    np.testing.assert_allclose(ours, theirs, atol=2e-5 * np.abs(theirs).max())
 
 
 def test_refusals_name_the_reason(tmp_path):
