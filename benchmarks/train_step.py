@@ -9,6 +9,7 @@ google-tunix. `grad_norm` of the first step says that backends compute the same 
   shared  1 prompt of 1,024 tokens x 8 responses of 256
   skewed  32 questions of 16 tokens x 1 response of geometric length, mean a sixth of the longest (128)
   group   1 prompt of 512 tokens x 8 responses of 64: for --size=half_billion
+  few     the same with 4 responses: the most that torch holds there in 24 GiB, alone
 
 --lora=RANK trains adapters alone, ours and PEFT's: whole models of --size=half_billion take too much memory. They begin
 with random matrices of their own, so `grad_norm` differs there. On a GPU torch runs there too.
@@ -78,6 +79,7 @@ CASES = {
     "plain": Case(64, 4, 8, 128, packed=packing.RowShape(192, 32), slots=packing.RowShape(128, 4, 64, 8)),
     "shared": Case(1024, 1, 8, 256, packed=packing.RowShape(1280, 8), slots=packing.RowShape(256, 1, 1024, 8)),
     "group": Case(512, 1, 8, 64, packed=packing.RowShape(576, 8), slots=packing.RowShape(64, 1, 512, 8)),
+    "few": Case(512, 1, 4, 64, packed=packing.RowShape(576, 4), slots=packing.RowShape(64, 1, 512, 4)),
     "skewed": Case(16, 32, 1, 128, skewed=True, packed=packing.RowShape(144, 2)),
 }
 
