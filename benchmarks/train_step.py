@@ -9,7 +9,7 @@ google-tunix. `grad_norm` of the first step says that backends compute the same 
   shared  1 prompt of 1,024 tokens x 8 responses of 256
   skewed  32 questions of 16 tokens x 1 response of geometric length, mean a sixth of the longest (128)
   group   1 prompt of 512 tokens x 8 responses of 64: for --size=half_billion
-  few     the same with 4 responses: the most that torch holds there in 24 GiB, alone
+  few     the same with 4 responses, which torch holds in 24 GiB, alone in its process; not 8
 
 --lora=RANK trains adapters alone, ours and PEFT's: whole models of --size=half_billion take too much memory. They begin
 with random matrices of their own, so `grad_norm` differs there. On a GPU torch runs there too.
